@@ -22,7 +22,7 @@ LAYERS: list[list[str]] = [
     ["errors"],
     ["domain"],
     ["ports"],
-    ["paths", "clock", "connections", "plain_files", "http_exchange"],
+    ["paths", "channels", "clock", "connections", "plain_files", "http_exchange"],
     ["loopback"],
     ["environment"],
     ["settings"],

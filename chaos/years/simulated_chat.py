@@ -120,6 +120,9 @@ class SimulatedChat:
     async def changed(self, status: Status) -> None:
         """Do nothing: no status is shown."""
 
+    def concerns(self, message: ChatMessage) -> bool:  # noqa: ARG002
+        return True
+
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         return [message]
 

@@ -98,6 +98,9 @@ class FakeChatService:
         """The texts that arrived from the bot, in order; a doubled text is there twice."""
         return [each.text for each in self.history if each.nonce]
 
+    def concerns(self, message: ChatMessage) -> bool:  # noqa: ARG002
+        return True
+
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         text, size = message.text, self._longest
         cuts = range(0, max(1, len(text)), size)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from ollim_bot.domain.job_kinds import JobKind
+
 # To join a path takes six times as long as to find it here, and some are asked for every second.
 _MOST_KEPT = 512
 
@@ -75,6 +77,10 @@ class DataPaths:
     attachments = _Below("state/attachments")
     servers = _Below("state/servers")
     locks = _Below("state/.locks")
+
+    def jobs(self, kind: JobKind) -> Path:
+        """The folder with the files of this kind of job."""
+        return _joined(self.root, kind.plural)
 
     def lock_of(self, path: Path) -> Path:
         """The file to lock before a change of the file or folder `path`."""

@@ -23,8 +23,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.text import PROGRAM
 
@@ -465,6 +466,9 @@ class Channel(Surface, Protocol):
     async def connected(self) -> str:
         """Returns the account there, once the service has been reached for the first time."""
 
+    def concerns(self, message: ChatMessage) -> bool:
+        """Whether the message is sent there; the same on each call."""
+
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         """The message in parts that the service accepts, at least one; the same on each call."""
 
@@ -539,11 +543,24 @@ class JobRepository(Protocol[T]):
 
 @dataclass(frozen=True, slots=True)
 class JobRepositories:
-    """All job files, by their kind."""
+    """All job files. `others` are those of the kinds that only their own package knows by name."""
 
     routines: JobRepository[Routine]
     reminders: JobRepository[Reminder]
     webhooks: JobRepository[WebhookSpec]
+    others: Mapping[JobKind, JobRepository[Any]] = field(default_factory=dict)
+
+    def of(self, kind: JobKind) -> JobRepository[Any]:
+        return self.by_kind[kind]
+
+    @property
+    def by_kind(self) -> Mapping[JobKind, JobRepository[Any]]:
+        return {
+            JobKind.ROUTINE: self.routines,
+            JobKind.REMINDER: self.reminders,
+            JobKind.WEBHOOK: self.webhooks,
+            **self.others,
+        }
 
 
 class TaskList(Protocol):

@@ -33,6 +33,12 @@ _SENT: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# The channels that settings can open. One that fetches files keeps them below `state/`, in a folder
+# with its name, until the bot has taken them.
+CHANNELS = ("discord",)
+# The channel whose settings are enough to deliver there without the bot.
+DIRECT_CHANNEL = "discord"
+
 _COMMON_SECRET = "WEBHOOK_SECRET"
 _SECRET_ENDINGS = ("SECRET", "TOKEN", "KEY", "PASSWORD")
 

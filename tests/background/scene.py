@@ -39,7 +39,6 @@ from ollim_bot.domain.jobs import (
     Routine,
     WebhookSpec,
     job_key,
-    kind_of,
 )
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import EFFECT
@@ -214,7 +213,7 @@ class Scene:
         return self.tasks[-1]
 
     def occurrence(self, job: Job, due: datetime | None = None) -> Occurrence:
-        kind = kind_of(job)
+        kind = job.kind
         if isinstance(job, WebhookSpec):
             return Occurrence(kind, job.spec.id, "delivery-1")
         return Occurrence.scheduled(kind, job.spec.id, due or self.clock.now())

@@ -96,6 +96,9 @@ class CrashingChannel:
     async def connected(self) -> str:
         return await self._service.connected()
 
+    def concerns(self, message: ChatMessage) -> bool:
+        return self._service.concerns(message)
+
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         return self._service.parts(message)
 

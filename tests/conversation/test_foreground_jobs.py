@@ -11,7 +11,7 @@ from tests.forks.fork_scene import ForkScene
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage
-from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, kind_of
+from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.runs import outcome
 from ollim_bot.ports import Trace
@@ -22,7 +22,7 @@ FOLLOW_UP = CallsTool("mcp__discord__follow_up_chain", {"minutes_from_now": 20})
 
 
 def occurrence(job: Job = PLAN) -> Occurrence:
-    return Occurrence.scheduled(kind_of(job), job.spec.id, NOW)
+    return Occurrence.scheduled(job.kind, job.spec.id, NOW)
 
 
 def fired(

@@ -15,6 +15,7 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import JobKind, JobSpec, WebhookSpec
 from ollim_bot.domain.overviews import Listed, jobs_card
 from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
 from ollim_bot.surfaces.discord.rendering import fitted, outgoing_of, parts_of
 from ollim_bot.surfaces.discord.split import LONGEST, is_character_boundary, shortened, split
@@ -280,8 +281,9 @@ def test_webhooks_are_listed_under_their_own_heading() -> None:
     bell = JobSpec(id="bell", message="x", description="The *bell*", background=True)
     hooks = [WebhookSpec(bell, {}), WebhookSpec(replace(bell, id="old", enabled=False), {})]
     now = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
-    calls = {"bell": now - timedelta(minutes=18)}
-    card = jobs_card(JobKind.ROUTINE, Listed(()), Skips(), now, Listed(hooks), calls)
+    calls = {JobKey(JobKind.WEBHOOK, "bell"): now - timedelta(minutes=18)}
+    called = {JobKind.WEBHOOK: Listed(hooks)}
+    card = jobs_card(JobKind.ROUTINE, Listed(()), Skips(), now, called, calls)
     shown = fitted(card, "")
     assert shown.description.splitlines() == [
         "**Webhooks**",

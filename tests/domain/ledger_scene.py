@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.definitions import Armed, Definition
-from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine, kind_of
+from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import EFFECT, History, checkpoint_row, claiming_row
 
@@ -79,7 +79,7 @@ class Scene:
         self._write(*rows)
 
     def put(self, job: Job) -> None:
-        self.jobs[f"{kind_of(job)} {job.spec.id}"] = job
+        self.jobs[f"{job.kind} {job.spec.id}"] = job
         self.arm()
 
     def take(self, name: str) -> None:
@@ -136,7 +136,7 @@ class Scene:
         for job in self.jobs.values():
             if job.spec.enabled:
                 for moment in self._moments(job):
-                    one = Occurrence.scheduled(kind_of(job), job.spec.id, moment)
+                    one = Occurrence.scheduled(job.kind, job.spec.id, moment)
                     if one not in self._served:
                         yield one
 

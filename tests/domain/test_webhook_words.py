@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ollim_bot.domain.jobs import JobSpec, WebhookAuth, WebhookSpec
-from ollim_bot.domain.webhook_words import facts_of, hook_facts
+from ollim_bot.domain.webhook_words import facts_of
 
 SPEC = JobSpec(id="ci", message="Look.", background=True)
 
@@ -15,7 +15,7 @@ def test_a_webhook_is_told_with_its_address_its_callers_its_data_and_its_effect(
     auth = (WebhookAuth.GITHUB, WebhookAuth.BEARER)
     on = ("workflow_run.completed",)
     hook = WebhookSpec(SPEC, fields, "GITHUB_HOOK_SECRET", on=on, auth=auth)
-    assert dict(hook_facts(hook, 9100)) == {
+    assert dict(hook.facts(9100)) == {
         "address": "http://127.0.0.1:9100/hook/ci",
         "opened by": "the secret GITHUB_HOOK_SECRET, as github or bearer",
         "only on": "workflow_run.completed",
@@ -40,7 +40,7 @@ def test_a_webhook_is_told_with_its_address_its_callers_its_data_and_its_effect(
     ],
 )
 def test_what_is_left_out_is_told_too(hook: WebhookSpec, fact: str, words: str) -> None:
-    assert dict(hook_facts(hook, None))[fact].startswith(words)
+    assert dict(hook.facts(None))[fact].startswith(words)
 
 
 def test_names_from_the_file_stay_code_and_short() -> None:

@@ -34,7 +34,7 @@ from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.domain.jobs import Job, JobSpec, Routine, kind_of
+from ollim_bot.domain.jobs import Job, JobSpec, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import cli_path, launcher
@@ -228,7 +228,7 @@ async def in_background(at: AttackScene, *allowed: str) -> None:
 
 
 async def run_job(at: AttackScene, job: Job) -> None:
-    occurrence = Occurrence.scheduled(kind_of(job), job.spec.id, datetime.now(UTC))
+    occurrence = Occurrence.scheduled(job.kind, job.spec.id, datetime.now(UTC))
     async with running(at) as (_, background), asyncio.timeout(patience()):
         await background.run_agent_background(job, occurrence)
     assert at.model.is_done

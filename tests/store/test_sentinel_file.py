@@ -18,11 +18,12 @@ from ollim_bot.domain.jobs import JobSpec, Nag, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.paths import DataPaths
+from ollim_bot.settings import DIRECT_CHANNEL
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.opening import open_database
-from ollim_bot.store.sentinel import CHANNEL, SentinelDelivery, SentinelFile, deliveries_left
+from ollim_bot.store.sentinel import SentinelDelivery, SentinelFile, deliveries_left
 from ollim_bot.store.store import SqliteStore
 
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
@@ -89,7 +90,7 @@ async def test_the_claim_counts_before_the_next_step_and_is_announced(
         assert not scene.paths.sentinel.exists()
         await run_ready_tasks()
         assert all(each.is_set() for each in changes)
-    found = await store.read(lambda tx: tx.deliveries.by_ref(CHANNEL, "77"))
+    found = await store.read(lambda tx: tx.deliveries.by_ref(DIRECT_CHANNEL, "77"))
     assert found is not None
     assert found.message.text == "Take the „blue“ pill. Now."
     (item,) = await store.read(lambda tx: tx.due_items.open())
@@ -118,10 +119,10 @@ async def test_an_idle_bot_takes_it_over_within_a_second(scene: SentinelFileScen
 def test_what_did_not_surely_arrive_is_sent_or_looked_for(
     scene: SentinelFileScene, tried_at: datetime | None
 ) -> None:
-    scene.database.run(lambda tx: tx.channels.join(CHANNEL, "1"))
+    scene.database.run(lambda tx: tx.channels.join(DIRECT_CHANNEL, "1"))
     one = scene.put(tried_at=tried_at)
     scene.file.give_to(scene.database)
-    delivery = scene.database.query(lambda tx: tx.deliveries.get(CHANNEL, one.message.id))
+    delivery = scene.database.query(lambda tx: tx.deliveries.get(DIRECT_CHANNEL, one.message.id))
     assert delivery is not None
     assert (delivery.state, delivery.is_in_doubt) == (DeliveryState.OPEN, tried_at is not None)
 

@@ -28,6 +28,7 @@ from tests.upkeep.test_doctor_backup import made as backup_made
 from tests.upkeep.test_doctor_webhooks import FREE_TEXT, OFFLINE, hook
 
 from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.presence import Presence
 from ollim_bot.domain.provider import NO_LOGIN
 from ollim_bot.domain.releases import Version
@@ -209,7 +210,7 @@ def of_jobs(there: DataDirectory) -> Findings:
     write(paths, "routines/a.md", cron.format("a", "0 9 * * *", more))
     write(paths, "routines/b.md", cron.format("b", "61 9 * * *", "background: true"))
     yield from jobs.check_skills(given(paths))
-    yield from jobs.check_routines(given(paths))
+    yield from jobs.check_jobs(JobKind.ROUTINE, given(paths))
 
 
 def of_the_ledger(there: DataDirectory) -> Findings:

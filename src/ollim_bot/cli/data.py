@@ -18,7 +18,7 @@ from ollim_bot.store.files import FileLock, OsDisk
 
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
-    from ollim_bot.domain.jobs import Job
+    from ollim_bot.domain.jobs import Job, JobKind
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
     from ollim_bot.store.database import Database, Step
@@ -54,6 +54,12 @@ class Data:
             notes=self._notes(folder),
             choose_holder=self._holder_of_id,
         )
+
+    def jobs(self, kind: JobKind) -> Sequence[Job]:
+        """The valid jobs of a kind."""
+        from ollim_bot.store.job_types import JOB_TYPES
+
+        return [each.item for each in self.repository(self.paths.jobs(kind), JOB_TYPES[kind]).all()]
 
     def _holder_of_id(self, rivals: Sequence[Job]) -> int:
         from ollim_bot.store.steps import holder_of_id

@@ -19,6 +19,7 @@ from ollim_bot.domain.agent_caller import (
     owners_command_refusal,
     read_command_line,
 )
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.errors import OllimError, WrongInput
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 
 # The description of each group and its module. Groups have verbs.
 GROUPS: Mapping[str, tuple[str, str]] = {
-    "routine": ("things that repeat", "ollim_bot.cli.routine"),
-    "reminder": ("things that come once, at their time", "ollim_bot.cli.reminder"),
-    "webhook": ("jobs that another program starts", "ollim_bot.cli.webhook"),
+    **{kind.value: (kind.about, f"ollim_bot.cli.{kind}") for kind in JobKind},
     "tasks": ("your to-do list", "ollim_bot.cli.tasks"),
     "cal": ("your calendars", "ollim_bot.cli.cal"),
     "skill": ("instructions the agent loads by name", "ollim_bot.cli.skill"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -17,7 +16,6 @@ from ollim_bot.cli.jobs.verbs import job_argument, job_command
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import clock_time, describe_with_distance
 from ollim_bot.errors import WrongInput
-from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import REMINDERS
 
 if TYPE_CHECKING:
@@ -42,9 +40,6 @@ class ReminderNoun(JobNoun[Reminder]):
     main_flags = '(--in 20m | --at "tomorrow 9am" | --delay 20)'
     add_words = '-m "call the dentist" --in 20m'
     edit_words = '3f2a9c1b --at "tomorrow 9am"'
-
-    def folder(self, paths: DataPaths) -> Path:
-        return paths.reminders
 
     def own_fields(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.data import note
@@ -15,7 +14,6 @@ from ollim_bot.cli.jobs.verbs import job_command
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.errors import WrongInput
-from ollim_bot.paths import DataPaths
 from ollim_bot.store.routine_format import ROUTINES
 
 if TYPE_CHECKING:
@@ -38,9 +36,6 @@ class RoutineNoun(JobNoun[Routine]):
     main_flags = '(--every "weekday at 9" | --cron "30 8 * * 1-5")'
     add_words = '-m "plan my day" --every "weekday at 9"'
     edit_words = '3f2a9c1b --cron "0 9 * * 1-5"'
-
-    def folder(self, paths: DataPaths) -> Path:
-        return paths.routines
 
     def own_fields(
         self,

@@ -28,6 +28,7 @@ from ollim_bot.cli.framework import (
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import ANSWERED, Answer
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases.durations import parse_duration
@@ -50,7 +51,6 @@ from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 
 if TYPE_CHECKING:
-    from ollim_bot.domain.jobs import Job
     from ollim_bot.store.database import Step
     from ollim_bot.store.transaction import Transaction
 
@@ -378,17 +378,8 @@ run = _RUNS.run
 
 
 def _job_ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
-    from ollim_bot.store.job_formats import REMINDERS
-    from ollim_bot.store.routine_format import ROUTINES
-    from ollim_bot.store.webhook_format import WEBHOOKS
-
     data = open_data(caller)
-    jobs: list[Job] = [
-        *(each.item for each in data.repository(data.paths.routines, ROUTINES).all()),
-        *(each.item for each in data.repository(data.paths.reminders, REMINDERS).all()),
-        *(each.item for each in data.repository(data.paths.webhooks, WEBHOOKS).all()),
-    ]
-    for job in jobs:
+    for job in (job for kind in JobKind for job in data.jobs(kind)):
         yield Completion(job.spec.id, title(job.spec.title))
 
 

@@ -111,7 +111,7 @@ def _is_asked(data: Data, caller: Caller, is_running: bool) -> bool:
 
 def _channel(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
     """Discord, if it is set up; without it if the settings are wrong."""
-    from ollim_bot.store.sentinel import CHANNEL
+    from ollim_bot.settings import DIRECT_CHANNEL
     from ollim_bot.surfaces.discord.rest import DiscordRest
 
     try:
@@ -122,7 +122,7 @@ def _channel(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel 
     if settings.discord_token is None:
         return None
     joined = data.read(lambda tx: tx.channels.all()) or []
-    dm = next((each.identity for each in joined if each.name == CHANNEL), "")
+    dm = next((each.identity for each in joined if each.name == DIRECT_CHANNEL), "")
     owner, address = settings.discord_owner_id, settings.discord_api_url
     return DiscordRest(settings.discord_token, owner, address, dm, clock)
 

@@ -139,7 +139,7 @@ def _channels(settings: Settings) -> list[MakeChannel]:
     from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
     account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
-    downloads = settings.paths.state / "discord"
+    downloads = settings.paths.state / DiscordSurface.name
 
     def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         return DiscordSurface(account, store, opener, downloads, clock)

@@ -15,7 +15,6 @@ from ollim_bot.cli.terminal import show, width_of, wrapped
 from ollim_bot.domain.calendar import CalendarCopy, event_row, without_text
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.jobs import kind_of
 from ollim_bot.domain.overviews import (
     UpcomingToday,
     coming_today,
@@ -96,7 +95,7 @@ def _as_object(day: _Day, coming: Sequence[UpcomingToday], now: datetime) -> dic
         ],
         "next": [
             {
-                "kind": kind_of(each.job),
+                "kind": each.job.kind,
                 "id": each.job.spec.id,
                 "title": each.job.spec.title,
                 "at": _local(each.moment, now),

@@ -5,41 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note, open_data
 from ollim_bot.cli.framework import JSON, Given, argument, print_json, shown_json
-from ollim_bot.cli.jobs.fields import COMMON, JobNoun, flag
+from ollim_bot.cli.jobs.fields import CalledNoun, flag
 from ollim_bot.cli.jobs.verbs import job_argument, job_command
 from ollim_bot.cli.jobs.views import list_jobs
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
+from ollim_bot.domain.jobs import SWITCHED_OFF, WebhookAuth, WebhookSpec, hook_address
 from ollim_bot.domain.webhook_data import unknown_places
 from ollim_bot.domain.webhook_schema import pointer_parts
 from ollim_bot.domain.webhook_words import (
-    SWITCHED_OFF,
-    hook_address,
-    hook_facts,
     named,
     own_secret_name,
-    secret_name,
     sharing_secret,
 )
 from ollim_bot.errors import BadSettings, WrongInput
-from ollim_bot.paths import DataPaths
-from ollim_bot.store.job_formats import FieldRule
 from ollim_bot.store.webhook_format import WEBHOOKS
 
 if TYPE_CHECKING:
     from ollim_bot.domain.quiet import QuietHours
     from ollim_bot.settings import Settings
 
-# Fields of jobs that come by the clock, and what a webhook cannot choose.
-_NOT_OF_HOOKS = frozenset(
-    {"background", "timezone", "late", "must", "plain", "kind", "nag", "first-step", "before"}
-)
 _TYPES = ("string", "integer", "number", "boolean")
 _SAMPLES: Mapping[str, object] = {
     "integer": 1,
@@ -69,7 +58,7 @@ def _json(text: str) -> object:
         raise WrongInput(f"{text[:40]!r} is not JSON: {wrong}.") from None
 
 
-class WebhookNoun(JobNoun[WebhookSpec]):
+class WebhookNoun(CalledNoun[WebhookSpec]):
     form = WEBHOOKS
     flags = (
         flag(
@@ -103,19 +92,10 @@ class WebhookNoun(JobNoun[WebhookSpec]):
         ),
         flag("--deliver", "deliver", "plain: your text with the data, no model", metavar="plain"),
     )
-    common = tuple(each for each in COMMON if each.reading["dest"] not in _NOT_OF_HOOKS)
     main_flags = "[--field NAME] [--deliver plain]"
     add_words = '-m "The wash is done." --id wash --deliver plain'
     edit_words = "wash --field minutes:integer"
-    order = "by their ids"
     example_id = example_words = "wash"
-
-    @property
-    def rules(self) -> Mapping[str, FieldRule]:
-        return {name: rule for name, rule in self.form.rules.items() if name not in _NOT_OF_HOOKS}
-
-    def folder(self, paths: DataPaths) -> Path:
-        return paths.webhooks
 
     def own_fields(
         self,
@@ -138,15 +118,12 @@ class WebhookNoun(JobNoun[WebhookSpec]):
         names = pick if isinstance(pick, Mapping) else unknown_places(message, {})
         return {"fields": _schema({name: {"type": "string"} for name in names}), **fields}
 
-    def upcoming(self, job: WebhookSpec, now: datetime) -> Iterator[datetime]:  # noqa: ARG002
-        return iter(())
-
     def promise(self, job: WebhookSpec, now: datetime) -> str:  # noqa: ARG002
         return f"when /hook/{job.spec.id} is called"
 
     def facts(self, job: WebhookSpec, now: datetime) -> list[tuple[str, str]]:  # noqa: ARG002
         # The command of the agent shows the path alone: only the owner asks for the address.
-        (_, *others) = hook_facts(job, None)
+        (_, *others) = job.facts(None)
         return [("path", f"/hook/{job.spec.id}"), *others]
 
     def cautions(self, job: WebhookSpec, caller: Caller) -> Iterator[str]:
@@ -210,7 +187,7 @@ def _url(given: Given, caller: Caller) -> None:
     hooks = noun.repository(data)
     hook = hooks.get(noun.id_of(given, data)).item
     address = hook_address(hook.spec.id, hook_port(settings))
-    secret = secret_name(hook)
+    secret = hook.secret_name
     line = _curl(hook, address) if WebhookAuth.BEARER in hook.auth else None
     others = sharing_secret(hook, [each.item for each in hooks.all()], settings.hook_secret)
     if "json" in given:
@@ -237,7 +214,7 @@ def _curl(hook: WebhookSpec, address: str) -> str:
     import shlex
 
     body = shlex.quote(shown_json(json.dumps(_sample(hook), ensure_ascii=False)))
-    return f'curl {address} -H "Authorization: Bearer ${secret_name(hook)}" -d {body}'
+    return f'curl {address} -H "Authorization: Bearer ${hook.secret_name}" -d {body}'
 
 
 def _sample(hook: WebhookSpec) -> dict[str, Any]:

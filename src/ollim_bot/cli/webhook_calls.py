@@ -15,10 +15,9 @@ from ollim_bot.cli.jobs.changes import setter
 from ollim_bot.cli.jobs.fields import standard_input
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.initiative import NO_RUN
-from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
+from ollim_bot.domain.jobs import SWITCHED_OFF, WebhookAuth, WebhookSpec
 from ollim_bot.domain.webhook_data import has_free_text, plain_text
 from ollim_bot.domain.webhook_proofs import signed_headers
-from ollim_bot.domain.webhook_words import SWITCHED_OFF, secret_name
 from ollim_bot.domain.webhooks import LARGEST_BODY, is_wanted, picked, read_object
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.http_exchange import HttpLimits, exchange
@@ -104,7 +103,7 @@ def _headers(
     way = _way(hook, given)
     secret = settings.hook_secret(hook.secret_env)
     if secret is None:
-        raise WrongInput(f"{secret_name(hook)} is not set. Put it {_IN_ENV}.")
+        raise WrongInput(f"{hook.secret_name} is not set. Put it {_IN_ENV}.")
     key = secret.reveal().encode("utf-8", "surrogateescape")
     proof = signed_headers(way, key, body, caller.now(), f"test_{secrets.token_hex(8)}")
     event = _event(hook, given, way)
@@ -163,7 +162,7 @@ def _refusal(answer: _Answer, hook: WebhookSpec) -> Iterator[str]:
         case 401:
             ways = ", ".join(hook.auth)
             yield (
-                f"Refused: the running bot knows another {secret_name(hook)}, or does not take "
+                f"Refused: the running bot knows another {hook.secret_name}, or does not take "
                 f"this way. It takes {ways}. Restart the bot after a change of .env."
             )
         case 404 if answer.said.get("error") == "disabled":

@@ -28,7 +28,7 @@ from ollim_bot.domain.events import (
     Usage,
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
-from ollim_bot.domain.jobs import Chain, Job, Model, Reminder, ReportMode, WebhookSpec
+from ollim_bot.domain.jobs import CalledJob, Job, Model, ReportMode
 from ollim_bot.domain.lateness import is_late, late_since
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.notices import Notice
@@ -362,7 +362,7 @@ class Attempt:
             await clock.sleep(min(_TO_END, max(0.0, ends_at - clock.monotonic())))
 
     async def _whole(self) -> AttemptOutcome:
-        if isinstance(self._job, WebhookSpec):
+        if isinstance(self._job, CalledJob):
             await self._read_call()
             refused = await self._screened(self._job)
             if refused is not None:
@@ -387,7 +387,7 @@ class Attempt:
             self._data = call.fields
             run.late_since = call.at if is_late(call.at, run.began) else None
 
-    async def _screened(self, hook: WebhookSpec) -> AttemptOutcome | None:
+    async def _screened(self, hook: CalledJob) -> AttemptOutcome | None:
         """Have the free text of the call judged; returns how the attempt ends unless it is safe."""
         free = free_values(hook.fields, self._data)
         if not free:
@@ -508,11 +508,11 @@ class Attempt:
             schedule=upcoming_lines(upcoming, budget, quiet) if upcoming else "",
             tools=policy.tools,
             skills=job.spec.skills,
-            chain=job.chain if isinstance(job, Reminder) else Chain(),
+            chain=job.chain,
             must=policy.must,
             is_paid=self.run.occurrence in budget.held,
             quiet_until=quiet_until(quiet, now),
-            data=sent_data(self._data) if isinstance(job, WebhookSpec) else "",
+            data=sent_data(self._data) if isinstance(job, CalledJob) else "",
         )
         return background_prompt(
             job,

@@ -105,6 +105,13 @@ class Transport:
     def name(self) -> str:
         return self._channel.name
 
+    def concerns(self, message: ChatMessage) -> bool:
+        try:
+            return self._channel.concerns(message)
+        except Exception:  # a fault of the channel must not lose a message
+            _logger.exception("%s could not say whether a message is for it", self.name)
+            return True
+
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         try:
             return self._channel.parts(message) or (message,)
@@ -243,6 +250,8 @@ class DeliveryQueue:
         A further call continues with the parts that have not arrived. The step that later adds the
         message to the log must call `recorded`, so that no part is sent twice.
         """
+        if not self._transport.concerns(message):
+            return
         held = self._unrecorded.get(message.id)
         if held is None:
             held = self._unrecorded[message.id] = Unrecorded(self._transport.parts(message))
@@ -316,15 +325,21 @@ class DeliveryQueue:
             await self._has_open.wait()
             return True
         if not delivery.parts:
-            await self._divide(delivery)
+            await self._begin(delivery)
             return True
         return await self._is_advanced(delivery)
 
-    async def _divide(self, delivery: Delivery) -> None:
-        """Freeze the parts, and let drafts of the answer become the first of them."""
+    async def _begin(self, delivery: Delivery) -> None:
+        """Freeze the parts, and let drafts of the answer become the first of them.
+
+        What does not concern the channel ends here, unless a part of it may be there already.
+        """
         message, name = delivery.message, self.name
-        parts = self._transport.parts(message)
         is_begun = delivery.is_in_doubt or bool(delivery.refs)
+        if not is_begun and not self._transport.concerns(message):
+            await self._store.transact(lambda tx: tx.deliveries.close(name, message.id))
+            return
+        parts = self._transport.parts(message)
         drafts = () if is_begun else await self._transport.drafts(message, parts)
 
         def step(tx: Transaction) -> Delivery | None:

@@ -6,6 +6,8 @@ import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ollim_bot.domain.job_kinds import JobKind
+
 # A variable of every program that the agent starts: `CONVERSATION`, or the id of the occurrence of
 # its background run.
 CALLED_BY = "OLLIM_CALLED_BY"
@@ -16,11 +18,12 @@ PROGRAM = "ollim-bot"
 HELP_WORDS = frozenset({"help", "--help", "-h"})
 _VERSION_WORDS = frozenset({"version", "--version"})
 
-# A command that is not listed here is the owner's, so a new command is closed to the agent.
+# A command that is not listed here is the owner's, so a new command is closed to the agent, but
+# for that of a kind of job.
 _OPEN = frozenset(
     {
-        *("cal", "completion", "doctor", "gmail", "help", "history", "rehearse", "reminder"),
-        *("routine", "runs", "tasks", "today", "version", "webhook"),
+        *("cal", "completion", "doctor", "gmail", "help", "history", "rehearse"),
+        *("runs", "tasks", "today", "version", *JobKind),
     }
 )
 _OPEN_VERBS = frozenset(

@@ -12,11 +12,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 from ollim_bot.domain.initiative import is_initiative
-from ollim_bot.domain.jobs import Job, Late, Reminder, Routine, WebhookSpec
+from ollim_bot.domain.jobs import Job, Late, Reminder, Routine
 from ollim_bot.domain.lateness import late_rule
 from ollim_bot.domain.occurrences import MAX_ATTEMPTS, OccurrenceState, SkipReason, may_follow
 from ollim_bot.domain.tool_patterns import problems
-from ollim_bot.domain.webhook_data import has_free_text
 
 BETWEEN_LATE_RUNS = timedelta(seconds=5)
 
@@ -56,7 +55,7 @@ _NOT_BEGUN = Progress()
 class Circumstances(NamedTuple):
     """Everything that a decision about one occurrence depends on, besides its job.
 
-    `due` is None for a webhook's delivery. `was_away` says that the program did not run, or slept,
+    `due` is None for a call. `was_away` says that the program did not run, or slept,
     so that lateness is judged. `has_just_failed` says that the previous attempt failed in this
     process. `is_skipped` says that the owner wants the moment skipped. `is_queued` says that the
     occurrence is in the inbox of the conversation. `is_superseded` says that a newer moment of the
@@ -225,13 +224,7 @@ def deliver_by(due: datetime | None, now: datetime) -> datetime:
 
 def run_priority(job: Job, due: datetime) -> tuple[int, float]:
     """The rank of a waiting background run: the lowest gets a slot first."""
-    order = (Reminder, Routine, WebhookSpec)
-    return order.index(type(job)), due.timestamp()
-
-
-def is_plain(job: Job) -> bool:
-    """Whether the program delivers the text of the job without any model."""
-    return job.is_plain if isinstance(job, WebhookSpec) else job.spec.plain
+    return job.rank, due.timestamp()
 
 
 def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
@@ -241,27 +234,27 @@ def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
         return Skip(SkipReason.SUPERSEDED)
     if (missed := _missed(job, given)) is not None:
         return missed
-    if isinstance(job, WebhookSpec) and not (job.spec.enabled or given.is_manual):
+    is_off = not (job.kind.has_moments or job.spec.enabled or given.is_manual)
+    if is_off:
         return Skip(SkipReason.DISABLED, PAUSED)
     return None
 
 
 def _wait(job: Job, given: Circumstances) -> WaitForQuietEnd | None:
-    keeps_quiet = isinstance(job, Routine) and job.keeps_quiet
     if given.quiet_until is None or given.is_manual or given.progress.is_begun:
         return None
-    return WaitForQuietEnd(given.quiet_until) if keeps_quiet else None
+    return WaitForQuietEnd(given.quiet_until) if job.keeps_quiet else None
 
 
 def _shortage(job: Job, given: Circumstances) -> Skip | None:
     """What a run needs and does not have now."""
-    if is_plain(job):
+    if job.is_plain:
         return None
     if given.is_running and (isinstance(job, Routine) or given.is_manual):
         return Skip(SkipReason.OVERLAP)
     if given.reached_cost_cap is not None and not given.is_manual:
         return Skip(SkipReason.COST_CAP, f"{given.reached_cost_cap:.2f}")
-    if isinstance(job, WebhookSpec) and not given.can_screen and has_free_text(job.fields):
+    if not given.can_screen and job.brings_free_text:
         return Skip(SkipReason.SCREENING, NO_SCREENING)
     return _defect(job, given)
 
@@ -293,7 +286,7 @@ def _defect(job: Job, given: Circumstances) -> Skip | None:
 
 
 def _run(job: Job, given: Circumstances) -> RunInForeground | RunInBackground | DeliverPlainly:
-    if is_plain(job):
+    if job.is_plain:
         return DeliverPlainly()
     if not job.spec.background:
         return RunInForeground()

@@ -15,7 +15,6 @@ from ollim_bot.domain.jobs import (
     JobKind,
     Reminder,
     Routine,
-    kind_of,
     length_text,
     parse_length,
 )
@@ -44,14 +43,14 @@ def holder_among(rivals: Sequence[Job], armed: Mapping[JobKey, str]) -> int:
 
     `armed` has the marks of the armed jobs.
     """
-    mark = armed.get(JobKey(kind_of(rivals[0]), rivals[0].spec.id))
+    mark = armed.get(JobKey(rivals[0].kind, rivals[0].spec.id))
     marks = [mark_of(job) for job in rivals]
     return marks.index(mark) if mark in marks else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`timing` is a cron line, a `run-at` as in the file, or empty for a webhook.
+    """`timing` is a cron line, a `run-at` as in the file, or empty for a job that is called.
 
     `before` are the lengths at which heads-ups precede its moments.
     """
@@ -65,9 +64,9 @@ class Definition:
 
     @classmethod
     def of(cls, job: Job, default_zone: tzinfo) -> Definition:
-        key, spec = JobKey(kind_of(job), job.spec.id), job.spec
+        key, spec = JobKey(job.kind, job.spec.id), job.spec
         zone = str(spec.zone(default_zone))
-        return cls(key, mark_of(job), _timing(job), zone, spec.enabled, spec.before)
+        return cls(key, mark_of(job), job.timing, zone, spec.enabled, spec.before)
 
     @classmethod
     def read(cls, facts: Mapping[str, object]) -> Definition:
@@ -76,7 +75,7 @@ class Definition:
         if not (isinstance(job, str) and isinstance(mark, str) and isinstance(zone, str)):
             raise ValueError("not a definition")
         key = JobKey(JobKind(str(kind)), job)
-        timing = str(facts.get(_TIMING[key.kind], ""))
+        timing = str(facts.get(_TIMING.get(key.kind, ""), ""))
         before = facts.get("before")
         lengths = [parse_length(str(each)) for each in before] if isinstance(before, list) else ()
         return cls(key, mark, timing, zone, facts.get("enabled") is True, tuple(lengths))
@@ -113,16 +112,7 @@ class Definition:
         return iter(())
 
 
-_TIMING = {JobKind.ROUTINE: "cron", JobKind.REMINDER: "run_at", JobKind.WEBHOOK: ""}
-
-
-def _timing(job: Job) -> str:
-    match job:
-        case Routine(cron=cron):
-            return cron.text
-        case Reminder(run_at=run_at):
-            return run_at.isoformat()
-    return ""
+_TIMING = {job.kind: job.timing_name for job in (Routine, Reminder)}
 
 
 def _from(cron: Cron, after: datetime, zone: tzinfo) -> Iterator[datetime]:

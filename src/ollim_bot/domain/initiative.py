@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TypeVar
 
-from ollim_bot.domain.jobs import Chain, Job, Reminder, Routine, is_ordered, kind_of
+from ollim_bot.domain.jobs import Chain, Job, Reminder, Routine, is_ordered, job_key
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.taint import Taint, marked_taint
 
@@ -69,8 +69,7 @@ def origin_of(job: Job) -> str:
     A job that was set in the background counts for its setter, and all checks of a chain for the
     first, so that no run gets room by setting others.
     """
-    first = job.chain.parent if isinstance(job, Reminder) else None
-    return job.spec.set_by or f"{kind_of(job)}:{first or job.spec.id}"
+    return job.spec.set_by or job_key(job)
 
 
 def set_by(job: J, setter: Setter) -> J:

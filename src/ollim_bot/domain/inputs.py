@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import ClassVar, NewType
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
-from ollim_bot.domain.jobs import Chain, Job, JobKind, Reminder, kind_of
+from ollim_bot.domain.jobs import Chain, Job, JobKind
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionId
@@ -144,16 +144,16 @@ class JobTurn:
         cls, job: Job, input_id: InputId, now: datetime, late_since: datetime | None = None
     ) -> JobTurn:
         """A copy of all that the turn needs, independent of later changes of the file."""
-        spec, chain = job.spec, job.chain if isinstance(job, Reminder) else _NO_CHAIN
+        spec = job.spec
         return cls(
             input_id,
             "",
             now,
-            kind_of(job),
+            job.kind,
             spec.id,
             spec.title,
             spec.message,
-            chain,
+            job.chain,
             late_since,
             spec.untrusted or "",
             spec.skills,

@@ -1,18 +1,23 @@
-"""Jobs: routines run by cron, reminders once, webhooks on a request."""
+"""Jobs: routines run by cron, reminders once, webhooks on a request.
+
+What is particular to a kind is said by its class; everything else knows jobs, not kinds.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
+from ollim_bot.domain.job_kinds import JobKind as JobKind
 from ollim_bot.domain.moments import duration_in_words, instant
 from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, has_words, shortened
+from ollim_bot.domain.webhook_data import has_free_text, task_text
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -22,12 +27,6 @@ T = TypeVar("T")
 J = TypeVar("J", bound="Job")
 _LONGEST_TITLE = 60
 _MOST_NAMED = 5
-
-
-class JobKind(StrEnum):
-    ROUTINE = "routine"
-    REMINDER = "reminder"
-    WEBHOOK = "webhook"
 
 
 class Model(StrEnum):
@@ -186,10 +185,92 @@ class JobSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Routine:
-    """With `quiet`, one that runs in the conversation waits for the end of the quiet."""
+class Chain:
+    """How often a reminder may follow up: `max` times, of which this is number `depth`."""
+
+    max: int = 0
+    depth: int = 0
+    parent: str | None = None
+
+    @property
+    def may_follow_up(self) -> bool:
+        return self.depth < self.max
+
+
+_NO_CHAIN = Chain()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job of any kind. A kind whose class does not say otherwise is as said here.
+
+    Of the background runs that wait, those with the lowest `rank` get a slot first. `timing_name`
+    is the name of `timing` in the ledger.
+    """
+
+    kind: ClassVar[JobKind]
+    rank: ClassVar[int] = 2
+    timing_name: ClassVar[str] = ""
 
     spec: JobSpec
+
+    @property
+    def must(self) -> bool:
+        """Whether it must be delivered."""
+        return False
+
+    @property
+    def asks(self) -> bool:
+        """Whether its card stays open until the owner answers it."""
+        return False
+
+    @property
+    def keeps_quiet(self) -> bool:
+        """Whether its turn waits for the end of the quiet."""
+        return False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the program delivers the text of the job without any model."""
+        return self.spec.plain
+
+    @property
+    def chain(self) -> Chain:
+        return _NO_CHAIN
+
+    @property
+    def timing(self) -> str:
+        """When it comes due, as text; empty if it is called."""
+        return ""
+
+    @property
+    def brings(self) -> str:
+        """The source of the untrusted text that each of its runs begins with; empty if none."""
+        return ""
+
+    @property
+    def brings_free_text(self) -> bool:
+        """Whether a run needs a model to judge words that a stranger has chosen."""
+        return False
+
+    @property
+    def why_not_by_hand(self) -> str:
+        """Why no click can run it; empty if one can."""
+        return ""
+
+    def task(self, data: Mapping[str, object]) -> str:  # noqa: ARG002
+        """What a run is told to do; `data` is what its caller has sent."""
+        return self.spec.message
+
+
+@dataclass(frozen=True, slots=True)
+class Routine(Job):
+    """With `quiet`, one that runs in the conversation waits for the end of the quiet."""
+
+    kind: ClassVar[JobKind] = JobKind.ROUTINE
+    rank: ClassVar[int] = 1
+    timing_name: ClassVar[str] = "cron"
+
     cron: Cron
     quiet: bool = True
 
@@ -214,30 +295,24 @@ class Routine:
         in_conversation = not self.spec.background and not self.spec.plain
         return self.quiet and in_conversation and not self.must
 
+    @property
+    def timing(self) -> str:
+        return self.cron.text
+
     def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime:
         return self.cron.next(moment, self.spec.zone(default_zone))
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """How often a reminder may follow up: `max` times, of which this is number `depth`."""
-
-    max: int = 0
-    depth: int = 0
-    parent: str | None = None
-
-    @property
-    def may_follow_up(self) -> bool:
-        return self.depth < self.max
-
-
-@dataclass(frozen=True, slots=True)
-class Reminder:
+class Reminder(Job):
     """`run_at` as in the file: an instant, or a wall-clock time in the job's zone."""
 
-    spec: JobSpec
+    kind: ClassVar[JobKind] = JobKind.REMINDER
+    rank: ClassVar[int] = 0
+    timing_name: ClassVar[str] = "run_at"
+
     run_at: datetime
-    chain: Chain = Chain()
+    chain: Chain = _NO_CHAIN
 
     @property
     def must(self) -> bool:
@@ -253,6 +328,10 @@ class Reminder:
     def asks(self) -> bool:
         """Whether its card stays open until the owner answers it."""
         return self.must or self.spec.plain or self.chain.max > 0
+
+    @property
+    def timing(self) -> str:
+        return self.run_at.isoformat()
 
     def due(self, default_zone: tzinfo) -> datetime:
         return instant(self.run_at, self.spec.zone(default_zone))
@@ -282,8 +361,67 @@ class WebhookAuth(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookSpec:
-    """`spec.id` is the segment of its URL; `fields` is the JSON Schema of its data, as written.
+class CalledJob(Job):
+    """A job that runs when something calls it, with data of the caller's.
+
+    `fields` is the JSON Schema of the data, as written. It never has to be delivered, as its text
+    is not the owner's.
+    """
+
+    fields: Mapping[str, object]
+
+    def __post_init__(self) -> None:
+        is_template = "{{" in self.spec.message
+        object.__setattr__(self, "spec", replace(self.spec, is_template=is_template))
+
+    @property
+    def brings(self) -> str:
+        return f"{self.kind} request"
+
+    @property
+    def brings_free_text(self) -> bool:
+        return has_free_text(self.fields)
+
+    @property
+    def why_not_by_hand(self) -> str:
+        return f"A {self.kind} runs when it is called."
+
+    def task(self, data: Mapping[str, object]) -> str:
+        """The message with the values in their places that leave a stranger no words to choose."""
+        return task_text(self.spec.message, self.fields, data)
+
+    def facts(
+        self,
+        port: int | None,  # noqa: ARG002
+        show: Callable[[str], str] = str,
+    ) -> Iterator[tuple[str, str]]:
+        """What it takes, who may call it, and what it does, each with its name, for the owner.
+
+        `port` is that of webhooks; `show` makes names from the file safe to display.
+        """
+        yield from self._facts_of_runs(show)
+
+    def _facts_of_runs(self, show: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+        properties = self.fields.get("properties")
+        names = [*properties] if isinstance(properties, Mapping) else []
+        yield "takes", list_names(names, show, "and") if names else "no data"
+        pings = "may write to you" if self.spec.allow_ping else "cannot write to you"
+        run = f"a background run reads the data as untrusted text, and {pings}"
+        plainly = "its text comes to you with the data in it, without a model"
+        yield "then", plainly if self.is_plain else run
+
+
+COMMON_SECRET = "WEBHOOK_SECRET"
+SWITCHED_OFF = "off until WEBHOOK_PORT and WEBHOOK_SECRET are set"
+
+
+def hook_address(hook_id: str, port: int) -> str:
+    return f"http://127.0.0.1:{port}/hook/{hook_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSpec(CalledJob):
+    """`spec.id` is the segment of its URL.
 
     `secret_env` names the variable with its own secret, which is then the only one. `pick` gives
     for a field the JSON pointer of its value in the request. `on` are the events that count; none
@@ -291,30 +429,50 @@ class WebhookSpec:
     fields in it, without any model.
     """
 
-    spec: JobSpec
-    fields: Mapping[str, object]
+    kind: ClassVar[JobKind] = JobKind.WEBHOOK
+
     secret_env: str | None = None
     pick: Mapping[str, str] = field(default_factory=dict)
     on: tuple[str, ...] = ()
     auth: tuple[WebhookAuth, ...] = tuple(WebhookAuth)
     is_plain: bool = False
 
-    def __post_init__(self) -> None:
-        is_template = "{{" in self.spec.message
-        object.__setattr__(self, "spec", replace(self.spec, is_template=is_template))
+    @property
+    def why_not_by_hand(self) -> str:
+        by_command = "`ollim-bot webhook test` calls it with your data."
+        return f"A webhook runs when it is called. {by_command}"
 
     @property
-    def must(self) -> bool:
-        """Whether it must be delivered: never, as its text is not the owner's."""
-        return False
+    def secret_name(self) -> str:
+        """The name of the setting with the secret that opens the webhook."""
+        return self.secret_env or COMMON_SECRET
+
+    def facts(
+        self, port: int | None, show: Callable[[str], str] = str
+    ) -> Iterator[tuple[str, str]]:
+        path = show(f"/hook/{self.spec.id}")
+        is_off = f"{path}, {SWITCHED_OFF}"
+        yield "address", is_off if port is None else show(hook_address(self.spec.id, port))
+        ways = (
+            "" if self.auth == tuple(WebhookAuth) else f", as {list_names(self.auth, show, 'or')}"
+        )
+        yield "opened by", f"the secret {show(self.secret_name)}{ways}"
+        if self.on:
+            yield "only on", list_names(self.on, show, "or")
+        yield from self._facts_of_runs(show)
 
 
-Job = Routine | Reminder | WebhookSpec
+def list_names(names: Sequence[str], show: Callable[[str], str], last: str, most: int = 10) -> str:
+    """`a, b and c`, with the word `last` before the last; of many, the first and how many more."""
+    shown = [show(name) for name in names[:most]]
+    if len(names) > most:
+        shown.append(f"{len(names) - most} more")
+    return f" {last} ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
 def is_ordered(job: Job) -> bool:
     """Whether the program itself delivers it if no run does."""
-    return not isinstance(job, WebhookSpec) and (job.must or job.spec.plain)
+    return job.must or (job.kind.has_moments and job.spec.plain)
 
 
 def ignores_late(job: Job) -> bool:
@@ -322,20 +480,9 @@ def ignores_late(job: Job) -> bool:
     return job.must and job.spec.late not in (None, Late.RUN)
 
 
-def kind_of(job: Job) -> JobKind:
-    match job:
-        case Routine():
-            return JobKind.ROUTINE
-        case Reminder():
-            return JobKind.REMINDER
-        case WebhookSpec():
-            return JobKind.WEBHOOK
-
-
 def job_key(job: Job) -> str:
     """The job, such as `routine:plan`; all checks of a chain have the key of its first."""
-    root = job.chain.parent if isinstance(job, Reminder) else None
-    return f"{kind_of(job)}:{root or job.spec.id}"
+    return f"{job.kind}:{job.chain.parent or job.spec.id}"
 
 
 def named_by_words(words: str, jobs: Sequence[J], when: Callable[[J], str]) -> J | None:

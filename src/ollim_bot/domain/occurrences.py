@@ -113,7 +113,7 @@ class SkipReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """`key` is the scheduled instant in UTC, or a webhook's delivery key, which may be any text.
+    """`key` is the scheduled instant in UTC, or the name of a call, which may be any text.
 
     `part` is empty for the moment itself. A time that it comes again has a number from 2 on, and a
     heads-up the length by which it comes before, such as `before-30m`.
@@ -130,7 +130,7 @@ class Occurrence:
             raise ValueError(f"{self.job_id!r} and {self.key!r} do not name an occurrence")
         if not self.is_call:
             _instant(self.key)
-        if self.part and (self.kind is JobKind.WEBHOOK or not _PART.fullmatch(self.part)):
+        if self.part and not (self.kind.has_moments and _PART.fullmatch(self.part)):
             raise ValueError(f"{self.part!r} is no part of a moment")
 
     @classmethod
@@ -157,22 +157,23 @@ class Occurrence:
     @lru_cache(maxsize=512)
     def parse(cls, text: str) -> Occurrence:
         """The inverse of `id`; raises `ValueError` for anything else."""
-        kind, _, rest = text.partition(":")
+        name, _, rest = text.partition(":")
         job_id, _, key = rest.partition(":")
         part = ""
-        if kind != JobKind.WEBHOOK:
-            key, _, part = key.partition("#")
-        manual = key.endswith(_BY_HAND)
-        key = key.removesuffix(_BY_HAND if manual else _DELIVERED)
         with suppress(ValueError):
-            occurrence = cls(JobKind(kind), job_id, key, manual, part)
+            kind = JobKind(name)
+            if kind.has_moments:
+                key, _, part = key.partition("#")
+            manual = key.endswith(_BY_HAND)
+            key = key.removesuffix(_BY_HAND if manual else _DELIVERED)
+            occurrence = cls(kind, job_id, key, manual, part)
             if occurrence.id == text:
                 return occurrence
         raise ValueError(f"{text!r} is not an occurrence: kind:job:moment")
 
     @property
     def scheduled_at(self) -> datetime | None:
-        """The scheduled moment; None for a webhook's delivery, and for a time that it comes again.
+        """The scheduled moment; None for a call, and for a time that it comes again.
 
         The moment of the latter depends on when it came before.
         """
@@ -205,8 +206,8 @@ class Occurrence:
 
     @property
     def is_call(self) -> bool:
-        """Whether a caller of a webhook caused it."""
-        return self.kind is JobKind.WEBHOOK and not self.manual
+        """Whether a caller of the job caused it."""
+        return not self.kind.has_moments and not self.manual
 
 
 def _instant_key(moment: datetime) -> str:

@@ -19,7 +19,7 @@ from ollim_bot.domain.cards import MOST_BUTTONS, MOST_ON_LINES, Button, ButtonSt
 from ollim_bot.domain.due_items import Answer, DueItem, item_key
 from ollim_bot.domain.initiative import ENSURE_LABEL
 from ollim_bot.domain.item_cards import SNOOZE, settled_card, settled_line, settling_buttons
-from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine, WebhookSpec, kind_of
+from ollim_bot.domain.jobs import CalledJob, Job, JobKind, JobSpec, Reminder, Routine, list_names
 from ollim_bot.domain.moments import (
     MONTHS,
     WEEKDAYS,
@@ -30,7 +30,14 @@ from ollim_bot.domain.moments import (
 )
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.owner_choices import Skips
-from ollim_bot.domain.schedule import ScheduledJob, count_between, next_due, occurrence_at
+from ollim_bot.domain.schedule import (
+    JobKey,
+    ScheduledJob,
+    count_between,
+    key_of,
+    next_due,
+    occurrence_at,
+)
 from ollim_bot.domain.task_cards import TASK_DONE, TaskUndo, task_words
 from ollim_bot.domain.tasks import Task, in_order, is_due
 from ollim_bot.domain.text import FROM_UNTRUSTED, one_line
@@ -46,8 +53,8 @@ _LONGEST_TITLE = 200
 _LONGEST_EVENT = 100
 _SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}
 _MOST_JOBS = 10
-# Lines that routines leave to webhooks on their overview.
-_LEFT_TO_HOOKS = 3
+# Lines that routines leave to jobs that are called on their overview.
+_LEFT_TO_CALLED = 3
 _MOST_IN_GROUP = 6
 # The name of the line that turns the page, and words of lines that came or went since.
 _PAGE, _NEW, _GONE = "page", "New", " · no longer here"
@@ -104,31 +111,32 @@ def skipped_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime |
 
 def job_card(job: Job, skips: Skips, now: datetime, webhook_port: int | None = None) -> Card:
     """One job with all that can be done with it; webhooks are called at `webhook_port`."""
-    if isinstance(job, WebhookSpec):
-        lines, buttons = _about_hook(job, webhook_port), _hook_buttons(job)
-    else:
+    if isinstance(job, Routine | Reminder):
         is_skipped = skipped_moment(job, skips, now) is not None
         lines, buttons = _about(job, skips, now), _buttons(job, is_skipped=is_skipped)
+    else:
+        lines, buttons = _about_called(job, webhook_port), _called_buttons(job)
     mark = f" {FROM_UNTRUSTED}" if job.spec.untrusted else ""
     title = (one_line(job.spec.words, _LONGEST_TITLE) or job.spec.id) + mark
     return Card(title, "\n".join(lines), buttons=tuple(buttons))
 
 
-def _about_hook(hook: WebhookSpec, port: int | None) -> Iterator[str]:
-    if not hook.spec.enabled:
+def _about_called(job: Job, port: int | None) -> Iterator[str]:
+    if not job.spec.enabled:
         yield "Paused: calls are refused until it is resumed."
-    yield from facts_of(hook, port)
+    if isinstance(job, CalledJob):
+        yield from facts_of(job, port)
 
 
-def _hook_buttons(hook: WebhookSpec) -> Iterator[Button]:
-    yield _first_hook_button(hook)
-    yield Button("Cancel", CANCEL, _name(hook), ButtonStyle.DANGER)
+def _called_buttons(job: Job) -> Iterator[Button]:
+    yield _first_called_button(job)
+    yield Button("Cancel", CANCEL, _name(job), ButtonStyle.DANGER)
 
 
-def _first_hook_button(hook: WebhookSpec) -> Button:
-    if hook.spec.enabled:
-        return Button("Pause", PAUSE, _name(hook))
-    return Button("Resume", RESUME, _name(hook))
+def _first_called_button(job: Job) -> Button:
+    if job.spec.enabled:
+        return Button("Pause", PAUSE, _name(job))
+    return Button("Resume", RESUME, _name(job))
 
 
 def _about(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
@@ -187,7 +195,7 @@ def ensure_button(job: Job) -> Button:
 
 
 def _name(job: Job) -> str:
-    return f"{kind_of(job)}:{job.spec.id}"
+    return f"{job.kind}:{job.spec.id}"
 
 
 class Listed(NamedTuple, Generic[J_co]):
@@ -202,12 +210,12 @@ def jobs_card(
     listed: Listed[ScheduledJob],
     skips: Skips,
     now: datetime,
-    hooks: Listed[WebhookSpec] = Listed(()),  # noqa: B008 - it is a value
-    last_calls: Mapping[str, datetime] = MappingProxyType({}),
+    called: Mapping[JobKind, Listed[Job]] = MappingProxyType({}),
+    last_calls: Mapping[JobKey, datetime] = MappingProxyType({}),
 ) -> Card:
-    """All jobs of a kind, the soonest first, and the webhooks that are listed with them.
+    """All jobs of a kind, the soonest first, and below them those that are `called`, by their kind.
 
-    `last_calls` has the moment of the last call of each webhook, if it came in the last days.
+    `last_calls` has the moment of the last call of each of these, if it came in the last days.
     """
 
     def order(job: ScheduledJob) -> tuple[float, str]:
@@ -217,33 +225,40 @@ def jobs_card(
 
     enabled = sorted((job for job in listed.jobs if job.spec.enabled), key=order)
     sorted_jobs = [*enabled, *(job for job in listed.jobs if not job.spec.enabled)]
-    sorted_hooks = sorted(hooks.jobs, key=lambda hook: (not hook.spec.enabled, hook.spec.id))
-    shown = sorted_jobs[: _MOST_JOBS - min(len(sorted_hooks), _LEFT_TO_HOOKS)]
-    shown_hooks = sorted_hooks[: _MOST_JOBS - len(shown)]
+    sorted_called = sorted(
+        (job for each in called.values() for job in each.jobs),
+        key=lambda job: (not job.spec.enabled, [*called].index(job.kind), job.spec.id),
+    )
+    shown = sorted_jobs[: _MOST_JOBS - min(len(sorted_called), _LEFT_TO_CALLED)]
+    shown_called = sorted_called[: _MOST_JOBS - len(shown)]
     groups = {
         "": [_job_line(job, skips, now) for job in shown if job.spec.enabled],
-        "Webhooks": [
-            _hook_line(hook, last_calls.get(hook.spec.id), now)
-            for hook in shown_hooks
-            if hook.spec.enabled
-        ],
+        **{
+            other.plural.capitalize(): [
+                _called_line(job, last_calls.get(key_of(job)), now)
+                for job in shown_called
+                if job.kind is other and job.spec.enabled
+            ]
+            for other in called
+        },
         "Paused": [
             *(_job_line(job, skips, now) for job in shown if not job.spec.enabled),
-            *(_hook_line(hook, None, now) for hook in shown_hooks if not hook.spec.enabled),
+            *(_called_line(job, None, now) for job in shown_called if not job.spec.enabled),
         ],
     }
-    left_out = [
-        _left_out(kind, len(sorted_jobs) - len(shown), listed.problems),
-        _left_out(JobKind.WEBHOOK, len(sorted_hooks) - len(shown_hooks), hooks.problems),
-    ]
-    words = " ".join(filter(None, left_out)) or ("" if shown or shown_hooks else _NOTHING[kind])
-    title = f"{kind.capitalize()}s" + (" and webhooks" if shown_hooks else "")
+    left_out = [_left_out(kind, len(sorted_jobs) - len(shown), listed.problems)]
+    for other, each in called.items():
+        there = sum(job.kind is other for job in shown_called)
+        left_out.append(_left_out(other, len(each.jobs) - there, each.problems))
+    words = " ".join(filter(None, left_out)) or ("" if shown or shown_called else _NOTHING[kind])
+    kinds = [kind, *dict.fromkeys(job.kind for job in shown_called)]
+    title = list_names([each.plural for each in kinds], str, "and").capitalize()
     return _overview(title, words, groups)
 
 
-def _hook_line(hook: WebhookSpec, last_call: datetime | None, now: datetime) -> _Line:
-    buttons = (_first_hook_button(hook), Button("More", SHOW, _name(hook)))
-    title = hook.spec.short_title or hook.spec.id
+def _called_line(job: Job, last_call: datetime | None, now: datetime) -> _Line:
+    buttons = (_first_called_button(job), Button("More", SHOW, _name(job)))
+    title = job.spec.short_title or job.spec.id
     if last_call is None:
         return _Line(title, buttons)
     moment = last_call.astimezone(now.tzinfo).replace(second=0, microsecond=0)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 
 from ollim_bot.domain.globs import covers, fits_words
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_patterns import WRITING, problems
@@ -30,7 +31,7 @@ LONGEST_GRANT = 200
 # and start no other program. For all others only the exact command is offered.
 _HARMLESS = (
     *(("ollim-bot", *rest) for rest in (("help",), ("version",), ("runs",), ("rehearse",))),
-    *(("ollim-bot", noun, "list") for noun in ("reminder", "routine", "webhook", "tasks", "skill")),
+    *(("ollim-bot", noun, "list") for noun in (*JobKind, "tasks", "skill")),
     *((program,) for program in ("cal", "echo", "nproc", "pwd", "uname", "uptime", "whoami")),
 )
 _NAMED_BY: Mapping[str, tuple[str, str]] = {

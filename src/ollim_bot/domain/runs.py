@@ -10,10 +10,10 @@ from enum import StrEnum
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.forks import ForkExit
-from ollim_bot.domain.jobs import Job, ReportMode, WebhookSpec
+from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.taint import WEBHOOK_REQUEST, Taint, addresses_in, marked_taint
+from ollim_bot.domain.taint import Taint, addresses_in, marked_taint
 
 _IN_WORDS = {
     "timed_out": "timed out",
@@ -60,7 +60,7 @@ def deeds(facts: Mapping[str, object]) -> list[str]:
 
 
 def late_label(due: datetime, now: datetime, *, is_call: bool = False) -> str:
-    """The line below a late message; `is_call` says that a webhook's call came then."""
+    """The line below a late message; `is_call` says that a call came then."""
     minute = due.replace(second=0, microsecond=0)
     return f"Late: it {'came' if is_call else 'was due'} {describe(minute, now)}."
 
@@ -99,17 +99,18 @@ class RunPolicy:
             tools=tools,
             report=spec.update_main_session,
             allow_ping=spec.allow_ping,
-            must=not isinstance(job, WebhookSpec) and job.must,
+            must=job.must,
         )
 
 
 def taint_of_job(job: Job) -> Taint:
     """The taint with which a background run begins, and the addresses that its job names.
 
-    A webhook brings values of others. An untrusted message names no address for the owner.
+    A job that is called brings values of others. An untrusted message names no address
+    for the owner.
     """
     spec = job.spec
-    brought = (WEBHOOK_REQUEST,) if isinstance(job, WebhookSpec) else ()
+    brought = (job.brings,) if job.brings else ()
     if spec.untrusted:
         return Taint((*marked_taint(spec.untrusted).sources, *brought))
     return Taint(brought, addresses_in(spec.message))

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, kind_of
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine
 from ollim_bot.domain.moments import instant, offset_at
 from ollim_bot.domain.occurrences import Occurrence
 
@@ -35,11 +35,11 @@ class JobKey(NamedTuple):
 
 
 def key_of(job: Job) -> JobKey:
-    return JobKey(kind_of(job), job.spec.id)
+    return JobKey(job.kind, job.spec.id)
 
 
 def occurrence_at(job: Job, moment: datetime) -> Occurrence:
-    return Occurrence.scheduled(kind_of(job), job.spec.id, moment)
+    return Occurrence.scheduled(job.kind, job.spec.id, moment)
 
 
 def next_due(job: ScheduledJob, after: datetime, zone: tzinfo) -> datetime | None:

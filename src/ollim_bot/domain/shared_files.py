@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import ClassVar, Self
 
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Job, JobKind
 
+SKILLS = "skills"
 SKILL_FILE = "SKILL.md"
 
 
@@ -30,11 +32,34 @@ class Names:
     bot: str
 
 
-class JobFolder(StrEnum):
-    ROUTINES = "routines"
-    REMINDERS = "reminders"
-    WEBHOOKS = "webhooks"
-    SKILLS = "skills"
+class JobFolder(str):
+    """The name of a folder with jobs of one kind, or of that with the skills.
+
+    Raises `ValueError` for any other name.
+    """
+
+    __slots__ = ()
+
+    ROUTINES: ClassVar[JobFolder]
+    REMINDERS: ClassVar[JobFolder]
+    WEBHOOKS: ClassVar[JobFolder]
+    SKILLS: ClassVar[JobFolder]
+
+    def __new__(cls, name: str) -> Self:
+        if name != SKILLS and name not in [kind.plural for kind in JobKind]:
+            raise ValueError(f"{name!r} is no folder of jobs or skills")
+        return str.__new__(cls, name)
+
+    @property
+    def kind(self) -> JobKind | None:
+        """The kind of its jobs; None for skills."""
+        return next((kind for kind in JobKind if kind.plural == self), None)
+
+
+JobFolder.ROUTINES = JobFolder(JobKind.ROUTINE.plural)
+JobFolder.REMINDERS = JobFolder(JobKind.REMINDER.plural)
+JobFolder.WEBHOOKS = JobFolder(JobKind.WEBHOOK.plural)
+JobFolder.SKILLS = JobFolder(SKILLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +74,7 @@ class JobFile:
 
     @property
     def is_skill(self) -> bool:
-        return self.folder is JobFolder.SKILLS
+        return self.folder == SKILLS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ollim_bot.domain.agent_caller import PROGRAM, read_command_line
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.permissions import Verdict
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.sessions import SessionId
@@ -24,19 +25,18 @@ LOST = "something that is not known any more"
 
 # Where files that came with messages are kept, below the data directory.
 _DOWNLOADS = "downloads"
-_JOBS = ("routine", "reminder", "webhook")
 _READING = frozenset({"", "list", "show"})
 # The verbs that a tainted turn of the conversation may call unasked, and what others would change.
 _UNASKED: Mapping[str, tuple[Collection[str], str]] = {
     "cal": (("today", "upcoming", "show", "calendars", "refresh"), "add or change an event"),
     "tasks": (("list", "show", "lists", "add"), "change a task"),
-    **{job: (_READING, f"change a {job}") for job in _JOBS},
+    **{job: (_READING, f"change a {job}") for job in JobKind},
 }
 # Files that change what the agent does later, by their first name below the data directory.
 _LASTING: Mapping[str, str] = {
     "identity.md": "change the profile",
     "user.md": "change the profile",
-    **{f"{job}s": f"change a {job}" for job in _JOBS},
+    **{job.plural: f"change a {job}" for job in JobKind},
     "skills": "change a skill",
     ".claude": "change an agent or a skill",
     "tool-policy.yaml": "change what is allowed",

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from unicodedata import category, normalize
 
+from ollim_bot.domain.job_kinds import JobKind
+
 PROGRAM = "ollim-bot"
 LONGEST_SLUG = 50
 # Stands in lists for a text that only a fence may show, and before an update from such text.
@@ -23,8 +25,7 @@ _UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 # Elsewhere the word is the name of the bot, or part of a path.
 _NOUNS = (
     "auth|backup|cal|completion|config|doctor|gmail|google|help|history|mcp|messages|rehearse|"
-    "reminder|restore|routine|runs|sentinel|service|setup|skill|tasks|today|update|version|web|"
-    "webhook"
+    f"restore|runs|sentinel|service|setup|skill|tasks|today|update|version|web|{'|'.join(JobKind)}"
 )
 _COMMAND = rf"(?<![\w./-]){PROGRAM}(?= (?:{_NOUNS})\b|`)"
 _MARKUP = r"([\\`*_~|<>\[\]:#])"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from ollim_bot.domain.jobs import WebhookSpec
+from ollim_bot.domain.jobs import JobKind, WebhookSpec
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.webhook_schema import pointer_parts
 
@@ -20,7 +20,7 @@ KEPT_FOR = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class WebhookCall:
-    """A request that may be accepted. `key` is the same for the same call, and for no other.
+    """A call that may be accepted. `key` is the same for the same call, and for no other.
 
     `name` stands in the occurrence's id; `token`, which is new for each request, makes the id
     unique where the name is used up.
@@ -32,6 +32,7 @@ class WebhookCall:
     name: str
     token: str
     fields: Mapping[str, object]
+    kind: JobKind = JobKind.WEBHOOK
 
 
 @dataclass(frozen=True, slots=True)

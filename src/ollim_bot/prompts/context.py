@@ -87,8 +87,8 @@ def _seen(char: str) -> str:
 
 
 def job_tag(kind: JobKind, job_id: str, *, background: bool) -> str:
-    """`[routine-bg:abc123]`. A webhook always runs in the background and has no such mark."""
-    mark = "-bg" if background and kind is not JobKind.WEBHOOK else ""
+    """`[routine-bg:abc123]`. What is called always runs in the background and has no such mark."""
+    mark = "-bg" if background and kind.has_moments else ""
     return f"[{kind}{mark}:{job_id}]"
 
 

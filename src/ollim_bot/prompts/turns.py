@@ -8,12 +8,12 @@ from datetime import datetime
 
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import JobTurn, OwnerMessage
-from ollim_bot.domain.jobs import Job, WebhookSpec, kind_of
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.domain.skills import required_skills
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.text import shortened
-from ollim_bot.domain.webhook_data import Data, task_text
+from ollim_bot.domain.webhook_data import Data
 from ollim_bot.prompts.context import (
     BUTTON,
     FORK_STARTED,
@@ -105,14 +105,12 @@ def background_prompt(
 ) -> str:
     """The prompt, which ends with the task of the job; the last line of `preamble` announces it.
 
-    `data` is what the caller of a webhook sent; the preamble shows it.
+    `data` is what the caller of the job sent; the preamble shows it.
     """
-    tag = job_tag(kind_of(job), job.spec.id, background=True)
+    tag = job_tag(job.kind, job.spec.id, background=True)
     head = joined("\n", joined(" ", tag, _late(late_since, now)), timestamp(now), updates)
-    body = job.spec.message
-    if isinstance(job, WebhookSpec):
-        body = task_text(body, job.fields, data or {})
-    return joined("\n\n", head, preamble, task(body, job.spec.untrusted))
+    body = task(job.task(data or {}), job.spec.untrusted)
+    return joined("\n\n", head, preamble, body)
 
 
 def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:

@@ -15,7 +15,7 @@ from ollim_bot.conversation.jobs.plain_calls import PlainCalls
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.decision import Circumstances, Progress
 from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_schedule
-from ollim_bot.domain.jobs import Job, Reminder, Routine, is_ordered, kind_of
+from ollim_bot.domain.jobs import Job, Reminder, Routine, is_ordered
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.quiet import quiet_until
@@ -43,7 +43,7 @@ class DueOccurrence:
 
     @classmethod
     def by_hand(cls, job: Job, now: datetime) -> DueOccurrence:
-        return cls(job, Occurrence.by_hand(kind_of(job), job.spec.id, now))
+        return cls(job, Occurrence.by_hand(job.kind, job.spec.id, now))
 
     @property
     def ordered(self) -> Reminder | Routine | None:
@@ -94,7 +94,7 @@ class CircumstanceReader:
         )
 
     async def _quiet_until(self, due: DueOccurrence, now: datetime) -> datetime | None:
-        if not isinstance(due.job, Routine) or not due.job.keeps_quiet:
+        if not due.job.keeps_quiet:
             return None
         return quiet_until(await self._store.read(quiet_settings), now)
 

@@ -31,7 +31,7 @@ from ollim_bot.domain.decision import (
 )
 from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
-from ollim_bot.domain.jobs import Job, Reminder, WebhookSpec
+from ollim_bot.domain.jobs import CalledJob, Job, Reminder
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import (
     MAX_ATTEMPTS,
@@ -325,7 +325,7 @@ class Dispatcher:
                     assert_never(decision)
 
     async def _deliver_plainly(self, due: DueOccurrence) -> None:
-        if isinstance(due.job, WebhookSpec):
+        if isinstance(due.job, CalledJob):
             await self._plain_calls.deliver(due.job, due.occurrence)
         else:
             # The reminder is delivered after the end row.

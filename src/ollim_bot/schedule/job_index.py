@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ollim_bot.domain.definitions import holder_among
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, kind_of
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, list_names
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of
 from ollim_bot.errors import DuplicateId, StorageError, Unreadable
 from ollim_bot.paths import DataPaths
@@ -24,13 +24,8 @@ from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_folder import FolderWatch, SharedReadings, kept_versions
-from ollim_bot.store.job_formats import REMINDERS, JobFormat, JobReading
-from ollim_bot.store.routine_format import ROUTINES
-from ollim_bot.store.webhook_format import WEBHOOKS
-
-FORMS: Mapping[JobKind, JobFormat[Any]] = {
-    form.kind: form for form in (ROUTINES, REMINDERS, WEBHOOKS)
-}
+from ollim_bot.store.job_formats import JobReading
+from ollim_bot.store.job_types import JOB_TYPES
 
 # Editors that empty a file before they write it, or save by renaming, finish within these times.
 SECONDS_TO_MEND = 1.0
@@ -49,7 +44,7 @@ class IndexedJob:
     @property
     def definition(self) -> str:
         """A hash that differs exactly if two versions of a job differ."""
-        written = FORMS[kind_of(self.job)].written(self.job)
+        written = JOB_TYPES[self.job.kind].written(self.job)
         text = json.dumps([written, self.job.spec.message], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -174,7 +169,7 @@ def duplicate_problem(rivals: Sequence[FileState], holder: FileState) -> FilePro
     job_id, files = holder.job.spec.id, [file.shown for file in rivals]
     sentence = str(DuplicateId(job_id, files, holder.shown))
     stands_at = max(file.since for file in rivals) + SECONDS_TO_MEND
-    kind = kind_of(holder.job)
+    kind = holder.job.kind
     return FileProblem(f"{kind} {job_id}", sentence, stands_at, kind)
 
 
@@ -214,7 +209,7 @@ class IndexState:
     """
 
     snapshot: FolderSnapshot | None = None
-    files: FileStates = field(default_factory=lambda: {kind: {} for kind in FORMS})
+    files: FileStates = field(default_factory=lambda: {kind: {} for kind in JOB_TYPES})
     jobs: Mapping[JobKey, IndexedJob] = field(default_factory=dict)
     problems: Sequence[FileProblem] = ()
     refusals: Mapping[JobKind, FileProblem] = field(default_factory=dict)
@@ -337,24 +332,20 @@ class JobFiles:
     def __init__(
         self, paths: DataPaths, disk: Disk, shared: Mapping[JobKind, SharedReadings]
     ) -> None:
-        self.folders = {
-            JobKind.ROUTINE: paths.routines,
-            JobKind.REMINDER: paths.reminders,
-            JobKind.WEBHOOK: paths.webhooks,
-        }
+        self.folders = {kind: paths.jobs(kind) for kind in JOB_TYPES}
         self._folders = {
-            kind: FolderWatch(path, FORMS[kind], disk, shared.get(kind))
+            kind: FolderWatch(path, JOB_TYPES[kind], disk, shared.get(kind))
             for kind, path in self.folders.items()
         }
         self._copies = {
-            kind: kept_versions(paths, path, FORMS[kind], disk)
+            kind: kept_versions(paths, path, JOB_TYPES[kind], disk)
             for kind, path in self.folders.items()
         }
         self._kept: dict[JobKind, dict[str, Job]] = {}
 
     def look(self) -> FolderSnapshot:
         if not self._kept:
-            self._kept = {kind: self._copies_of(kind) for kind in FORMS}
+            self._kept = {kind: self._copies_of(kind) for kind in JOB_TYPES}
         readings: dict[JobKind, Readings] = {}
         refusals: dict[JobKind, str] = {}
         touched: dict[JobKind, Set[str]] = {}
@@ -565,10 +556,8 @@ def _in_short(sentences: Sequence[str]) -> Sequence[str]:
     if more <= 0:
         return sentences
     are, them = ("mistake is", "it") if more == 1 else ("mistakes are", "them")
-    rest = (
-        f"{more} more {are} in job files. `ollim-bot routine list`, "
-        f"`ollim-bot reminder list` and `ollim-bot webhook list` show {them}."
-    )
+    lists = list_names([f"`ollim-bot {kind} list`" for kind in JobKind], str, "and")
+    rest = f"{more} more {are} in job files. {lists} show {them}."
     return [*sentences[:_MOST_TOLD_AT_ONCE], rest]
 
 

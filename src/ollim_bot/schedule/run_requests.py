@@ -6,7 +6,7 @@ import asyncio
 import logging
 from datetime import timedelta
 
-from ollim_bot.domain.jobs import Job, JobKind
+from ollim_bot.domain.jobs import Job
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.schedule.circumstances import DueOccurrence
@@ -67,16 +67,8 @@ class RunRequests:
         if not self._folder.take(request):
             return None
         try:
-            return self._job(request)
+            job: Job = self._repositories.of(request.kind).get(request.job_id).item
+            return job
         except OllimError:
             _logger.warning("What was to run now is not there", exc_info=True)
             return None
-
-    def _job(self, request: RunRequest) -> Job:
-        match request.kind:
-            case JobKind.ROUTINE:
-                return self._repositories.routines.get(request.job_id).item
-            case JobKind.REMINDER:
-                return self._repositories.reminders.get(request.job_id).item
-            case JobKind.WEBHOOK:
-                return self._repositories.webhooks.get(request.job_id).item

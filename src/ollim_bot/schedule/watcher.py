@@ -20,6 +20,7 @@ from pathlib import Path
 
 from watchfiles import watch
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 
@@ -184,7 +185,7 @@ class Watcher:
 
 def _watched(paths: DataPaths) -> Sequence[Path]:
     """The folders to watch, without subfolders, because `state/` changes all the time."""
-    return paths.root, paths.routines, paths.reminders, paths.webhooks, paths.skills
+    return paths.root, *map(paths.jobs, JobKind), paths.skills
 
 
 def _identities(paths: DataPaths) -> _Folders:

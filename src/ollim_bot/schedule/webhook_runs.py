@@ -1,4 +1,4 @@
-"""Runs the accepted calls of webhooks: those of one hook in their order, a few hooks at once."""
+"""Runs the accepted calls of jobs: those of one job in their order, a few jobs at once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from itertools import count
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.background import Slots
 from ollim_bot.conversation.disk_gate import DiskGate
-from ollim_bot.domain.decision import Abandon, Circumstances, decide, is_plain
-from ollim_bot.domain.jobs import Job, JobKind
+from ollim_bot.domain.decision import Abandon, Circumstances, decide
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import RunStory
 from ollim_bot.domain.schedule import JobKey
@@ -28,7 +28,7 @@ from ollim_bot.store.store import Store
 
 _CAUSE = "webhook_deliveries"
 _BETWEEN_TRIES = 5.0
-# A call may hold up later ones of its hook for so many seconds; alone, until the limit of all runs.
+# A call may hold up later ones of its job for so many seconds; alone, until the limit of all runs.
 _LONGEST_IN_FRONT = 480.0
 _GONE = {**FILE_GONE, "why": "its file is gone, and what was sent is removed"}
 
@@ -50,7 +50,7 @@ class WebhookRuns:
         self._gate = gate
         self._clock = clock
         self._place = 0
-        self._waiting: dict[str, deque[Occurrence]] = {}
+        self._waiting: dict[JobKey, deque[Occurrence]] = {}
         self._slots = Slots()
         self._order = count()
 
@@ -61,8 +61,8 @@ class WebhookRuns:
             async with asyncio.TaskGroup() as group:
                 while True:
                     changed.clear()
-                    for hook in self._queue(await self._accepted()):
-                        group.create_task(self._run_all_of(hook))
+                    for key in self._queue(await self._accepted()):
+                        group.create_task(self._run_all_of(key))
                     await changed.wait()
 
     async def _accepted(self) -> list[Occurrence]:
@@ -78,21 +78,22 @@ class WebhookRuns:
                 _logger.warning("The accepted calls cannot be read", exc_info=True)
                 await self._clock.sleep(_BETWEEN_TRIES)
 
-    def _queue(self, calls: Iterable[Occurrence]) -> list[str]:
-        """Have the calls wait; returns the hooks of which none was waiting or running."""
+    def _queue(self, calls: Iterable[Occurrence]) -> list[JobKey]:
+        """Have the calls wait; returns the jobs of which none was waiting or running."""
         idle = []
         for one in calls:
-            if one.job_id not in self._waiting:
-                self._waiting[one.job_id] = deque()
-                idle.append(one.job_id)
-            self._waiting[one.job_id].append(one)
+            key = _key_of(one)
+            if key not in self._waiting:
+                self._waiting[key] = deque()
+                idle.append(key)
+            self._waiting[key].append(one)
         return idle
 
-    async def _run_all_of(self, hook: str) -> None:
-        waiting = self._waiting[hook]
+    async def _run_all_of(self, key: JobKey) -> None:
+        waiting = self._waiting[key]
         while waiting:
             await self._run(waiting.popleft(), waiting)
-        del self._waiting[hook]
+        del self._waiting[key]
 
     async def _run(self, one: Occurrence, later: Collection[Occurrence]) -> None:
         async with await self._slot(self._job(one)):
@@ -117,10 +118,10 @@ class WebhookRuns:
         await ended.wait()
 
     def _job(self, one: Occurrence) -> Job | None:
-        return job_of(self._index, JobKey(JobKind.WEBHOOK, one.job_id))
+        return job_of(self._index, _key_of(one))
 
     async def _slot(self, job: Job | None) -> AbstractAsyncContextManager[None]:
-        if job is None or is_plain(job):
+        if job is None or job.is_plain:
             return nullcontext()
         most = (await self._gate.commit(lambda tx: tx.config.get())).bg_concurrency
         return self._slots.slot((0, next(self._order)), max(1, most - 1))
@@ -131,3 +132,7 @@ class WebhookRuns:
         if isinstance(decision, Abandon):
             end = LedgerRow(now, decision.state.value, story.occurrence, _GONE)
             await self._gate.commit(lambda tx: tx.ledger.append(end))
+
+
+def _key_of(call: Occurrence) -> JobKey:
+    return JobKey(call.kind, call.job_id)

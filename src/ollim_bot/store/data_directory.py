@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, open_file
@@ -119,9 +120,7 @@ def _make_folders(paths: DataPaths) -> None:
     for private in (paths.root, paths.state):
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in (
-        paths.routines,
-        paths.reminders,
-        paths.webhooks,
+        *map(paths.jobs, JobKind),
         paths.skills,
         paths.downloads,
         paths.claude_agents,

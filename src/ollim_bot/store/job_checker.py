@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from ollim_bot.domain.shared_files import FileReading, JobFile, SharedFile
-from ollim_bot.domain.shared_files import JobFolder as Folder
+from ollim_bot.domain.shared_files import FileReading, JobFile, JobFolder, SharedFile
 from ollim_bot.domain.skills import SkillSet
 from ollim_bot.errors import Unreadable
 from ollim_bot.paths import DataPaths
@@ -17,22 +15,11 @@ from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument, Document
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_folder import FolderWatch
-from ollim_bot.store.job_formats import (
-    REMINDERS,
-    FieldProblem,
-    JobFormat,
-    WrongValue,
-    words,
-)
-from ollim_bot.store.routine_format import ROUTINES
+from ollim_bot.store.job_formats import FieldProblem, WrongValue, words
+from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.skill_files import TOOLS, SkillFolder, read_document
-from ollim_bot.store.webhook_format import WEBHOOKS
 
-_FORMS: Mapping[Folder, JobFormat[Any]] = {
-    Folder.ROUTINES: ROUTINES,
-    Folder.REMINDERS: REMINDERS,
-    Folder.WEBHOOKS: WEBHOOKS,
-}
+_FORMS = {JobFolder(kind.plural): form for kind, form in JOB_TYPES.items()}
 
 
 class JobFileChecker:

@@ -18,6 +18,7 @@ from ollim_bot.ports import Disk, JobRepositories, Journal
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_folder import FolderWatch, SharedReadings
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
+from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.markdown_repository import ChooseHolder, MarkdownRepository
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.store import Store
@@ -46,16 +47,22 @@ def open_repositories(
         lock = FileLock(paths.lock_of(folder))
         return MarkdownRepository(watch, lock, journal=journal, choose_holder=choose_holder)
 
+    named = (ROUTINES, REMINDERS, WEBHOOKS)
     return JobRepositories(
         repository(paths.routines, ROUTINES),
         repository(paths.reminders, REMINDERS),
         repository(paths.webhooks, WEBHOOKS),
+        {
+            kind: repository(paths.jobs(kind), form)
+            for kind, form in JOB_TYPES.items()
+            if form not in named
+        },
     )
 
 
 def read_all(repositories: JobRepositories) -> None:
     """Read all job files, for those who look at them next; a folder that cannot be read waits."""
-    for each in (repositories.routines, repositories.reminders, repositories.webhooks):
+    for each in repositories.by_kind.values():
         with suppress(OllimError):
             each.report()
 

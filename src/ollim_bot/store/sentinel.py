@@ -36,6 +36,7 @@ from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
+from ollim_bot.settings import DIRECT_CHANNEL
 from ollim_bot.store.codecs.plain import PLAIN, JsonFormat, Layout, ValueCodec
 from ollim_bot.store.codecs.rows import ROWS
 from ollim_bot.store.database import Database
@@ -48,9 +49,6 @@ from ollim_bot.store.job_files import remove_reminder
 from ollim_bot.store.json_fields import FORMAT, parse_json, render_json, versioned
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.transaction import JobOp, Transaction
-
-# The name of the channel on which the sentinel can deliver by itself.
-CHANNEL = "discord"
 
 _REVIVED = "sentinel_revived"
 _MOST_OPEN = 200
@@ -142,16 +140,16 @@ def _enter(tx: Transaction, one: SentinelDelivery) -> None:
         tx.messages.add(one.message)
         add_item(tx, one.item)
     if one.tried_at is not None:
-        tx.deliveries.require(CHANNEL, one.message.id, (), one.tried_at)
+        tx.deliveries.require(DIRECT_CHANNEL, one.message.id, (), one.tried_at)
 
 
 def end_delivery(tx: Transaction, one: SentinelDelivery) -> None:
     """Record how far the delivery came, and have the bot tell of it when it runs again."""
     message_id, occurrence = one.message.id, one.occurrence
     if one.ref:
-        tx.deliveries.note_received(CHANNEL, message_id, [one.ref])
+        tx.deliveries.note_received(DIRECT_CHANNEL, message_id, [one.ref])
     elif one.tried_at is None:
-        tx.deliveries.note_absent(CHANNEL, message_id)
+        tx.deliveries.note_absent(DIRECT_CHANNEL, message_id)
     if tx.ledger.story(occurrence).delivery is None:
         facts = {BY: SENTINEL, THROUGH: [*one.through]}
         tx.ledger.append(LedgerRow(tx.now, DELIVERED, occurrence, facts))
@@ -200,7 +198,7 @@ def begin_again(
     message = card_message(shown, time, tx.now.astimezone(item.due.tzinfo), footer)
     tx.messages.add(message)
     if is_tried:
-        tx.deliveries.require(CHANNEL, message.id, (), tx.now)
+        tx.deliveries.require(DIRECT_CHANNEL, message.id, (), tx.now)
     done = {"job": item.title, **PLAINLY, BY: SENTINEL}
     tx.ledger.append(LedgerRow(tx.now, OccurrenceState.DONE.value, time, done))
     since = tx.now if is_late(item.again_at, tx.now) else item.again_at
@@ -214,7 +212,7 @@ def unfinished_deliveries(tx: Transaction, *, has_channel: bool) -> list[Sentine
 
     A crash came between the commit and the sending, or the channel could not be reached.
     """
-    waiting = {each.message.id: each for each in tx.deliveries.open(CHANNEL, _MOST_OPEN)}
+    waiting = {each.message.id: each for each in tx.deliveries.open(DIRECT_CHANNEL, _MOST_OPEN)}
     found: list[SentinelDelivery] = []
     for item in tx.due_items.open():
         message = tx.messages.get(item.card)
@@ -240,10 +238,10 @@ def _ways(told: Mapping[str, object] | None) -> tuple[str, ...]:
 
 def may_send(tx: Transaction, message_id: MessageId) -> bool:
     """Note a try of a message that waits; False if it has arrived since."""
-    known = tx.deliveries.get(CHANNEL, message_id)
+    known = tx.deliveries.get(DIRECT_CHANNEL, message_id)
     if known is None or known.state is not DeliveryState.OPEN:
         return False
-    tx.deliveries.require(CHANNEL, message_id, (), known.tried_at or tx.now)
+    tx.deliveries.require(DIRECT_CHANNEL, message_id, (), known.tried_at or tx.now)
     return True
 
 

@@ -39,6 +39,8 @@ _OF_CUT_OFF = (
     "untrusted",
 )
 
+_SCHEDULED = frozenset(kind.value for kind in JobKind if kind.has_moments)
+
 
 def leave_update(tx: Transaction, update: PendingUpdate) -> None:
     """Leave an update for the main session.
@@ -273,11 +275,11 @@ def armed_marks(tx: Transaction) -> Mapping[JobKey, str]:
 
 
 def was_a_job_set(tx: Transaction) -> bool:
-    """Whether a reminder or routine is known, or was the last job to become known."""
+    """Whether a job of the clock is known, or was the last job to become known."""
     newest, roster = tx.ledger.newest(ARMED), tx.ledger.newest(ROSTER)
     listed = roster.facts.get("jobs") if roster else None
     known = [newest.facts if newest else {}, *(listed if isinstance(listed, list) else ())]
-    return any(each.get("kind") in (JobKind.REMINDER, JobKind.ROUTINE) for each in known)
+    return any(each.get("kind") in _SCHEDULED for each in known)
 
 
 def story_of_fork(tx: Transaction, session: SessionId) -> ForkStory | None:

@@ -1,4 +1,7 @@
-"""The accepted requests of webhooks: their data, and by what the same request is known again."""
+"""The accepted calls of jobs: their data, and by what the same call is known again.
+
+The table has its name from webhooks; the kind of the job is in the id of the occurrence.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from datetime import datetime
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.webhooks import KEPT_FOR, Acceptance, AcceptedCall, WebhookCall
 from ollim_bot.store.connection import (
     Statements,
@@ -31,17 +35,18 @@ class WebhookDeliveries:
     def accept(self, call: WebhookCall, now: datetime) -> Acceptance:
         """Claim an occurrence for the call and keep its data.
 
-        A call with a key that the hook accepted within `KEPT_FOR` is the same call: nothing
+        A call with a key that the job accepted within `KEPT_FOR` is the same call: nothing
         changes, and the answer has the occurrence of the first.
         """
-        known = self._statements.row(
+        rows = self._statements.rows(
             "SELECT occurrence FROM webhook_deliveries WHERE hook = ? AND key = ? AND at > ?",
             call.hook,
             call.key,
             microseconds(now - KEPT_FOR),
         )
-        if known is not None:
-            return Acceptance(Occurrence.parse(unescaped(known[0])), is_new=False)
+        known = [Occurrence.parse(unescaped(row[0])) for row in rows]
+        if same := [one for one in known if one.kind is call.kind]:
+            return Acceptance(same[0], is_new=False)
         occurrence = self._free_occurrence(call)
         self._ledger.claim(occurrence, now, {"job": call.title})
         self._statements.write(
@@ -67,10 +72,13 @@ class WebhookDeliveries:
         fields = parse_object(found[1].encode())
         return AcceptedCall(occurrence, moment_of(found[0]), fields)
 
-    def last_calls(self) -> dict[str, datetime]:
-        """When each hook accepted its last call, of those within `KEPT_FOR`."""
-        rows = self._statements.rows("SELECT hook, MAX(at) FROM webhook_deliveries GROUP BY hook")
-        return {hook: moment_of(at) for hook, at in rows}
+    def last_calls(self) -> dict[JobKey, datetime]:
+        """When each job accepted its last call, of those within `KEPT_FOR`."""
+        rows = self._statements.rows(
+            "SELECT substr(occurrence, 1, instr(occurrence, ':') - 1) AS kind, hook, MAX(at)"
+            " FROM webhook_deliveries GROUP BY kind, hook"
+        )
+        return {JobKey(JobKind(kind), hook): moment_of(at) for kind, hook, at in rows}
 
     def open_after(self, place: int) -> tuple[list[Occurrence], int]:
         """The calls without an end that were accepted after the place, in order, and a new place.
@@ -111,7 +119,7 @@ class WebhookDeliveries:
 
     def _free_occurrence(self, call: WebhookCall) -> Occurrence:
         """The occurrence with the name of the call, or with a new one if the ledger has that."""
-        occurrence = Occurrence(JobKind.WEBHOOK, call.hook, call.name)
+        occurrence = Occurrence(call.kind, call.hook, call.name)
         if self._ledger.has(occurrence):
-            return Occurrence(JobKind.WEBHOOK, call.hook, f"{call.name}-{call.token}")
+            return Occurrence(call.kind, call.hook, f"{call.name}-{call.token}")
         return occurrence

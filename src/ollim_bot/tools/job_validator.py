@@ -69,7 +69,7 @@ def sets_reminder(root: Path, call: ToolCall) -> bool:
     """Whether the call would write a reminder whose file does not exist yet."""
     files = written_jobs(root, call)
     return any(
-        file.folder is JobFolder.REMINDERS and not (root / str(file)).exists() for file in files
+        file.folder == JobFolder.REMINDERS and not (root / str(file)).exists() for file in files
     )
 
 

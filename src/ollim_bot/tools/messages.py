@@ -18,7 +18,7 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, nu
 from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.item_cards import open_card
-from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
+from ollim_bot.domain.jobs import CalledJob, Reminder, Routine
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.occurrences import Occurrence
@@ -90,7 +90,7 @@ def message_of(
 
 
 def _footer(context: ToolContext, taint: Taint) -> str:
-    due, is_call = context.run.late_since, isinstance(context.run.job, WebhookSpec)
+    due, is_call = context.run.late_since, isinstance(context.run.job, CalledJob)
     late = "" if due is None else late_label(due, context.clock.now(), is_call=is_call)
     return " ".join(filter(None, (late, untrusted_label(taint))))
 

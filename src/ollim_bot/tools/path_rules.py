@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder, ProfileFile
 from ollim_bot.domain.tool_servers import NamedPlaces
 from ollim_bot.tools import texts
@@ -33,7 +34,7 @@ _TEXT_ENDING = ".md"
 _PROCESSES = "/proc"
 
 
-_OF_JOBS = (JobFolder.ROUTINES, JobFolder.REMINDERS, JobFolder.WEBHOOKS)
+_OF_JOBS = tuple(JobFolder(kind.plural) for kind in JobKind)
 _UNCLEAR_GLOB = re.compile(r"[!\[\]{}(),\\\s]")
 _WILD = re.compile(r"[*?]")
 _NOWHERE = ("/", "/dev/null")

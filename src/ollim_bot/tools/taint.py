@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.taint import (
     Reading,
     Taint,
@@ -27,7 +28,7 @@ from ollim_bot.tools.registry import OWN_TOOLS, TAINTED_CHANGES
 _PROFILE = ("IDENTITY.md", "USER.md")
 _READ_ARGUMENTS = {"Read": "file_path", "Grep": "path"}
 _JOB_FILE = re.compile(
-    r"^(?:[^:\n]*/)?((?:routines|reminders|webhooks)/[^/:\n]+?\.md)", re.MULTILINE
+    rf"^(?:[^:\n]*/)?((?:{'|'.join(kind.plural for kind in JobKind)})/[^/:\n]+?\.md)", re.MULTILINE
 )
 _MARK = re.compile(r"^untrusted[ \t]*:[ \t]*['\"]?([^'\"\n]*\S)", re.MULTILINE)
 _MOST_FILES = 200

@@ -22,6 +22,7 @@ from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.errors import OllimError, WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, open_file
+from ollim_bot.settings import CHANNELS
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.git import Git, GitTrouble, Repository, has_repository
 from ollim_bot.store.reading import DATABASE
@@ -51,7 +52,8 @@ _GIT_LIMIT = 300.0
 # Of no use in another directory, or made anew by each start.
 _REMADE = frozenset(
     (
-        *("bot.pid", ".locks", "copies", "ballast", "engine", "uploads", "run_requests", "discord"),
+        *("bot.pid", ".locks", "copies", "ballast", "engine", "uploads", "run_requests"),
+        *CHANNELS,
         *("maintenance.json", "restored_transcripts", "left-off"),
         *("update.json", "before-update", ".before-update.tmp"),
         *DATABASE_FILES,

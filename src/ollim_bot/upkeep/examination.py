@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from functools import partial
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.provider import Provider
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import Settings
@@ -35,6 +36,9 @@ _LIMIT = 30.0
 # A slash command has to answer within three seconds, and the answer takes a moment to arrive.
 _LIMIT_IN_CHAT = 2.5
 
+# The kinds of job with more to check than their files.
+_OF_KIND = {JobKind.WEBHOOK: webhooks.check_webhooks}
+
 CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...] = (
     ("environment", machine.check_environment),
     ("bot", bot.check_bot),
@@ -45,9 +49,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("git", data.check_git),
     ("clock", machine.check_clock),
     ("time zone", machine.check_time_zone),
-    ("routines", jobs.check_routines),
-    ("reminders", jobs.check_reminders),
-    ("webhooks", webhooks.check_webhooks),
+    *((kind.plural, _OF_KIND.get(kind, partial(jobs.check_jobs, kind))) for kind in JobKind),
     ("ledger", jobs.check_ledger),
     ("tasks", data.check_tasks),
     ("tool policy", data.check_tool_policy),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.permissions import beyond_main
 from ollim_bot.domain.shared_files import JobFile, JobFolder, ProfileFile
 from ollim_bot.domain.text import counted, shortened
@@ -40,7 +41,7 @@ from ollim_bot.upkeep.backup import Kind, folded, kind_of
 from ollim_bot.upkeep.backup_reports import LEFT_OFF, Brought, Power
 
 _SKILLS, _STATE = "skills", "state"
-_JOBS = frozenset(folder.value for folder in JobFolder) - {_SKILLS}
+_JOBS = frozenset(kind.plural for kind in JobKind)
 _UNDO = ("undo", "unseen_changes")
 _KNOWN_STATE = frozenset(
     (

@@ -33,6 +33,7 @@ from ollim_bot.domain.sentinel import (
 )
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
 from ollim_bot.paths import DataPaths
+from ollim_bot.settings import DIRECT_CHANNEL
 from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.database import Database, Step
 from ollim_bot.store.deliveries import part_nonce
@@ -45,7 +46,6 @@ from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.opening import look_into, open_database
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.sentinel import (
-    CHANNEL,
     SentinelDelivery,
     SentinelFile,
     begin_again,
@@ -317,12 +317,14 @@ class Sentinel:
         """The delivery after all ways were tried, and why it did not arrive on the channel."""
         problem, channel = "", self._around.channel
         if channel is not None:
-            others = self._ask(lambda tx: set(tx.deliveries.known_refs(CHANNEL, _KNOWN)))
+            others = self._ask(lambda tx: set(tx.deliveries.known_refs(DIRECT_CHANNEL, _KNOWN)))
             since = one.item.due.astimezone(UTC) - _SKEW
             look = LookUp(others or (), since, not is_new or others is None)
             try:
                 ref = channel.deliver(one.message, part_nonce(one.message.id, 0), look)
-                return replace(one, ref=ref, tried_at=None, through=(*one.through, CHANNEL)), ""
+                return replace(
+                    one, ref=ref, tried_at=None, through=(*one.through, DIRECT_CHANNEL)
+                ), ""
             except DeliveryUncertain as lost:
                 problem = str(lost)
             except (Unreachable, DeliveryFailed) as refused:

@@ -16,7 +16,7 @@ from tests.stores import Stores, memory_stores, on_store
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.jobs import Job, JobKind, ReportMode, kind_of
+from ollim_bot.domain.jobs import Job, JobKind, ReportMode
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy
@@ -167,7 +167,7 @@ def make_tool_scene(
     clock = ManualClock(NOW, BERLIN)
     policy = RunPolicy(kind, (), report, allow_ping, must)
     due = Occurrence.scheduled(JobKind.REMINDER, "r1", NOW).id if must else ""
-    due = due if job is None else Occurrence.by_hand(kind_of(job), job.spec.id, NOW).id
+    due = due if job is None else Occurrence.by_hand(job.kind, job.spec.id, NOW).id
     run = Run(
         policy, NOW, occurrence=due, label="Check the mail", job=job, session=SessionId("s-1")
     )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.caller import Caller
@@ -19,10 +19,9 @@ from ollim_bot.cli.terminal import show
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.jobs import (
     Job,
-    JobKind,
     Reminder,
+    Routine,
     StoredJob,
-    WebhookSpec,
     ignores_late,
     job_key,
 )
@@ -90,7 +89,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         raise WrongInput(f"Say when: {noun.main_flags}. Example: {noun.add_example}")
     _refuse_more_power(fields, (), data, caller)
     by, taint = setter(caller, data), data.standing_taint()
-    if by is None and noun.form.kind is not JobKind.WEBHOOK:
+    if by is None and noun.form.kind.has_moments:
         message, fields = _wish(noun, fields, message, data, is_tainted=taint is not None)
     job = _new_job(noun.form, fields, message)
     named = _judged_skills(job.spec.skills, data, caller)
@@ -301,7 +300,7 @@ def _news(noun: JobNoun[S], done: str, job: S, now: datetime) -> str:
 
 
 def _warn(job: S, data: Data) -> None:
-    if isinstance(job, WebhookSpec):
+    if not isinstance(job, Routine | Reminder):
         return
     from ollim_bot.cli.rehearse import warnings_of
 
@@ -431,17 +430,11 @@ def _count(by: Setter, data: Data) -> None:
 
 def _job_of(run: Occurrence, data: Data) -> Job | None:
     """The job of the run by its file; None without one."""
-    from ollim_bot.store.job_formats import REMINDERS
-    from ollim_bot.store.routine_format import ROUTINES
-    from ollim_bot.store.webhook_format import WEBHOOKS
+    from ollim_bot.store.job_types import JOB_TYPES
 
-    forms: dict[JobKind, tuple[Any, JobFormat[Any]]] = {
-        JobKind.ROUTINE: (data.paths.routines, ROUTINES),
-        JobKind.REMINDER: (data.paths.reminders, REMINDERS),
-        JobKind.WEBHOOK: (data.paths.webhooks, WEBHOOKS),
-    }
     try:
-        job: Job = data.repository(*forms[run.kind]).get(run.job_id).item
+        files = data.repository(data.paths.jobs(run.kind), JOB_TYPES[run.kind])
+        job: Job = files.get(run.job_id).item
     except (NotFound, BadJob, DuplicateId):
         return None
     return job

@@ -7,17 +7,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import ArgumentSpec, Given, argument
-from ollim_bot.domain.jobs import ItemKind, Job, named_by_words
+from ollim_bot.domain.jobs import CalledJob, ItemKind, Job, named_by_words
 from ollim_bot.domain.moments import describe, near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
-from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import FieldRule, JobFormat
 from ollim_bot.store.markdown_repository import MarkdownRepository
 
@@ -239,7 +237,7 @@ class JobNoun(ABC, Generic[S]):
         return f"{self.name}s"
 
     def repository(self, data: Data) -> MarkdownRepository[S]:
-        return data.repository(self.folder(data.paths), self.form)
+        return data.repository(data.paths.jobs(self.form.kind), self.form)
 
     def id_of(self, given: Given, data: Data) -> str:
         """The id or the file that was given, or the id of the only job that its words fit.
@@ -282,9 +280,6 @@ class JobNoun(ABC, Generic[S]):
         return iter(())
 
     @abstractmethod
-    def folder(self, paths: DataPaths) -> Path: ...
-
-    @abstractmethod
     def own_fields(
         self, given: Given, now: datetime, quiet: QuietHours | None
     ) -> dict[str, object]:
@@ -304,3 +299,38 @@ class JobNoun(ABC, Generic[S]):
     @abstractmethod
     def facts(self, job: S, now: datetime) -> list[tuple[str, str]]:
         """The facts that only this kind of job has, each with its name."""
+
+
+# Fields of jobs that come by the clock, and what a job that is called cannot choose.
+_OF_THE_CLOCK = frozenset(
+    {"background", "timezone", "late", "must", "plain", "kind", "nag", "first-step", "before"}
+)
+C = TypeVar("C", bound=CalledJob)
+
+
+class CalledNoun(JobNoun[C]):
+    """A kind of job that runs when something calls it."""
+
+    common = tuple(each for each in COMMON if each.reading["dest"] not in _OF_THE_CLOCK)
+    order = "by their ids"
+
+    @property
+    def rules(self) -> Mapping[str, FieldRule]:
+        return {name: rule for name, rule in self.form.rules.items() if name not in _OF_THE_CLOCK}
+
+    def own_fields(
+        self,
+        given: Given,  # noqa: ARG002
+        now: datetime,  # noqa: ARG002
+        quiet: QuietHours | None,  # noqa: ARG002
+    ) -> dict[str, object]:
+        return {}
+
+    def upcoming(self, job: C, now: datetime) -> Iterator[datetime]:  # noqa: ARG002
+        return iter(())
+
+    def promise(self, job: C, now: datetime) -> str:  # noqa: ARG002
+        return "when it is called"
+
+    def facts(self, job: C, now: datetime) -> list[tuple[str, str]]:  # noqa: ARG002
+        return [*job.facts(None)]

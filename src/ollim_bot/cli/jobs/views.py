@@ -14,6 +14,7 @@ from ollim_bot.cli.framework import Given, columns, is_past, plain, print_json, 
 from ollim_bot.cli.jobs.fields import JobNoun, S
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.jobs import (
+    CalledJob,
     ItemKind,
     JobSpec,
     Late,
@@ -21,7 +22,6 @@ from ollim_bot.domain.jobs import (
     ReportMode,
     RepositoryReport,
     StoredJob,
-    WebhookSpec,
 )
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.text import FROM_UNTRUSTED
@@ -109,9 +109,9 @@ def _marks(noun: JobNoun[S], job: S) -> str:
         marks.append(job.spec.kind)
     if job.spec.nag:
         marks.append(f"nag {job.spec.nag}")
-    if isinstance(job, WebhookSpec) and job.is_plain:
+    if isinstance(job, CalledJob) and job.is_plain:
         marks.append("plain")
-    if isinstance(job, Reminder) and job.chain.max:
+    if job.chain.max:
         marks.append(f"chain {job.chain.depth + 1}/{job.chain.max + 1}")
     return f"  ({', '.join(marks)})" if marks else ""
 
@@ -122,9 +122,9 @@ def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
         yield "paused", "it waits until you resume it"
     if spec.plain:
         yield "sent", "as written, no model involved"
-    elif not (isinstance(job, WebhookSpec) and job.is_plain):
+    elif not job.is_plain:
         yield from _run_facts(spec)
-    if not isinstance(job, WebhookSpec):
+    if job.kind.has_moments:
         yield from _moment_facts(spec)
         yield "time zone", spec.timezone.key if spec.timezone else f"yours ({now.tzinfo})"
         yield "if missed", _if_missed(job)
@@ -132,7 +132,7 @@ def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
         yield "set by", f"{spec.set_by}, by itself: it takes a ping of the budget when it is due"
     if job.must:
         yield "delivery", "it comes whatever happens"
-    elif spec.background and not spec.plain and not isinstance(job, WebhookSpec):
+    elif spec.background and not spec.plain and job.kind.has_moments:
         yield "delivery", "the bot may decide to stay silent"
 
 
@@ -188,7 +188,7 @@ def job_object(noun: JobNoun[S], stored: StoredJob[S], now: datetime) -> dict[st
         name: written_value(getattr(job.spec, rule.attribute, own.get(name)))
         for name, rule in noun.rules.items()
     }
-    if isinstance(job, WebhookSpec):
+    if not job.kind.has_moments:
         return fields | {"message": job.spec.message, "file": stored.path}
     derived = {
         "must": job.must,
@@ -201,7 +201,7 @@ def job_object(noun: JobNoun[S], stored: StoredJob[S], now: datetime) -> dict[st
 
 def page_object(noun: JobNoun[S], stored: StoredJob[S], now: datetime) -> dict[str, object]:
     """One job with its next three moments, if it has moments."""
-    if isinstance(stored.item, WebhookSpec):
+    if not stored.item.kind.has_moments:
         return job_object(noun, stored, now)
     enabled = stored.item.spec.enabled
     upcoming = list(islice(noun.upcoming(stored.item, now), 3)) if enabled else []

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
@@ -27,8 +26,6 @@ from ollim_bot.domain.jobs import (
     Reminder,
     Routine,
     StoredJob,
-    WebhookSpec,
-    kind_of,
 )
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.overviews import (
@@ -46,36 +43,19 @@ from ollim_bot.domain.overviews import (
 )
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, MOVE, is_quiet
-from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
+from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import OllimError, StorageError, WrongInput
-from ollim_bot.ports import Clock, JobRepositories, JobRepository
+from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.job_validator import JobChecker
 
-_FOLDERS: Mapping[JobKind, JobFolder] = {
-    JobKind.ROUTINE: JobFolder.ROUTINES,
-    JobKind.REMINDER: JobFolder.REMINDERS,
-    JobKind.WEBHOOK: JobFolder.WEBHOOKS,
-}
-NOT_BY_HAND = "A webhook runs when it is called. `ollim-bot webhook test` calls it with your data."
-
 _logger = logging.getLogger(__name__)
-
-
-def _repository_of(repositories: JobRepositories, kind: JobKind) -> JobRepository[Any]:
-    match kind:
-        case JobKind.ROUTINE:
-            return repositories.routines
-        case JobKind.REMINDER:
-            return repositories.reminders
-        case JobKind.WEBHOOK:
-            return repositories.webhooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +82,9 @@ class JobRemover:
 
     def remove(self, job: Job, path: Path, now: datetime) -> str | None:
         """Remove the job; returns the key of its Undo, or None if its text could not be kept."""
-        file = JobFile(_FOLDERS[kind_of(job)], path.name)
+        file = JobFile(JobFolder(job.kind.plural), path.name)
         before = self._text(file)
-        _repository_of(self._repositories, kind_of(job)).remove(job.spec.id)
+        self._repositories.of(job.kind).remove(job.spec.id)
         return None if before is None else self._kept(file, before, now)
 
     def _text(self, file: JobFile) -> str | None:
@@ -162,8 +142,8 @@ class JobButtons:
         except OllimError as refused:
             return CommandAnswer(str(refused), is_error=True)
         title = job.spec.short_title
-        if isinstance(job, WebhookSpec):
-            return CommandAnswer(NOT_BY_HAND, is_error=True)
+        if job.why_not_by_hand:
+            return CommandAnswer(job.why_not_by_hand, is_error=True)
         if not self._manual_runs.request(job):
             return CommandAnswer(f"“{title}” is running already.", is_error=True)
         return CommandAnswer(f"Running now: {title}. `/runs` shows what comes of it.")
@@ -235,9 +215,9 @@ class JobButtons:
         job = self._stored(name).item
         if not job.spec.enabled:
             job = self._amended(job, {"enabled": None})
-            when = "" if isinstance(job, WebhookSpec) else self._when(job, self._skips())
+            when = self._when(job, self._skips())
             return self._done(f"Resumed: {job.spec.short_title}{when}.", job)
-        if isinstance(job, WebhookSpec):
+        if not job.kind.has_moments:
             return self._done(f"Resumed: {job.spec.short_title}.", job)
         when = self._when(job, self._skips().without_job(name))
         text = f"Resumed: {job.spec.short_title}{when}."
@@ -301,7 +281,7 @@ class JobButtons:
     def _cancel(self, name: str) -> _Done:
         job, path = self._stored(name)
         key = self._remover.remove(job, path, self._clock.now())
-        card = cancelled_card(kind_of(job), job.spec.title or job.spec.id, key)
+        card = cancelled_card(job.kind, job.spec.title or job.spec.id, key)
         return _Done(f"Cancelled: {job.spec.short_title}.", card)
 
     def _done(self, text: str, job: Job, *, is_left: bool = False) -> _Done:
@@ -310,17 +290,18 @@ class JobButtons:
     def _update(self, text: str) -> PendingUpdate:
         return owner_did(self._clock.now(), text[:1].lower() + text[1:], secrets.token_hex(4))
 
-    def _when(self, job: ScheduledJob, skips: Skips) -> str:
+    def _when(self, job: Job, skips: Skips) -> str:
         now = self._clock.now()
-        moment = next_moment(job, skips, now)
+        moment = next_moment(job, skips, now) if isinstance(job, Routine | Reminder) else None
         return f", {describe_with_distance(moment, now)}" if moment else ""
 
     def _stored(self, name: str) -> StoredJob[Job]:
         kind, _, job_id = name.partition(":")
-        return _repository_of(self._repositories, JobKind(kind)).get(job_id)
+        stored: StoredJob[Job] = self._repositories.of(JobKind(kind)).get(job_id)
+        return stored
 
     def _amended(self, job: J, changes: Mapping[str, object]) -> J:
-        amended: J = _repository_of(self._repositories, kind_of(job)).amend(job.spec.id, changes)
+        amended: J = self._repositories.of(job.kind).amend(job.spec.id, changes)
         return amended
 
     def _skips(self) -> Skips:

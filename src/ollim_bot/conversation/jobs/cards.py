@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.initiative import MAY_BE_HELD_BACK, may_be_held_back
-from ollim_bot.domain.jobs import Job, Reminder, Routine, WebhookSpec, kind_of
+from ollim_bot.domain.jobs import CalledJob, Job, Reminder, Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.overviews import ensure_button
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietSettings, move_button, quiet_until
@@ -59,9 +59,9 @@ def job_card(
     if may_be_held_back(job):
         buttons = (ensure_button(job), *buttons)
     verb = "added" if is_new else "changed"
-    title = f"{kind_of(job).capitalize()} {verb}: {one_line(job.spec.title, _LONGEST_TITLE)}"
-    hook_lines = facts_of(job, webhook_port) if isinstance(job, WebhookSpec) else ()
-    lines = [*_lines(job, now, is_quiet=end is not None), *hook_lines, *_powers(job, skill_tools)]
+    title = f"{job.kind.capitalize()} {verb}: {one_line(job.spec.title, _LONGEST_TITLE)}"
+    facts = facts_of(job, webhook_port) if isinstance(job, CalledJob) else ()
+    lines = [*_lines(job, now, is_quiet=end is not None), *facts, *_powers(job, skill_tools)]
     return Card(title, "\n".join(lines), buttons=(*buttons, *_undo(key)))
 
 

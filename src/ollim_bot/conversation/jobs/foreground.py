@@ -16,7 +16,7 @@ from ollim_bot.domain.decision import WITHDRAWN
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, JobTurn
-from ollim_bot.domain.jobs import Job, JobKind
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import (
     COST_IN_ANSWER,
     LedgerRow,
@@ -150,16 +150,11 @@ class ForegroundJobs:
     def _job_of(self, turn: JobTurn) -> Job | None:
         """The job of the turn; None if its file is gone."""
         try:
-            match turn.kind:
-                case JobKind.ROUTINE:
-                    return self._repositories.routines.get(turn.job).item
-                case JobKind.REMINDER:
-                    return self._repositories.reminders.get(turn.job).item
-                case JobKind.WEBHOOK:
-                    return None
+            job: Job = self._repositories.of(turn.kind).get(turn.job).item
         except OllimError:
             _logger.warning("The job of a turn is gone", exc_info=True)
             return None
+        return job
 
 
 def _accept(tx: Transaction, turn: JobTurn) -> OccurrenceState | None:

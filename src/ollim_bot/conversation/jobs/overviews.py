@@ -240,10 +240,13 @@ class Overviews:
         return _drawn_from(card, _marks(listed.jobs))
 
     def _routines(self, now: datetime) -> _Drawn:
-        listed, hooks = _listed(self._repositories.routines), _listed(self._repositories.webhooks)
+        listed = _listed(self._repositories.routines)
+        others = {kind: self._repositories.of(kind) for kind in JobKind if not kind.has_moments}
+        called: dict[JobKind, Listed[Job]] = {kind: _listed(all_) for kind, all_ in others.items()}
         calls = self._store.query(lambda tx: tx.webhook_deliveries.last_calls())
-        card = jobs_card(JobKind.ROUTINE, listed, self._skips(), now, hooks, calls)
-        return _drawn_from(card, _marks([*listed.jobs, *hooks.jobs]))
+        card = jobs_card(JobKind.ROUTINE, listed, self._skips(), now, called, calls)
+        shown = [*listed.jobs, *(job for each in called.values() for job in each.jobs)]
+        return _drawn_from(card, _marks(shown))
 
     def card_of(self, job: Job) -> Card:
         """One job with all that can be done with it. Reads from disk."""

@@ -1,4 +1,4 @@
-"""Delivers the calls of plain webhooks without any model."""
+"""Delivers the calls of plain jobs without any model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.item_messages import delivery_id
-from ollim_bot.domain.jobs import WebhookSpec
+from ollim_bot.domain.jobs import CalledJob
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import Charge
@@ -32,7 +32,7 @@ class PlainCalls:
         self._poster = poster
         self._gate = gate
 
-    async def deliver(self, hook: WebhookSpec, occurrence: Occurrence) -> None:
+    async def deliver(self, hook: CalledJob, occurrence: Occurrence) -> None:
         """Post the text of the call for one token of the ping budget, and end the occurrence.
 
         While it is quiet, the message waits for the digest. Without a token the text is left for
@@ -40,7 +40,7 @@ class PlainCalls:
         """
         await self._gate.commit(lambda tx: self._deliver(tx, hook, occurrence))
 
-    def _deliver(self, tx: Transaction, hook: WebhookSpec, occurrence: Occurrence) -> None:
+    def _deliver(self, tx: Transaction, hook: CalledJob, occurrence: Occurrence) -> None:
         message = _message(hook, occurrence, tx.webhook_deliveries.get(occurrence), tx.now)
         facts: dict[str, object] = {"job": hook.spec.title, "untrusted": taint_of_job(hook).mark}
         state = OccurrenceState.DONE
@@ -59,7 +59,7 @@ class PlainCalls:
 
 
 def _message(
-    hook: WebhookSpec, occurrence: Occurrence, call: AcceptedCall | None, now: datetime
+    hook: CalledJob, occurrence: Occurrence, call: AcceptedCall | None, now: datetime
 ) -> ChatMessage:
     body, data = hook.spec.message, call.fields if call else {}
     # Words that the owner wrote are the owner's, whoever calls.
@@ -79,7 +79,7 @@ def _message(
     )
 
 
-def _unsaid(message: ChatMessage, hook: WebhookSpec) -> PendingUpdate:
+def _unsaid(message: ChatMessage, hook: CalledJob) -> PendingUpdate:
     """One update for each hook: its callers decide how often this happens."""
     text = shortened(" ".join(message.text.split()), _LONGEST_IN_UPDATE)
     said = f"“{message.job}” was called and not shown, because {_BUDGET_USED_UP}. Its text: {text}"

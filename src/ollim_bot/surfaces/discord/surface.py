@@ -266,6 +266,9 @@ class DiscordSurface:
             if self._connection is not None:
                 await self._connection.show_status(words)
 
+    def concerns(self, message: ChatMessage) -> bool:  # noqa: ARG002
+        return True
+
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         return self._delivery.parts(message)
 

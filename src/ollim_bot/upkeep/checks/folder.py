@@ -11,10 +11,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, opened_file
+from ollim_bot.settings import CHANNELS
 from ollim_bot.store.data_directory import (
     add_ignored,
     close_to_others,
@@ -50,7 +52,7 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFin
     if not paths.root.exists():
         yield _not_there(paths.root, may)
         return
-    below = (paths.state, paths.locks, paths.routines, paths.reminders, paths.skills)
+    below = (paths.state, paths.locks, *map(paths.jobs, JobKind), paths.skills)
     folders = [paths.root, *(folder for folder in below if folder.exists())]
     closed = [folder for folder in folders if not may(folder, _ALL_BITS)]
     for folder in closed:
@@ -296,13 +298,13 @@ def temporary_files(paths: DataPaths) -> Iterator[Path]:
     Elsewhere than in `state/`, which is the program's alone, only the names that its writes use.
     """
     own = (paths.identity, paths.user, paths.tasks, paths.mcp, paths.env_file, paths.gitignore)
-    jobs = (paths.routines, paths.reminders, paths.webhooks)
+    jobs = map(paths.jobs, JobKind)
     candidates = [
         *(path.with_name(f".{path.name}.tmp") for path in own),
         *(path for folder in jobs for path in sorted(folder.glob(".*.md.tmp"))),
     ]
     # What a person sent keeps its name below these.
-    sent = {str(paths.attachments), str(paths.state / "uploads"), str(paths.state / "discord")}
+    sent = {str(paths.attachments), *(str(paths.state / name) for name in ("uploads", *CHANNELS))}
     for where, below, names in os.walk(paths.state):
         below[:] = sorted(name for name in below if os.path.join(where, name) not in sent)
         candidates += [

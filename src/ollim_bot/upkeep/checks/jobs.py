@@ -1,4 +1,4 @@
-"""Checks of routines and reminders, of the skills they name, and of the ledger of their runs."""
+"""Checks of the files of jobs, of the skills they name, and of the ledger of their runs."""
 
 from __future__ import annotations
 
@@ -13,30 +13,27 @@ from ollim_bot.domain.jobs import (
     Reminder,
     RepositoryReport,
     Routine,
-    WebhookSpec,
 )
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
+from ollim_bot.domain.schedule import key_of, next_due
 from ollim_bot.domain.skills import does_not_load
 from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_folder import FolderWatch
-from ollim_bot.store.job_formats import REMINDERS, JobFormat
+from ollim_bot.store.job_formats import JobFormat
+from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.store.opening import look_into
-from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.skill_lock import SkillLock
 from ollim_bot.store.steps import holder_of_id
-from ollim_bot.store.webhook_format import WEBHOOKS
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 
-J = TypeVar("J", Routine, Reminder, WebhookSpec)
-S = TypeVar("S", Routine, Reminder)
+J = TypeVar("J", bound=Job)
 
 _SKILLS = "skills"
 _MEND_SKILL = "Mend the file; `ollim-bot skill list` shows whether the agent sees the skill."
@@ -49,14 +46,9 @@ _ALL = "`ollim-bot runs check` names them all."
 _LEFT_OUT = "They stay where they are and harm nothing; copy the file if you want to look into it."
 
 
-def check_routines(given: DoctorInput) -> Iterator[DoctorFinding]:
-    report = job_report(given, ROUTINES)
-    return _jobs(JobKind.ROUTINE, report, given.local_now, given.data.zone)
-
-
-def check_reminders(given: DoctorInput) -> Iterator[DoctorFinding]:
-    report = job_report(given, REMINDERS)
-    return _jobs(JobKind.REMINDER, report, given.local_now, given.data.zone)
+def check_jobs(kind: JobKind, given: DoctorInput) -> Iterator[DoctorFinding]:
+    report = job_report(given, JOB_TYPES[kind])
+    return _jobs(kind, report, given.local_now, given.data.zone)
 
 
 def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -67,11 +59,9 @@ def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield warned(_SKILLS, difference, _COMPARE)
     for skill in skills.loaded.values():
         yield from (warned(_SKILLS, warning, _NO_EFFECT) for warning in skill.warnings)
-    jobs: list[Job] = [
-        *(one.item for one in job_report(given, ROUTINES).jobs),
-        *(one.item for one in job_report(given, REMINDERS).jobs),
-        *(one.item for one in job_report(given, WEBHOOKS).jobs),
-    ]
+    jobs: Iterator[Job] = (
+        one.item for form in JOB_TYPES.values() for one in job_report(given, form).jobs
+    )
     for job in jobs:
         for name in skills.unusable(job.spec.skills):
             if name not in skills.broken:
@@ -108,12 +98,7 @@ def heartbeat(paths: DataPaths) -> datetime | None:
 def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
     """All jobs of a kind, without any change on disk."""
     paths = given.data.paths
-    folders = {
-        JobKind.ROUTINE: paths.routines,
-        JobKind.REMINDER: paths.reminders,
-        JobKind.WEBHOOK: paths.webhooks,
-    }
-    folder = folders[form.kind]
+    folder = paths.jobs(form.kind)
 
     def choose_holder(rivals: Sequence[Job]) -> int:
         return look_into(paths, given.local_now, lambda tx: holder_of_id(tx, rivals)) or 0
@@ -133,9 +118,9 @@ def _ledger(paths: DataPaths, now: datetime) -> Sequence[LedgerRow]:
 
 
 def _jobs(
-    kind: JobKind, report: RepositoryReport[S], now: datetime, zone: tzinfo
+    kind: JobKind, report: RepositoryReport[Job], now: datetime, zone: tzinfo
 ) -> Iterator[DoctorFinding]:
-    name = f"{kind}s"
+    name = kind.plural
     mend = f"Mend the file; `ollim-bot {kind} list` shows whether it is right."
     for problem in report.problems:
         yield failed(name, problem, mend)
@@ -145,7 +130,7 @@ def _jobs(
         yield passed(name, _overview(kind, [one.item for one in report.jobs], now, zone))
 
 
-def _overview(kind: JobKind, found: Sequence[ScheduledJob], now: datetime, zone: tzinfo) -> str:
+def _overview(kind: JobKind, found: Sequence[Job], now: datetime, zone: tzinfo) -> str:
     if not found:
         return f"none; `ollim-bot {kind} add --help` shows how to add one"
     paused = sum(not job.spec.enabled for job in found)
@@ -156,8 +141,12 @@ def _overview(kind: JobKind, found: Sequence[ScheduledJob], now: datetime, zone:
     return f"{', '.join(counts)}{_next(found, now, zone)}"
 
 
-def _next(found: Sequence[ScheduledJob], now: datetime, zone: tzinfo) -> str:
-    moments = ((next_due(job, now, zone), job.spec.short_title) for job in found)
+def _next(found: Sequence[Job], now: datetime, zone: tzinfo) -> str:
+    moments = (
+        (next_due(job, now, zone), job.spec.short_title)
+        for job in found
+        if isinstance(job, Routine | Reminder)
+    )
     coming = sorted((moment, title) for moment, title in moments if moment is not None)
     if not coming:
         return ""
@@ -165,7 +154,7 @@ def _next(found: Sequence[ScheduledJob], now: datetime, zone: tzinfo) -> str:
     return f"; next {describe_with_distance(moment, now)}: {title}"
 
 
-def _is_overdue(job: ScheduledJob, now: datetime, zone: tzinfo) -> bool:
+def _is_overdue(job: Job, now: datetime, zone: tzinfo) -> bool:
     is_due = isinstance(job, Reminder) and job.due(zone).astimezone(UTC) <= now.astimezone(UTC)
     return is_due and job.spec.enabled
 

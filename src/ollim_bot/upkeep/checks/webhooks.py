@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ollim_bot.domain.jobs import WebhookSpec
+from ollim_bot.domain.jobs import COMMON_SECRET, WebhookSpec
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.webhook_data import has_free_text
 from ollim_bot.domain.webhook_words import (
-    COMMON_SECRET,
     named,
     own_secret_name,
-    secret_name,
     sharing_secret,
 )
 from ollim_bot.settings import Settings
@@ -93,10 +91,10 @@ def port(
 
 def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[DoctorFinding]:
     """Secrets that are not set, those that could be guessed, and those of several webhooks."""
-    names = dict.fromkeys([COMMON_SECRET, *map(secret_name, hooks)])
+    names = dict.fromkeys([COMMON_SECRET, *(hook.secret_name for hook in hooks)])
     for name in names:
         secret = settings.hook_secret(name)
-        users = [hook for hook in hooks if secret_name(hook) == name]
+        users = [hook for hook in hooks if hook.secret_name == name]
         if secret is None:
             step = f"Put `{name}` into `.env`, and run `ollim-bot` again."
             yield failed(
@@ -114,7 +112,7 @@ def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[Doctor
 
 
 def _shared(hooks: Sequence[WebhookSpec]) -> DoctorFinding:
-    names = " and ".join(dict.fromkeys(map(secret_name, hooks)))
+    names = " and ".join(dict.fromkeys(hook.secret_name for hook in hooks))
     one, own = hooks[-1].spec.id, own_secret_name(hooks[-1])
     return warned(
         NAME,
