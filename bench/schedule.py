@@ -18,10 +18,9 @@ from bench.bars import Bar
 from bench.fixtures import new_database, prepared, write_reminders, write_routines
 from bench.measure import Result, Unit, seconds
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.jobs.manual_runs import ManualRuns
+from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.domain.definitions import ARMED, CHANGED
 from ollim_bot.paths import DataPaths
-from ollim_bot.schedule.circumstances import JobRunners
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.hand_edits import HandEdits
@@ -113,8 +112,9 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     database = new_database(paths.root / f"start-{time.time_ns()}")
     stores = Stores(SqliteStore(database, clock), open_repositories(paths, journal))
     book = JobIndex(paths, clock, unused, HandEdits(journal, paths.root, clock))
-    runners = JobRunners(unused, unused, unused)
-    dispatch = Dispatcher(stores.state, unused, runners, unused, clock, unused, ManualRuns())
+    dispatch = Dispatcher(
+        stores.state, unused, unused, unused, unused, unused, clock, unused, JobRuns()
+    )
     watcher = Watcher(paths, clock, unused.tell)
     changes = JobFileChanges(stores.state, stores.repositories)
     requests = RunRequests(RequestFolder(paths), stores.repositories, dispatch, clock)

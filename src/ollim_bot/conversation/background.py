@@ -106,9 +106,12 @@ _Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
 
 
 class BackgroundRuns:
+    """`can_screen` says whether there is a language model that can judge text of strangers."""
+
     def __init__(self, around: BackgroundDeps) -> None:
         self._around = around
         self._gate = DiskGate(around.store, around.notices, around.clock)
+        self.can_screen = bool(around.screening)
         self._slots = Slots()
         self._tasks: set[asyncio.Task[OccurrenceState]] = set()
 
@@ -158,11 +161,6 @@ class BackgroundRuns:
             # The slot is already free, so an end that waits for the disk holds up no other run.
             await _to_its_end(partial(self._end, run, occurrence, outcome, attempt.number))
             return outcome.state
-
-    @property
-    def can_screen(self) -> bool:
-        """Whether there is a language model that can judge text of strangers."""
-        return bool(self._around.screening)
 
     async def missing_skills(self, job: Job) -> Sequence[str]:
         return await self._around.tools.missing_skills(job)

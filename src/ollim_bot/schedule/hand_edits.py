@@ -52,16 +52,16 @@ class HandEdits:
             ripe = [path for path, at in self._seen.items() if now - at >= _GRACE_SECONDS]
             for path in ripe:
                 del self._seen[path]
-            by_hand = [path for path in ripe if not self._is_ours(path)]
+            by_hand = []
+            for path in ripe:
+                place = _place(path)
+                # Whether the file is still as a writer of the program noted it.
+                if place not in self._noted or self._noted[place][1] != _fingerprint(place):
+                    by_hand.append(path)
             waits = [at + _GRACE_SECONDS - now for at in self._seen.values()]
         for path in by_hand:
             self._journal.note(path, f"by hand: {path.relative_to(self._root)}")
         return min(waits, default=None)
-
-    def _is_ours(self, path: Path) -> bool:
-        """Whether the file is still as a writer of the program noted it."""
-        place = _place(path)
-        return place in self._noted and self._noted[place][1] == _fingerprint(place)
 
 
 def _place(path: Path) -> Path:

@@ -35,7 +35,7 @@ from ollim_bot.store.transaction import Transaction
 
 _MINUTE = timedelta(minutes=1)
 _HAIR = datetime.resolution
-_BETWEEN_TRIES = timedelta(seconds=10)
+_NEXT_TRY = timedelta(seconds=10)
 # Enough for a line that is due every minute and was missed for days.
 _MOST = 5000
 
@@ -114,10 +114,15 @@ class HeadsUps:
                 await self._send(job, first, now)
 
     def follow_changes(self, changes: Changes, since: datetime) -> None:
-        for gone in changes.removed:
-            self._remove(gone.key)
-        for indexed in (*changes.added, *changes.changed):
-            self._put(indexed.job, since)
+        there = [indexed.job for indexed in (*changes.added, *changes.changed)]
+        announced = [job for job in there if job.spec.before]
+        for key in {key_of(gone.job) for gone in changes.removed} | {
+            key_of(job) for job in there if not job.spec.before
+        }:
+            self._agenda.remove(key)
+            self._unrecorded.pop(key, None)
+        for job in announced:
+            self._put(job, since)
 
     async def follow_zone(self, move: ZoneMove, now: datetime) -> None:  # noqa: ARG002
         """Those that the new clock jumped over come at once, if their moments are still ahead."""
@@ -158,7 +163,7 @@ class HeadsUps:
         except StorageError:
             _logger.warning("A heads-up could not be recorded", exc_info=True)
             self._unrecorded[key_of(job)] = since
-            self._agenda.put(key_of(job), now + _BETWEEN_TRIES)
+            self._agenda.put(key_of(job), now + _NEXT_TRY)
         else:
             self._put(job, now)
 

@@ -20,7 +20,7 @@ from ollim_bot.store.item_answers import follow_job, show_again
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_BETWEEN_TRIES = timedelta(seconds=10)
+_NEXT_TRY = timedelta(seconds=10)
 
 _logger = logging.getLogger(__name__)
 
@@ -60,15 +60,20 @@ class Nags:
 
     async def serve_due(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
         if self._has_changed_jobs:
-            await self._try_to_follow_jobs()
+            self._has_changed_jobs = False
+            try:
+                await self._store.transact(self._follow_jobs)
+            except StorageError:
+                _logger.warning("Due items could not follow their jobs", exc_info=True)
+                self._has_changed_jobs = True
         if self._items_changed.is_set():
-            await self._try_to_read_items()
+            await self._read_items()
         for key, _ in self._agenda.due(now):
             try:
                 await self._store.transact(partial(self._show, key=key, now=now))
             except StorageError:
                 _logger.warning("A due item could not be shown again", exc_info=True)
-                self._agenda.put(key, now + _BETWEEN_TRIES)
+                self._agenda.put(key, now + _NEXT_TRY)
 
     def follow_changes(self, changes: Changes, since: datetime) -> None:  # noqa: ARG002
         """An open item keeps the nag that its job had when it came."""
@@ -91,20 +96,12 @@ class Nags:
         except StorageError:
             _logger.warning("Due items could not follow the clock", exc_info=True)
 
-    async def _try_to_follow_jobs(self) -> None:
-        def step(tx: Transaction) -> None:
-            for item in tx.due_items.open():
-                if item.nag is not None:
-                    follow_job(tx, item, self._job(item))
+    def _follow_jobs(self, tx: Transaction) -> None:
+        for item in tx.due_items.open():
+            if item.nag is not None:
+                follow_job(tx, item, self._job(item))
 
-        self._has_changed_jobs = False
-        try:
-            await self._store.transact(step)
-        except StorageError:
-            _logger.warning("Due items could not follow their jobs", exc_info=True)
-            self._has_changed_jobs = True
-
-    async def _try_to_read_items(self) -> None:
+    async def _read_items(self) -> None:
         self._items_changed.clear()
         try:
             items = await self._store.read(lambda tx: tx.due_items.to_come_again())

@@ -15,7 +15,7 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.jobs.cards import cancelled_card, moved_card
 from ollim_bot.conversation.jobs.echo import FormerContents, Post
-from ollim_bot.conversation.jobs.manual_runs import ManualRuns
+from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
@@ -133,7 +133,7 @@ class JobButtons:
         remover: JobRemover,
         post: Post,
         clock: Clock,
-        manual_runs: ManualRuns,
+        manual_runs: JobRuns,
         overviews: Overviews,
     ) -> None:
         self._store = store
