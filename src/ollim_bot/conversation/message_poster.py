@@ -20,7 +20,6 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.runs import Run
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import PROGRAM, with_program
 from ollim_bot.ports import Clock
 from ollim_bot.store.deliveries import Delivery, DeliveryState
@@ -123,7 +122,8 @@ class MessagePoster:
         *,
         waits_as: str | None = None,
     ) -> PingVerdict:
-        fork, parent = _session_of(run)
+        fork = None if run.is_main else run.session
+        parent = None if fork is None else run.parent
 
         def step(tx: Transaction) -> PingVerdict:
             if tx.messages.get(message.id) is not None or was_held(tx, message):
@@ -135,7 +135,8 @@ class MessagePoster:
                 verdict = tx.budget.take(pay)
             if not isinstance(verdict, PingAllowed):
                 return verdict
-            store_prompts(tx, prompts)
+            if prompts:
+                store_prompts(tx, prompts)
             sender = Sender(verdict.charge, fork, parent)
             # What costs a token is the bot's own initiative.
             if verdict.charge is Charge.TOKEN or waits_as is not None:
@@ -181,11 +182,6 @@ class MessagePoster:
         is_new = message.id not in self._unkept
         self._unkept[message.id] = message
         return is_new
-
-
-def _session_of(run: Run) -> tuple[SessionId | None, SessionId | None]:
-    fork = None if run.is_main else run.session
-    return fork, None if fork is None else run.parent
 
 
 def _is_delivered_plainly(tx: Transaction, item: DueItem) -> bool:

@@ -34,6 +34,7 @@ from ollim_bot.domain.decision import (
     WaitForQuietEnd,
     decide,
     deliver_by,
+    is_plain,
     is_unwanted,
     needs_ping_token,
 )
@@ -384,6 +385,8 @@ class Dispatcher:
         quiet = None
         if isinstance(job, Routine) and job.keeps_quiet:
             quiet = quiet_until(await self._store.read(quiet_settings), now)
+        is_free = one.manual or is_plain(job)
+        cap = None if is_free else await self._store.read(reached_cost_cap)
         is_skipped = not progress.is_begun and (await read_skips(self._store)).has(one)
         return Circumstances(
             one.scheduled_at,
@@ -394,7 +397,7 @@ class Dispatcher:
             is_skipped=is_skipped,
             is_queued=self._foreground.has(one),
             is_running=is_running,
-            reached_cost_cap=None if one.manual else await self._store.read(reached_cost_cap),
+            reached_cost_cap=cap,
             missing_skills=tuple(missing),
             excess_tools=tuple(excess),
             can_screen=self._background.can_screen,
@@ -604,4 +607,5 @@ class UpcomingReader:
         upcoming = build_upcoming_schedule(
             [*scheduled_jobs(self._index)], now, current, now.tzinfo or UTC, paths
         )
-        return upcoming.with_calendars(self._calendars())
+        copies = self._calendars()
+        return upcoming.with_calendars(copies) if copies else upcoming

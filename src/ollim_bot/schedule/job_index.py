@@ -357,20 +357,17 @@ class JobFiles:
     def keep_last_good(self, state: IndexState, now: float) -> None:
         """Keep copies of the last valid versions of files that stay wrong."""
         for kind in state.files.keys() - state.refusals.keys():
+            kept, copies, files = self._kept[kind], self._copies[kind], state.files[kind]
             try:
-                self._keep(kind, state.files[kind], now)
+                for name in [each for each in kept if each not in files or files[each].is_right]:
+                    copies.drop(name)
+                    del kept[name]
+                for name, file in files.items():
+                    if file.job and file.is_wrong_at(now) and kept.get(name) != file.job:
+                        copies.keep(name, file.job)
+                        kept[name] = file.job
             except StorageError:  # the version stays in use, but not beyond a restart
                 _logger.warning("The last good %s could not be kept", kind, exc_info=True)
-
-    def _keep(self, kind: JobKind, files: Mapping[str, FileState], now: float) -> None:
-        kept, copies = self._kept[kind], self._copies[kind]
-        for name in [name for name in kept if name not in files or files[name].is_right]:
-            copies.drop(name)
-            del kept[name]
-        for name, file in files.items():
-            if file.job is not None and file.is_wrong_at(now) and kept.get(name) != file.job:
-                copies.keep(name, file.job)
-                kept[name] = file.job
 
     def _copies_of(self, kind: JobKind) -> dict[str, Job]:
         try:

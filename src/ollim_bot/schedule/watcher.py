@@ -165,11 +165,9 @@ class Watcher:
     def _hear(self, moved: asyncio.Future[None], paths: Set[Path]) -> None:
         self._is_listening = not moved.done()
         self.woken.set()
-        if not moved.done() and any(map(self._is_watched_folder, paths)):
+        watched, skills = _watched(self._paths), self._paths.skills
+        if not moved.done() and any(path in watched or path.parent == skills for path in paths):
             moved.set_result(None)
-
-    def _is_watched_folder(self, path: Path) -> bool:
-        return path in _watched(self._paths) or path.parent == self._paths.skills
 
     async def _say(self, trouble: Exception) -> None:
         if self._is_told:

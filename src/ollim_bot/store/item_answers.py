@@ -75,7 +75,9 @@ def add_item(tx: Transaction, item: DueItem) -> None:
     of its routine, and what the owner has run by hand. If the item has its answer already, the new
     message shows that. Call it after the message was added, or kept for the digest.
     """
-    known = tx.due_items.get(item.key) or _meant_by_hand(tx, item)
+    known = tx.due_items.get(item.key)
+    if known is None and item.is_by_hand:
+        known = _meant_by_hand(tx, item)
     if known is None:
         item = _take_place(tx, item)
         if tx.held.get().has(item.card):
@@ -102,8 +104,6 @@ def add_item(tx: Transaction, item: DueItem) -> None:
 
 def _meant_by_hand(tx: Transaction, item: DueItem) -> DueItem | None:
     """The item that a run by hand shows again: the open one, or the dose that has its answer."""
-    if not item.is_by_hand:
-        return None
     run = Occurrence.parse(item.occurrence)
     newest = tx.due_items.of_job(run.kind, run.job_id)
     answered = next((each for each in newest if each.is_same_dose(tx.now)), None)
@@ -315,7 +315,12 @@ def answer_item(
     before = tx.due_items.get(key)
     if before is None or not before.is_open:
         return None
-    item = _shown_as_line(tx, before.answered(answer, tx.now, by, until, copy))
+    item = before.answered(answer, tx.now, by, until, copy)
+    # The item keeps what the message showed.
+    message = tx.messages.get(item.card)
+    _show_settled(tx, item)
+    if message is not None:
+        item = replace(item, asked=message.card, footer=message.footer)
     tx.due_items.put(item)
     tx.ledger.append(item.row(answer, tx.now, by))
     skip_planned(tx, item, SkipReason.POLICY, "you had answered it")
@@ -324,7 +329,9 @@ def answer_item(
         tx.job_ops.add(add_snoozed(item.note, copy, until))
         carry_agent_skills(tx, root_in(item.note), copy)
     if by != AGENT:
-        leave_update(tx, owner_did(tx.now, _did(item, tx.now), f"answered-{key}"))
+        did = _DID[answer].format(item.title)
+        when = f", {describe(until, tx.now)}" if until is not None else ""
+        leave_update(tx, owner_did(tx.now, f"{did}{when}.", f"answered-{key}"))
     return item
 
 
@@ -344,18 +351,6 @@ def answer_reply(
     if item is None or said is None:
         return None
     return answer_item(tx, item.key, said.answer, by, until=said.until, copy=copy)
-
-
-def _shown_as_line(tx: Transaction, item: DueItem) -> DueItem:
-    """Replace the card by the line of the answer; the item keeps what the message showed."""
-    message = tx.messages.get(item.card)
-    _show_settled(tx, item)
-    return item if message is None else replace(item, asked=message.card, footer=message.footer)
-
-
-def _did(item: DueItem, now: datetime) -> str:
-    said = _DID[item.answer or Answer.DONE].format(item.title)
-    return f"{said}, {describe(item.until, now)}." if item.until else f"{said}."
 
 
 def _mark(item: DueItem) -> str:

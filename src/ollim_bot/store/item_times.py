@@ -31,7 +31,7 @@ def planned_time(tx: Transaction, item: DueItem) -> Occurrence | None:
 
 def skip_planned(tx: Transaction, item: DueItem, reason: SkipReason, why: str) -> None:
     """End the planned time, if there is one; `why` is for people."""
-    time = planned_time(tx, item)
+    time = None if item.nag is None else planned_time(tx, item)
     if time is not None:
         facts = {"job": item.title, "reason": reason.value, "why": why}
         tx.ledger.append(LedgerRow(tx.now, OccurrenceState.SKIPPED.value, time, facts))

@@ -77,10 +77,6 @@ class FolderWatch(Generic[J]):
         self._shared: SharedReadings = {} if shared is None else shared
         self._known: _Known[J] = _Known({}, {})
 
-    def readings(self) -> Mapping[str, JobReading[J]]:
-        """What each `*.md` holds, by file name, in order."""
-        return self.look().readings
-
     def look(self) -> FolderReading[J]:
         """Look at the folder. Raises `Unreadable` if it exists and cannot be listed."""
         known, listed = self._known, self._listed()
@@ -93,9 +89,9 @@ class FolderWatch(Generic[J]):
             is_same = name in found and known.fingerprints[name] == fingerprint
             if is_same and name not in known.fresh:
                 continue
-            is_fresh = _is_fresh(fingerprint, now)
+            is_fresh = fingerprint is None or abs(now - fingerprint[0]) <= _GRAIN_NS
             before = found.pop(name, None)
-            after = self._reading(name) if is_fresh else self._shared_reading(name, fingerprint)
+            after = self._read_file(name, None if is_fresh else fingerprint)
             if after is not None:
                 found[name] = before if before is not None and before == after else after
             if not is_same or before != after:
@@ -137,23 +133,23 @@ class FolderWatch(Generic[J]):
         except BadDocument as bad:
             return _unreadable(bad)
 
-    def _shared_reading(self, name: str, fingerprint: _Fingerprint) -> JobReading[J] | None:
-        known = self._shared.get(name)
-        if known is not None and known[0] == fingerprint:
-            return known[1]
-        reading = self._reading(name)
-        if reading is not None:
-            self._shared[name] = fingerprint, reading
-        return reading
+    def _read_file(self, name: str, fingerprint: _Fingerprint) -> JobReading[J] | None:
+        """The reading; None if the file was removed since it was listed.
 
-    def _reading(self, name: str) -> JobReading[J] | None:
-        """The reading; None if the file was removed since it was listed."""
+        That of a fingerprint is shared; a fresh file has none.
+        """
+        known = self._shared.get(name)
+        if known is not None and fingerprint is not None and known[0] == fingerprint:
+            return known[1]
         try:
-            return self.read_text(self.text(name))
+            reading = self.read_text(self.text(name))
         except FileNotFoundError:
             return None
         except BadDocument as bad:
-            return _unreadable(bad)
+            reading = _unreadable(bad)
+        if fingerprint is not None:
+            self._shared[name] = fingerprint, reading
+        return reading
 
     def _listed(self) -> dict[str, _Fingerprint]:
         try:
@@ -178,10 +174,6 @@ def _fingerprint(entry: os.DirEntry[str]) -> _Fingerprint:
     return status.st_ctime_ns, status.st_size, status.st_ino
 
 
-def _is_fresh(fingerprint: _Fingerprint, now: int) -> bool:
-    return fingerprint is None or abs(now - fingerprint[0]) <= _GRAIN_NS
-
-
 def _unreadable(bad: BadDocument) -> JobReading[J]:
     return JobReading(None, None, (FieldProblem(bad.reason, None, bad.line),))
 
@@ -204,7 +196,7 @@ class KeptVersions(Generic[J]):
 
     def all(self) -> dict[str, J]:
         """All copies by file name. Raises `Unreadable`."""
-        readings = self._readings.readings()
+        readings = self._readings.look().readings
         return {name: reading.job for name, reading in readings.items() if reading.job is not None}
 
     def keep(self, name: str, job: J) -> None:

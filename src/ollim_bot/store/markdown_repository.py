@@ -71,7 +71,7 @@ class MarkdownRepository(Generic[J]):
         self._reported = nothing, RepositoryReport[J](())
 
     def report(self) -> RepositoryReport[J]:
-        readings = self._folder.readings()
+        readings = self._folder.look().readings
         before, report = self._reported
         if readings is not before:
             report = self._reported_on(readings)
@@ -93,7 +93,8 @@ class MarkdownRepository(Generic[J]):
         if self._right("the new file", text) != item:
             raise BadJob([f"the new file: {self._form.kind} {job_id} cannot be written as it is"])
         with self._lock.held():
-            names = self._named(self._folder.readings(), job_id)
+            readings = self._folder.look().readings
+            names = [name for name, reading in readings.items() if reading.job_id == job_id]
             if names:
                 raise self._duplicate(job_id, [*names, "the new file"])
             path = self._create(slug(item.spec.title) or job_id, text)
@@ -139,8 +140,16 @@ class MarkdownRepository(Generic[J]):
         return path
 
     def _reported_on(self, readings: Mapping[str, JobReading[J]]) -> RepositoryReport[J]:
-        doubled = _doubled_ids(readings)
-        holders = self._holders(readings, doubled)
+        files: dict[str, list[str]] = {}
+        for name, reading in readings.items():
+            if reading.job is not None:
+                files.setdefault(reading.job.spec.id, []).append(name)
+        doubled = {job_id: names for job_id, names in files.items() if len(names) > 1}
+        # Of each id that several files have, the file that is in use.
+        holders: dict[str, str] = {}
+        for job_id, names in doubled.items():
+            rivals = [job for name in names if (job := readings[name].job) is not None]
+            holders[job_id] = names[self._choose_holder(rivals)]
         jobs: list[StoredJob[J]] = []
         problems: list[str] = []
         warnings: list[str] = []
@@ -154,27 +163,15 @@ class MarkdownRepository(Generic[J]):
             problems.append(str(DuplicateId(job_id, list(map(self._shown, names)), holder)))
         return RepositoryReport(jobs, problems, warnings)
 
-    def _holders(
-        self, readings: Mapping[str, JobReading[J]], doubled: Mapping[str, Sequence[str]]
-    ) -> dict[str, str]:
-        """Of each id that several files have, the file that is in use."""
-        holders: dict[str, str] = {}
-        for job_id, names in doubled.items():
-            jobs = [job for name in names if (job := readings[name].job) is not None]
-            holders[job_id] = names[self._choose_holder(jobs)]
-        return holders
-
     def _find(self, item_id: str) -> tuple[str, JobReading[J]]:
-        readings = self._folder.readings()
-        names = self._named(readings, item_id) or [name for name in readings if name == item_id]
+        readings = self._folder.look().readings
+        names = [name for name, reading in readings.items() if reading.job_id == item_id]
+        names = names or [name for name in readings if name == item_id]
         if not names:
             raise NotFound(self._form.kind, item_id)
         if len(names) > 1:
             raise self._duplicate(item_id, names)
         return names[0], readings[names[0]]
-
-    def _named(self, readings: Mapping[str, JobReading[J]], job_id: str) -> list[str]:
-        return [name for name, reading in readings.items() if reading.job_id == job_id]
 
     def _edited(
         self, name: str, changes: Mapping[str, object], body: str | None
@@ -224,14 +221,6 @@ class MarkdownRepository(Generic[J]):
     def _duplicate(self, job_id: str, names: Sequence[str]) -> DuplicateId:
         shown = [self._shown(name) if name.endswith(".md") else name for name in names]
         return DuplicateId(job_id, shown)
-
-
-def _doubled_ids(readings: Mapping[str, JobReading[J]]) -> dict[str, list[str]]:
-    files: dict[str, list[str]] = {}
-    for name, reading in readings.items():
-        if reading.job is not None:
-            files.setdefault(reading.job.spec.id, []).append(name)
-    return {job_id: names for job_id, names in files.items() if len(names) > 1}
 
 
 def _utf8(text: str) -> bytes:

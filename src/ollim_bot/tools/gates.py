@@ -228,7 +228,9 @@ class BackgroundTools:
     def _own(self, job: Job) -> tuple[str, ...]:
         """The present patterns of the job and its skills."""
         spec = job.spec
-        skills = self._skills() if spec.skills else SkillSet()
+        if not spec.skills:
+            return spec.allowed_tools
+        skills = self._skills()
         excess = {tool for _, tool in self._excess(job, skills)}
         tools = (tool for tool in skills.tools_of(spec.skills) if tool not in excess)
         return (*spec.allowed_tools, *skill_patterns(spec.skills), *tools)

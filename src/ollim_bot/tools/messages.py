@@ -112,8 +112,9 @@ async def send(
     of the owner is a card that stays open until the owner answers it.
     """
     if context.run.policy.kind.is_background:
-        outgoing = _as_item(context, _Outgoing(message, prompts))
-        return await _ping(context, outgoing, is_critical=is_critical)
+        outgoing, right = _as_item(context, _Outgoing(message, prompts)), context.run.delivery_right
+        with right.ready_ping() if right is not None else nullcontext():
+            return await _ping(context, outgoing, is_critical=is_critical)
     try:
         await context.poster.send(message, context.run, prompts=prompts)
         answer = await _arrived(context, message)
@@ -151,14 +152,6 @@ def _as_item(context: ToolContext, outgoing: _Outgoing) -> _Outgoing:
 
 
 async def _ping(context: ToolContext, outgoing: _Outgoing, *, is_critical: bool) -> ToolAnswer:
-    right = context.run.delivery_right
-    with right.ready_ping() if right is not None else nullcontext():
-        return await _sent_as_ping(context, outgoing, is_critical=is_critical)
-
-
-async def _sent_as_ping(
-    context: ToolContext, outgoing: _Outgoing, *, is_critical: bool
-) -> ToolAnswer:
     config = await context.store.read(lambda tx: tx.config.get())
     run = context.run
     if is_must_ping(run) and not is_critical and await _wait_for_owner(context):

@@ -397,7 +397,7 @@ class Sentinel:
     ) -> Iterator[_J]:
         disk = OsDisk()
         try:
-            readings = FolderWatch(folder, form, disk).readings()
+            readings = FolderWatch(folder, form, disk).look().readings
             kept = kept_versions(self._paths, folder, form, disk).all()
         except StorageError as unreadable:
             self._report.problems.append(str(unreadable))
