@@ -23,15 +23,13 @@ from ollim_bot.domain.definitions import ARMED, CHANGED
 from ollim_bot.paths import DataPaths
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs
-from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.heads_ups import HeadsUps
+from ollim_bot.schedule.extra_times import HeadsUps, Nags
 from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
-from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import Watcher
+from ollim_bot.schedule.watcher import HandEdits, Watcher
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_files import JobFileChanges, open_repositories
 from ollim_bot.store.run_requests import RequestFolder

@@ -15,11 +15,11 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.due_items import snoozed_until
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine, WebhookSpec
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.domain.schedule import key_of
-from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.domain.updates import KNOWN_TO_OWNER
 from ollim_bot.domain.webhooks import WebhookCall
 

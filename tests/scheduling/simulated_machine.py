@@ -16,17 +16,16 @@ from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs
-from ollim_bot.schedule.heads_ups import HeadsUps
+from ollim_bot.schedule.extra_times import HeadsUps, Nags
 from ollim_bot.schedule.job_index import Changes, IndexedJob
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
-from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.job_files import JobFileChanges

@@ -100,15 +100,13 @@ from ollim_bot.ports import (
 from ollim_bot.prompts.system import read_screening, read_set_up
 from ollim_bot.schedule.dispatch import Dispatcher, UpcomingReader
 from ollim_bot.schedule.due_jobs import DueJobs
-from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.heads_ups import HeadsUps
+from ollim_bot.schedule.extra_times import HeadsUps, Nags
 from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
-from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import Events, Watcher, file_events
+from ollim_bot.schedule.watcher import Events, HandEdits, Watcher, file_events
 from ollim_bot.schedule.webhook_runs import WebhookRuns
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.calendars import readable_copies

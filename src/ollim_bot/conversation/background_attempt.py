@@ -17,7 +17,6 @@ from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.screening import Screening
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.events import (
     Compacted,
     EndCause,
@@ -35,7 +34,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState,
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import CUT_SHORT, EFFECT
-from ollim_bot.domain.runs import Run, RunKind
+from ollim_bot.domain.runs import DeliveryRight, Run, RunKind
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import shortened

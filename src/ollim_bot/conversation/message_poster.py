@@ -14,8 +14,7 @@ from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
-from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.item_messages import delivery_id
+from ollim_bot.domain.due_items import DueItem, delivery_id
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.quiet import quiet_until

@@ -38,9 +38,8 @@ from ollim_bot.domain.decision import (
     is_unwanted,
     needs_ping_token,
 )
-from ollim_bot.domain.delivery_right import DeliveryRight
+from ollim_bot.domain.due_items import why_now
 from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_schedule
-from ollim_bot.domain.item_messages import why_now
 from ollim_bot.domain.jobs import Job, Reminder, Routine, WebhookSpec, is_ordered, kind_of
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import elapsed
@@ -55,7 +54,7 @@ from ollim_bot.domain.occurrences import (
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import DELIVERED, HELD, PLAINLY, RunStory, claim_facts
-from ollim_bot.domain.runs import deeds
+from ollim_bot.domain.runs import DeliveryRight, deeds
 from ollim_bot.domain.schedule import JobKey, key_of, next_due
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields

@@ -20,8 +20,7 @@ from ollim_bot.domain.schedule import JobKey, ScheduledJob
 from ollim_bot.errors import DuplicateId, StorageError, Unreadable
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk
-from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.watcher import SCAN_SECONDS
+from ollim_bot.schedule.watcher import SCAN_SECONDS, HandEdits
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_folder import FolderWatch, SharedReadings, kept_versions
 from ollim_bot.store.job_formats import REMINDERS, JobFormat, JobReading

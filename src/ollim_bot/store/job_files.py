@@ -10,15 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from ollim_bot.domain.due_items import note_of, reminder_from
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
-from ollim_bot.domain.snoozing import note_of, reminder_from
 from ollim_bot.errors import DuplicateId, NotFound, OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobRepositories, Journal
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_folder import FolderWatch, SharedReadings
+from ollim_bot.store.job_folder import ChooseHolder, FolderWatch, MarkdownRepository, SharedReadings
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
-from ollim_bot.store.markdown_repository import ChooseHolder, MarkdownRepository
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import JobOp, JobOps

@@ -15,9 +15,7 @@ from typing import NamedTuple
 
 from ollim_bot.domain.cards import ButtonPrompt, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
-from ollim_bot.domain.delivery_right import DeliveryRight
-from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.item_cards import open_card
+from ollim_bot.domain.due_items import DueItem, open_card
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import clock_time
@@ -31,7 +29,7 @@ from ollim_bot.domain.pings import (
     charged,
     is_must_ping,
 )
-from ollim_bot.domain.runs import RefusedPing, late_label
+from ollim_bot.domain.runs import DeliveryRight, RefusedPing, late_label
 from ollim_bot.domain.taint import Taint, untrusted_label, untrusted_message
 from ollim_bot.errors import DeliveryFailed, WrongInput
 from ollim_bot.ports import ToolAnswer

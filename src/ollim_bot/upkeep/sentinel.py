@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.definitions import holder_among
-from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.item_messages import item_message, why_now
+from ollim_bot.domain.due_items import DueItem, item_message, why_now
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.occurrences import Occurrence

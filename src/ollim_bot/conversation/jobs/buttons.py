@@ -20,6 +20,7 @@ from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.due_items import snoozed_until
 from ollim_bot.domain.jobs import (
     J,
     Job,
@@ -48,7 +49,6 @@ from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, MOVE, is_quiet
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
-from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import OllimError, StorageError, WrongInput

@@ -9,14 +9,13 @@ from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.sessions.main_session import main_run
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.delivery_right import DeliveryRight
-from ollim_bot.domain.item_messages import delivery_id, item_message
+from ollim_bot.domain.due_items import delivery_id, item_message
 from ollim_bot.domain.jobs import WebhookSpec
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.run_history import PLAINLY
-from ollim_bot.domain.runs import late_label, taint_of_job
+from ollim_bot.domain.runs import DeliveryRight, late_label, taint_of_job
 from ollim_bot.domain.schedule import ScheduledJob, key_of
 from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
 from ollim_bot.domain.text import shortened

@@ -24,9 +24,8 @@ from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.job_folder import FolderWatch
+from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
-from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.store.opening import look_into
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.skill_files import SkillFolder
