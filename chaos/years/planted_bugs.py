@@ -104,8 +104,8 @@ NIGHT_BUGS = (
     PlantedBug(
         "an answered line keeps its buttons",
         "conversation/quiet.py",
-        "                await self._store.transact(lambda tx: redraw_digests(tx, self._poster))\n",
-        "                pass\n",
+        "await self._store.transact(lambda tx: redraw_digests(tx, self._poster))\n",
+        "pass\n",
     ),
     PlantedBug(
         "a routine speaks in the quiet",

@@ -92,7 +92,8 @@ class MessagePoster:
             message = self._as_typed(message)
         tx.messages.add(message, sender)
         if is_new:
-            record_fork_message(tx, message, sender)
+            if sender.fork is not None:
+                record_fork_message(tx, message, sender)
             for queue in self._queues:
                 queue.recorded(tx, message)
 
@@ -158,7 +159,10 @@ class MessagePoster:
         async def decided() -> Arrival | None:
             return _arrival(await self._store.read(lambda tx: tx.deliveries.of_message(message_id)))
 
-        return await until(self._store, self._clock, decided, _ANSWER_WITHIN) or Arrival.ON_ITS_WAY
+        arrival = await decided()
+        if arrival is None:
+            arrival = await until(self._store, self._clock, decided, _ANSWER_WITHIN)
+        return arrival or Arrival.ON_ITS_WAY
 
     async def find(self, message_id: MessageId) -> ChatMessage | None:
         return await self._store.read(lambda tx: tx.messages.get(message_id))

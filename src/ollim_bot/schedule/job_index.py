@@ -68,15 +68,9 @@ class FileState:
         return self.reading.job is not None and not self.is_away
 
     @property
-    def settles_at(self) -> float | None:
-        """When its problem has lasted too long to be an edit in progress; None if it is right."""
-        if self.is_right:
-            return None
+    def settles_at(self) -> float:
+        """When the problem of a file that is not right has lasted too long to be an edit."""
         return self.since + (SECONDS_TO_COME_BACK if self.is_away else SECONDS_TO_MEND)
-
-    def is_wrong_at(self, now: float) -> bool:
-        """Whether the file is wrong, for longer than an edit in progress."""
-        return not self.is_away and self.settles_at is not None and now >= self.settles_at
 
     @property
     def shown(self) -> str:
@@ -230,7 +224,7 @@ class IndexState:
         wrong = [problem_of(kind, file) for kind, file in every if file.reading.problems]
         problems = [*refusals.values(), *wrong, *doubles]
         moments = [problem.stands_at for problem in problems]
-        moments += [at for _, file in every if (at := file.settles_at) is not None]
+        moments += [file.settles_at for _, file in every if not file.is_right]
         settles_at = min((moment for moment in moments if moment > now), default=None)
         return IndexState(snapshot, files, jobs, problems, refusals, settles_at)
 
@@ -362,7 +356,8 @@ class JobFiles:
                     copies.drop(name)
                     del kept[name]
                 for name, file in files.items():
-                    if file.job and file.is_wrong_at(now) and kept.get(name) != file.job:
+                    is_wrong = not (file.is_right or file.is_away) and now >= file.settles_at
+                    if is_wrong and file.job is not None and kept.get(name) != file.job:
                         copies.keep(name, file.job)
                         kept[name] = file.job
             except StorageError:  # the version stays in use, but not beyond a restart

@@ -152,7 +152,8 @@ def _as_item(context: ToolContext, outgoing: _Outgoing) -> _Outgoing:
 async def _ping(context: ToolContext, outgoing: _Outgoing, *, is_critical: bool) -> ToolAnswer:
     config = await context.store.read(lambda tx: tx.config.get())
     run = context.run
-    if is_must_ping(run) and not is_critical and await _wait_for_owner(context):
+    if context.is_busy() and is_must_ping(run) and not is_critical:
+        await _wait_for_owner(context)
         now = context.clock.now()
         run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
         footer = _footer(context, run.taint)
@@ -209,14 +210,12 @@ def _payment(context: ToolContext, *, is_critical: bool, daily_cap: int) -> Paym
     return pay
 
 
-async def _wait_for_owner(context: ToolContext) -> bool:
-    """Wait until the owner is answered, within a limit. Returns whether it waited at all."""
-    clock, has_wait_for_owner = context.clock, False
+async def _wait_for_owner(context: ToolContext) -> None:
+    """Wait until the owner is answered, within a limit."""
+    clock = context.clock
     latest = clock.monotonic() + _LONGEST_WAIT
     while context.is_busy() and clock.monotonic() < latest:
         await clock.sleep(_BETWEEN_LOOKS)
-        has_wait_for_owner = True
-    return has_wait_for_owner
 
 
 def _not_sent(failed: DeliveryFailed) -> ToolAnswer:
