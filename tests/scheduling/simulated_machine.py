@@ -20,7 +20,7 @@ from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.runs import DeliveryRight
-from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags
@@ -46,8 +46,8 @@ class FakeJobIndex(MemoryJobRepository[Reminder]):
         """Write the files of these jobs, new ones or in place of others."""
         for job in jobs:
             indexed = IndexedJob(job, Path(job.spec.id))
-            self._note("changed" if indexed.key in self.jobs else "added", indexed)
-            self.jobs[indexed.key] = indexed
+            self._note("changed" if key_of(job) in self.jobs else "added", indexed)
+            self.jobs[key_of(job)] = indexed
             if isinstance(job, Reminder):
                 self.add(job)
 

@@ -189,8 +189,9 @@ class BackgroundTools:
         setter = setter_of(run)
 
         def judge(call: ToolCall) -> str | None:
-            tainted = refused_in_background(run.taint, call, at_start)
-            if reason := self._subagents(call, self._policy) or tainted:
+            if reason := self._subagents(call, self._policy):
+                return reason
+            if run.taint.sources and (reason := refused_in_background(run.taint, call, at_start)):
                 return reason
             if call.tool in STARTING or needs_no_pattern_in_background(call.tool):
                 return None
