@@ -19,21 +19,18 @@ from bench.bars import Bar
 from bench.fixtures import new_database, prepared, write_reminders, write_routines
 from bench.measure import Result, Unit, seconds
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.jobs.manual_runs import ManualRuns
+from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.domain.definitions import ARMED, CHANGED
 from ollim_bot.paths import DataPaths
-from ollim_bot.schedule.circumstances import JobRunners
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs
-from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.heads_ups import HeadsUps
+from ollim_bot.schedule.extra_times import HeadsUps, Nags
 from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
-from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import Watcher
+from ollim_bot.schedule.watcher import HandEdits, Watcher
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_files import JobFileChanges, open_repositories
 from ollim_bot.store.run_requests import RequestFolder
@@ -113,8 +110,9 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     database = new_database(paths.root / f"start-{time.time_ns()}")
     stores = Stores(SqliteStore(database, clock), open_repositories(paths, journal))
     book = JobIndex(paths, clock, unused, HandEdits(journal, paths.root, clock))
-    runners = JobRunners(unused, unused, unused)
-    dispatch = Dispatcher(stores.state, unused, runners, unused, clock, unused, ManualRuns())
+    dispatch = Dispatcher(
+        stores.state, unused, unused, unused, unused, unused, clock, unused, JobRuns()
+    )
     watcher = Watcher(paths, clock, unused.tell)
     changes = JobFileChanges(stores.state, stores.repositories)
     requests = RunRequests(RequestFolder(paths), stores.repositories, dispatch, clock)

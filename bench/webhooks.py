@@ -20,8 +20,8 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.domain.jobs import JobKind, WebhookSpec
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.paths import DataPaths
-from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.job_index import JobIndex, job_of
+from ollim_bot.schedule.watcher import HandEdits
 from ollim_bot.store.store import SqliteStore
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.webhooks.server import WebhookServer

@@ -28,7 +28,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a time that was slept through has no end",
-        "store/item_times.py",
+        "store/item_answers.py",
         "        skip_planned(tx, item, SkipReason.SUPERSEDED, NEWER_CAME)\n",
         "",
     ),
@@ -40,13 +40,13 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a heads-up comes after its moment",
-        "schedule/heads_ups.py",
+        "schedule/extra_times.py",
         "number == len(found) and each.moment > now\n",
         "number == len(found)\n",
     ),
     PlantedBug(
         "a heads-up is not noted",
-        "schedule/heads_ups.py",
+        "schedule/extra_times.py",
         "            tx.ledger.append(begun, _end(each.occurrence, title, reason, now))\n",
         "            if reason is None:\n"
         "                tx.ledger.append(begun, _end(each.occurrence, title, reason, now))\n",
@@ -104,18 +104,18 @@ NIGHT_BUGS = (
     PlantedBug(
         "an answered line keeps its buttons",
         "conversation/quiet.py",
-        "                await self._store.transact(lambda tx: redraw_digests(tx, self._poster))\n",
-        "                pass\n",
+        "await self._store.transact(lambda tx: redraw_digests(tx, self._poster))\n",
+        "pass\n",
     ),
     PlantedBug(
         "a routine speaks in the quiet",
         "domain/decision.py",
-        "    return WaitForQuietEnd(given.quiet_until) if keeps_quiet else None\n",
+        "    return WaitForQuietEnd(until) if keeps_quiet and may_wait else None\n",
         "    return None if keeps_quiet else None\n",
     ),
     PlantedBug(
         "every moment of a routine runs after the quiet",
-        "schedule/quiet_waits.py",
+        "schedule/dispatch.py",
         "        return following is not None and following <= self._clock.now()\n",
         "        return False\n",
     ),

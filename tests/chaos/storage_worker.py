@@ -23,9 +23,8 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.database import Database
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_folder import FolderWatch
+from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
 from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.steps import leave_update
 

@@ -19,9 +19,8 @@ import pytest
 from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_folder import FolderWatch
+from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
 from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.store.markdown_repository import MarkdownRepository
 
 pytestmark = [pytest.mark.chaos, pytest.mark.real_process]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,11 +15,11 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.due_items import snoozed_until
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine, WebhookSpec
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.domain.schedule import key_of
-from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.domain.updates import KNOWN_TO_OWNER
 from ollim_bot.domain.webhooks import WebhookCall
 
@@ -347,8 +349,10 @@ async def test_run_now_requests_one_run_of_a_job_at_a_time() -> None:
         assert answer == CommandAnswer("Running now: Morning. `/runs` shows what comes of it.")
         refused = await press(at, "Run now")
         assert await at.talk.manual_runs.take() == PLAN
-        at.talk.manual_runs.note_start(key_of(PLAN))
+        run = asyncio.create_task(asyncio.Event().wait())
+        at.talk.manual_runs.track(cast("Any", run), key_of(PLAN))
         again = await press(at, "Run now")
+        run.cancel()
         assert refused == again == CommandAnswer("“Morning” is running already.", is_error=True)
 
 

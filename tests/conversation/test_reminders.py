@@ -17,8 +17,7 @@ from tests.conversation.scene import NOW, Scene, scene, scripted
 from ollim_bot.domain.cards import Button, Card, Color
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.delivery_right import DeliveryRight
-from ollim_bot.domain.due_items import item_key
+from ollim_bot.domain.due_items import item_key, note_of, reminder_from, snoozed_until
 from ollim_bot.domain.jobs import (
     Chain,
     JobKind,
@@ -29,7 +28,7 @@ from ollim_bot.domain.jobs import (
     ReportMode,
 )
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.snoozing import note_of, reminder_from, snoozed_until
+from ollim_bot.domain.runs import DeliveryRight
 
 WATER = Reminder(JobSpec(id="w1", message="Drink water.", background=True), NOW)
 DUE = Occurrence.scheduled(JobKind.REMINDER, "w1", NOW)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.discord.surface_scene import SurfaceScene, surface_scene
 
-from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.errors import WriteFailed
 
 FULL = WriteFailed(Path("state/ollim.db"), "No space left on device.")

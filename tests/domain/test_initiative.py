@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.due_items import note_of, reminder_from
 from ollim_bot.domain.forward_schedule import build_upcoming_schedule
 from ollim_bot.domain.initiative import (
     MOST_CHECKS,
@@ -40,7 +41,6 @@ from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, charged
 from ollim_bot.domain.rehearsal import Assumptions, Ping, rehearse
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.snoozing import note_of, reminder_from
 from ollim_bot.domain.taint import Taint
 from ollim_bot.store.codecs.plain import plain_codec
 

@@ -34,9 +34,9 @@ _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 # 330 and 70 for the first five.
 LIMITS = {
     "message": (430, 88),
-    "plain reminder": (370, 90),
-    "done": (235, 65),
-    "reminder through the agent": (630, 130),
+    "plain reminder": (296, 64),
+    "done": (206, 58),
+    "reminder through the agent": (520, 106),
     "fork": (470, 98),
     "save": (280, 68),
 }

@@ -30,12 +30,12 @@ from tests.e2e.model_engine import ModelEngine, ModelSession
 from tests.offline.test_everyday import DENTIST, ROUTINES
 
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.events import AgentEvent, EndCause, SessionNamed, TextCompleted, TurnEnded
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.phrases import parse_day, parse_duration, parse_moment, parse_rhythm
+from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.domain.wishes import wish_from_words
 from ollim_bot.errors import OllimError
 from ollim_bot.offline import texts

@@ -15,8 +15,8 @@ from tests.storage.data_directory import QuickDisk
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
-from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.job_index import Changes, JobIndex
+from ollim_bot.schedule.watcher import HandEdits
 from ollim_bot.store.data_directory import prepare_data_directory
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)

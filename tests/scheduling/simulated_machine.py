@@ -16,21 +16,18 @@ from tests.stores import Stores
 
 from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.conversation.disk_gate import DiskGate
-from ollim_bot.conversation.jobs.manual_runs import ManualRuns
+from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.schedule import JobKey
-from ollim_bot.schedule.circumstances import JobRunners
+from ollim_bot.domain.runs import DeliveryRight
+from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs
-from ollim_bot.schedule.heads_ups import HeadsUps
+from ollim_bot.schedule.extra_times import HeadsUps, Nags
 from ollim_bot.schedule.job_index import Changes, IndexedJob
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
-from ollim_bot.schedule.must_deliveries import MustDeliveries
-from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.job_files import JobFileChanges
@@ -49,8 +46,8 @@ class FakeJobIndex(MemoryJobRepository[Reminder]):
         """Write the files of these jobs, new ones or in place of others."""
         for job in jobs:
             indexed = IndexedJob(job, Path(job.spec.id))
-            self._note("changed" if indexed.key in self.jobs else "added", indexed)
-            self.jobs[indexed.key] = indexed
+            self._note("changed" if key_of(job) in self.jobs else "added", indexed)
+            self.jobs[key_of(job)] = indexed
             if isinstance(job, Reminder):
                 self.add(job)
 
@@ -72,7 +69,7 @@ class FakeJobIndex(MemoryJobRepository[Reminder]):
 
 
 class FakeAgent:
-    """Doubles `BackgroundRuns`, `ForegroundJobs` and `ReminderDelivery`.
+    """Doubles `BackgroundRuns`, `ForegroundJobs` and `PlainDelivery`.
 
     Each run ends at once, except background runs of reminders, which take `_RUN_SECONDS`. A
     background run delivers its reminder only if the id of the job ends in an even digit. `said`
@@ -193,9 +190,9 @@ class SimulatedMachine:
                 DiskGate(store, notices, clock),
                 JobFileChanges(store, self.stores.repositories),
             )
-            must = MustDeliveries(agent, gate, files, clock)
-            runners = JobRunners(agent, agent, agent)
-            dispatch = Dispatcher(store, gate, runners, must, clock, _no_outlook, ManualRuns())
+            dispatch = Dispatcher(
+                store, gate, agent, agent, agent, files, clock, _no_outlook, JobRuns()
+            )
             index, watcher = cast("Any", self.index), cast("Any", self._watcher)
             requests = cast("Any", NoRunRequests())
             poster = MessagePoster(store, cast("Any", None), (), clock)

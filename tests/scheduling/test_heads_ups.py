@@ -20,7 +20,7 @@ from tests.scheduling.test_plain_delivery import is_right
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Routine
-from ollim_bot.schedule.heads_ups import announcement, heads_ups_between, next_heads_up
+from ollim_bot.schedule.extra_times import announcement, heads_ups_between, next_heads_up
 
 DENTIST: dict[str, Any] = {"before": "[30m, 10m]", "plain": "true"}
 ZONES = [ZoneInfo(name) for name in ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe")]

@@ -15,7 +15,7 @@ from tests.scheduling.job_index_scene import EDITORS, Editor, JobIndexScene, rem
 from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.schedule import JobKey, key_of
 
 PLAN = JobKey(JobKind.ROUTINE, "plan")
 
@@ -29,7 +29,7 @@ async def test_the_first_look_finds_every_job(scene: JobIndexScene) -> None:
     scene.plan.write_text(routine("plan"))
     (scene.paths.reminders / "call.md").write_text(reminder("call"))
     changes = await scene.refresh()
-    assert {indexed.key for indexed in changes.added} == {PLAN, (JobKind.REMINDER, "call")}
+    assert {key_of(indexed.job) for indexed in changes.added} == {PLAN, (JobKind.REMINDER, "call")}
     assert (changes.changed, changes.removed, changes.problems) == ([], [], [])
 
 
@@ -107,7 +107,7 @@ async def test_a_removed_file_is_a_removed_job_within_a_second(scene: JobIndexSc
     assert changes.look_again_in is not None
     assert changes.look_again_in < 0.8
     changes = await scene.refresh_later(changes.look_again_in)
-    assert [indexed.key for indexed in changes.removed] == [PLAN]
+    assert [key_of(indexed.job) for indexed in changes.removed] == [PLAN]
     assert scene.index.jobs == {}
 
 
@@ -125,8 +125,8 @@ async def test_another_id_in_the_file_is_another_job(scene: JobIndexScene) -> No
     await scene.refresh()
     scene.plan.write_text(routine("day"))
     changes = await scene.refresh()
-    assert [indexed.key[1] for indexed in changes.removed] == ["plan"]
-    assert [indexed.key[1] for indexed in changes.added] == ["day"]
+    assert [indexed.job.spec.id for indexed in changes.removed] == ["plan"]
+    assert [indexed.job.spec.id for indexed in changes.added] == ["day"]
 
 
 async def test_a_folder_away_for_a_moment_removes_nothing(scene: JobIndexScene) -> None:

@@ -17,7 +17,7 @@ from tests.scheduling.job_index_scene import WRONG, JobIndexScene, routine
 
 from ollim_bot.domain.definitions import holder_among, mark_of
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.store.job_files import open_repositories
 
 Step = Callable[[Path], None]
@@ -92,7 +92,7 @@ async def run_edits(root: Path, edits: list[tuple[Step, float | None]]) -> None:
         if pause is not None:
             changes = await scene.refresh_later(pause)
             armed = {key: job for key, job in armed.items() if job not in changes.removed}
-            armed |= {job.key: job for job in (*changes.added, *changes.changed)}
+            armed |= {key_of(job.job): job for job in (*changes.added, *changes.changed)}
             assert armed == scene.index.jobs
     await scene.refresh()
     await scene.refresh_later()

@@ -23,8 +23,7 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import JobKind, JobSpec, Nag, Reminder
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.store.item_answers import add_item
-from ollim_bot.store.item_times import skip_passed
+from ollim_bot.store.item_answers import add_item, skip_passed
 
 WATER: dict[str, Any] = {"plain": "true", "nag": "10m x 3"}
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.background.scene import NOW, Scene, WatchedEngine, background_scene
 
 from ollim_bot.conversation.disk_gate import DiskGate
-from ollim_bot.conversation.jobs.manual_runs import ManualRuns
+from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.decision import WITHDRAWN
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
@@ -26,9 +26,7 @@ from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import AssumedRuns, Assumptions, Fire, rehearse
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
-from ollim_bot.schedule.circumstances import DueOccurrence, JobRunners
-from ollim_bot.schedule.dispatch import Dispatcher
-from ollim_bot.schedule.must_deliveries import MustDeliveries
+from ollim_bot.schedule.dispatch import Dispatcher, DueOccurrence
 from ollim_bot.store.job_files import JobFileChanges
 
 MINUTE = timedelta(minutes=1)
@@ -45,7 +43,7 @@ class DispatchCase(NamedTuple):
 
 @dataclass
 class EndlessForeground:
-    """Doubles `ForegroundJobs` and `ReminderDelivery`: no foreground run ever ends."""
+    """Doubles `ForegroundJobs` and `PlainDelivery`: no foreground run ever ends."""
 
     begun: set[Occurrence] = field(default_factory=set)
 
@@ -136,15 +134,15 @@ def is_withdrawn(fire: Fire) -> bool:
     return is_foreground and fire.reason is WITHDRAWN.reason
 
 
-class CountedEnds(ManualRuns):
+class CountedEnds(JobRuns):
     def __init__(self) -> None:
         super().__init__()
         self._ends: Counter[JobKey] = Counter()
         self._seen: Counter[JobKey] = Counter()
 
-    def note_end(self, key: JobKey) -> None:
-        super().note_end(key)
-        self._ends[key] += 1
+    def track(self, task: asyncio.Task[None], key: JobKey) -> None:
+        super().track(task, key)
+        task.add_done_callback(lambda _: self._ends.update([key]))
 
     def has_more(self, key: JobKey) -> bool:
         """Whether another occurrence of the job has ended since the last call."""
@@ -163,8 +161,10 @@ async def dispatched(given: DispatchCase, scene: Scene, fires: Sequence[Fire]) -
     dispatcher = Dispatcher(
         scene.store,
         gate,
-        JobRunners(double, scene.runs, double),
-        MustDeliveries(double, gate, files, scene.clock),
+        double,
+        scene.runs,
+        double,
+        files,
         scene.clock,
         lambda _: UpcomingSchedule(NOW, 3),
         ends,

@@ -16,7 +16,7 @@ from tests.scheduling.job_index_scene import (
 )
 
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.schedule import JobKey, key_of
 
 PLAN = JobKey(JobKind.ROUTINE, "plan")
 
@@ -133,7 +133,7 @@ async def test_a_repair_counts_at_once_and_nothing_is_said(scene: JobIndexScene)
     await scene.refresh_later()
     scene.plan.write_text(routine("plan"))
     changes = await scene.refresh()
-    assert [indexed.key for indexed in changes.added] == [PLAN]
+    assert [key_of(indexed.job) for indexed in changes.added] == [PLAN]
     assert (changes.problems, len(scene.notices.said), scene.index.problems) == ([], 1, [])
     assert scene.notices.known == set()
 

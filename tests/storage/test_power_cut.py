@@ -18,9 +18,8 @@ from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.records import MEMORY
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_folder import FolderWatch
+from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
 from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.store.markdown_repository import MarkdownRepository
 
 
 class PowerCut(BaseException):

@@ -14,8 +14,7 @@ from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.due_items import Answer, DueItem
-from ollim_bot.domain.item_cards import open_card
+from ollim_bot.domain.due_items import Answer, DueItem, open_card
 from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, JobSpec, Nag, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.updates import PendingUpdates

@@ -18,8 +18,8 @@ from tests.conversation.crashing import (
 from tests.storage.data_directory import NOW
 from tests.stores import Stores, memory_stores
 
+from ollim_bot.domain.due_items import note_of
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
-from ollim_bot.domain.snoozing import note_of
 from ollim_bot.errors import WriteFailed
 from ollim_bot.ports import JobRepositories
 from ollim_bot.store.job_files import JobFileChanges, add_snoozed, end_chain, remove_reminder

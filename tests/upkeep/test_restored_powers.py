@@ -14,11 +14,10 @@ import pytest
 from tests.upkeep.backups import NOW, Home, archive_of, everything_below, manifest_of
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.due_items import DueItem, note_of
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.snoozing import note_of
 from ollim_bot.domain.tool_servers import (
     PinnedTool,
     ServerState,

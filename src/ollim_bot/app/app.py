@@ -55,10 +55,9 @@ from ollim_bot.ports import (
     Status,
     TaskList,
 )
-from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.owner_zone import MachineZoneWatch, OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import Events, file_events
+from ollim_bot.schedule.watcher import Events, HandEdits, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import FileAttachments
 from ollim_bot.store.calendars import CalendarFiles, readable_copies

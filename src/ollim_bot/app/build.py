@@ -55,11 +55,9 @@ from ollim_bot.conversation.intake import MessageIntake
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
-from ollim_bot.conversation.jobs.foreground import ForegroundJobs
-from ollim_bot.conversation.jobs.manual_runs import ManualRuns
+from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
-from ollim_bot.conversation.jobs.plain_calls import PlainCalls
-from ollim_bot.conversation.jobs.reminders import ReminderDelivery
+from ollim_bot.conversation.jobs.plain_delivery import PlainDelivery
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.posting import Posting
@@ -100,19 +98,15 @@ from ollim_bot.ports import (
     TaskList,
 )
 from ollim_bot.prompts.system import read_screening, read_set_up
-from ollim_bot.schedule.circumstances import JobRunners, UpcomingReader
-from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.dispatch import Dispatcher, UpcomingReader
 from ollim_bot.schedule.due_jobs import DueJobs
-from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.heads_ups import HeadsUps
+from ollim_bot.schedule.extra_times import HeadsUps, Nags
 from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
-from ollim_bot.schedule.must_deliveries import MustDeliveries
-from ollim_bot.schedule.nags import Nags
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import Events, Watcher, file_events
+from ollim_bot.schedule.watcher import Events, HandEdits, Watcher, file_events
 from ollim_bot.schedule.webhook_runs import WebhookRuns
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.calendars import readable_copies
@@ -203,9 +197,9 @@ class ConversationParts:
     greeting: Greeting
     foreground: ForegroundJobs
     background: BackgroundRuns
-    reminders: ReminderDelivery
+    reminders: PlainDelivery
     job_file_changes: JobFileChanges
-    manual_runs: ManualRuns
+    manual_runs: JobRuns
     undo_expiry: UndoExpiry
     overviews: Overviews
     server_cards: ServerCards
@@ -382,7 +376,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         board,
     )
 
-    deliveries, manual_runs = DeliveryQueues(store, queues, clock), ManualRuns()
+    deliveries, manual_runs = DeliveryQueues(store, queues, clock), JobRuns()
     server_cards = ServerCards(store, poster, notices, clock)
     task_mover = TaskMover(store, deps.tasks, posting, clock)
     fork_buttons = ForkButtons(state, fork_requests, runner.stop)
@@ -441,7 +435,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         greeting=Greeting(store, poster, clock, name=deps.status.bot_name, prompt=set_up),
         foreground=foreground,
         background=background,
-        reminders=ReminderDelivery(store, poster, clock),
+        reminders=PlainDelivery(store, poster, gate, clock),
         job_file_changes=files,
         manual_runs=manual_runs,
         undo_expiry=UndoExpiry(store, clock),
@@ -459,7 +453,7 @@ def _button_router(
     intake: MessageIntake,
     approvals: Approvals,
     echo: ChangeEcho,
-    manual_runs: ManualRuns,
+    manual_runs: JobRuns,
     overviews: Overviews,
     items: ItemAnswers,
     others: Mapping[str, Action],
@@ -550,14 +544,10 @@ def build_schedule(
     dispatch = Dispatcher(
         store,
         conversation.gate,
-        JobRunners(
-            conversation.foreground,
-            conversation.background,
-            PlainCalls(conversation.poster, conversation.gate),
-        ),
-        MustDeliveries(
-            conversation.reminders, conversation.gate, conversation.job_file_changes, clock
-        ),
+        conversation.foreground,
+        conversation.background,
+        conversation.reminders,
+        conversation.job_file_changes,
         clock,
         UpcomingReader(index, clock, paths.root, partial(readable_copies, paths)),
         conversation.manual_runs,

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ollim_bot.ports import Journal
     from ollim_bot.store.database import Database, Step
     from ollim_bot.store.file_store import Codec
+    from ollim_bot.store.job_folder import MarkdownRepository, Notes
     from ollim_bot.store.job_formats import JobFormat
     from ollim_bot.store.journal import GitJournal
-    from ollim_bot.store.markdown_repository import MarkdownRepository, Notes
 
 J = TypeVar("J", bound="Job")
 T = TypeVar("T")
@@ -44,8 +44,7 @@ class Data:
 
     def repository(self, folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
         """Open one repository only: to open all of them would slow a listing."""
-        from ollim_bot.store.job_folder import FolderWatch
-        from ollim_bot.store.markdown_repository import MarkdownRepository
+        from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
 
         return MarkdownRepository(
             FolderWatch(folder, form, OsDisk()),

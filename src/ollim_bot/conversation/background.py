@@ -25,6 +25,7 @@ from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.domain.decision import Progress, Skip, run_priority
 from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job, Reminder, is_ordered
+from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.runs import Run, RunPolicy, taint_of_job
@@ -106,9 +107,12 @@ _Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
 
 
 class BackgroundRuns:
+    """`can_screen` says whether there is a language model that can judge text of strangers."""
+
     def __init__(self, around: BackgroundDeps) -> None:
         self._around = around
         self._gate = DiskGate(around.store, around.notices, around.clock)
+        self.can_screen = bool(around.screening)
         self._slots = Slots()
         self._tasks: set[asyncio.Task[OccurrenceState]] = set()
 
@@ -151,18 +155,17 @@ class BackgroundRuns:
         later is cut off, and the ledger has that row before the cancellation goes on.
         """
         with log_fields(run=occurrence.id):
-            config = await self._config()
+            try:
+                config = await self._around.store.read(lambda tx: tx.config.get())
+            except StorageError:
+                _logger.warning("The settings cannot be read; the defaults hold", exc_info=True)
+                config = RuntimeConfig()
             due = occurrence.scheduled_at or self._around.clock.now()
             async with self._slots.slot(run_priority(job, due), config.bg_concurrency):
                 run, outcome = await self._run(job, occurrence, config.bg_fork_timeout, attempt)
             # The slot is already free, so an end that waits for the disk holds up no other run.
             await _to_its_end(partial(self._end, run, occurrence, outcome, attempt.number))
             return outcome.state
-
-    @property
-    def can_screen(self) -> bool:
-        """Whether there is a language model that can judge text of strangers."""
-        return bool(self._around.screening)
 
     async def missing_skills(self, job: Job) -> Sequence[str]:
         return await self._around.tools.missing_skills(job)
@@ -200,7 +203,7 @@ class BackgroundRuns:
 
         def step(tx: Transaction) -> None:
             word(tx)
-            tx.ledger.append(_row(tx, occurrence, OccurrenceState.SKIPPED, named))
+            tx.ledger.append(LedgerRow(tx.now, OccurrenceState.SKIPPED.value, occurrence, named))
 
         await _to_its_end(partial(self._commit_last, step))
 
@@ -223,7 +226,9 @@ class BackgroundRuns:
         is_begun = asyncio.Event()
         try:
             await _to_its_end(partial(self._begin, occurrence, facts, is_begun))
-            attempt.begin(around.clock.now())
+            # The wait for a slot or for the disk may have made the run late.
+            run.began = around.clock.now()
+            run.late_since = run.late_since or late_since(occurrence, run.began)
             run.policy = replace(run.policy, tools=await around.tools.of(job))
             if not job.spec.isolated:
                 run.parent = around.main()
@@ -256,11 +261,10 @@ class BackgroundRuns:
         hurry: asyncio.Event,
     ) -> None:
         """Write the `running` row before anything runs; on a full disk, wait for room."""
-
-        def step(tx: Transaction) -> None:
-            tx.ledger.append(_row(tx, occurrence, OccurrenceState.RUNNING, facts))
-
-        if await self._commit(step, hurry):
+        state = OccurrenceState.RUNNING.value
+        if await self._commit(
+            lambda tx: tx.ledger.append(LedgerRow(tx.now, state, occurrence, facts)), hurry
+        ):
             is_begun.set()
 
     async def _end(
@@ -286,7 +290,7 @@ class BackgroundRuns:
             if is_paid:
                 # Return the token of a ping that was not sent.
                 tx.budget.change(lambda budget: budget.released(occurrence.id, tx.now))
-            tx.ledger.append(_row(tx, occurrence, outcome.state, facts))
+            tx.ledger.append(LedgerRow(tx.now, outcome.state.value, occurrence, facts))
 
         await self._commit(step, hurry)
         _logger.info("A background run ended: %s", outcome.state)
@@ -348,22 +352,9 @@ class BackgroundRuns:
             return False
         return True
 
-    async def _config(self) -> RuntimeConfig:
-        try:
-            return await self._around.store.read(lambda tx: tx.config.get())
-        except StorageError:
-            _logger.warning("The settings cannot be read; the defaults hold", exc_info=True)
-            return RuntimeConfig()
-
 
 def _nothing(_: Transaction) -> None:
     """Nothing is to be told."""
-
-
-def _row(
-    tx: Transaction, occurrence: Occurrence, state: OccurrenceState, facts: Mapping[str, object]
-) -> LedgerRow:
-    return LedgerRow(tx.now, state.value, occurrence, facts)
 
 
 async def _to_its_end(work: _Work) -> None:

@@ -17,9 +17,7 @@ from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.screening import Screening
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.events import (
-    AgentEvent,
     Compacted,
     EndCause,
     FailureKind,
@@ -29,15 +27,14 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import CalledJob, Job, Model, ReportMode
-from ollim_bot.domain.lateness import is_late, late_since
+from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import CUT_SHORT, EFFECT
-from ollim_bot.domain.runs import Run, RunKind
+from ollim_bot.domain.runs import DeliveryRight, Run, RunKind
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import shortened
@@ -55,7 +52,6 @@ from ollim_bot.ports import (
     Tool,
     ToolAnswer,
     ToolCall,
-    Toolset,
 )
 from ollim_bot.prompts.context import READ_ONLY, updates_block
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data, upcoming_lines
@@ -163,11 +159,14 @@ def end_facts(
 ) -> dict[str, object]:
     """The facts of the end row of an attempt, without empty ones."""
     usage = outcome.usage
+    # The seconds from the due moment, or from the call of a webhook, to the start.
+    due = occurrence.scheduled_at or run.late_since
+    late = 0.0 if due is None else (run.began.astimezone(UTC) - due).total_seconds()
     facts: dict[str, object] = {
         "job": run.label,
         "started": run.began.isoformat(),
         "ended": ended.isoformat(),
-        "lateness": _lateness(run, occurrence),
+        "lateness": max(0, int(late)),
         "attempts": attempts,
         "session": run.session,
         "answered": run.has_answered,
@@ -215,48 +214,10 @@ def _first_sentence(reason: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def _lateness(run: Run, occurrence: Occurrence) -> int:
-    """Seconds from the due moment, or from the call of a webhook, to the start."""
-    due = occurrence.scheduled_at or run.late_since
-    return 0 if due is None else max(0, int((run.began.astimezone(UTC) - due).total_seconds()))
-
-
 # How many seconds a run that was overtaken has to end by itself.
 _TO_END = 120.0
-_LONGEST = 5.0
-
-
-class BegunCalls:
-    def __init__(self) -> None:
-        self._open: set[asyncio.Task[ToolAnswer]] = set()
-
-    def of(self, tools: Toolset) -> Toolset:
-        """The same tools; `ended` waits for their calls."""
-        servers = {
-            name: [self._finishing(tool) for tool in each] for name, each in tools.servers.items()
-        }
-        return replace(tools, servers=servers)
-
-    async def ended(self) -> None:
-        """Wait for all calls, and cancel those that take longer than a few seconds."""
-        if not self._open:
-            return
-        _, hanging = await asyncio.wait(self._open, timeout=_LONGEST)
-        for task in hanging:
-            task.cancel()
-
-    def _finishing(self, tool: Tool) -> Tool:
-        async def run(arguments: Mapping[str, object]) -> ToolAnswer:
-            task = asyncio.ensure_future(_answer(tool, arguments))
-            self._open.add(task)
-            task.add_done_callback(self._open.discard)
-            return await asyncio.shield(task)
-
-        return replace(tool, run=run)
-
-
-async def _answer(tool: Tool, arguments: Mapping[str, object]) -> ToolAnswer:
-    return await tool.run(arguments)
+# How many seconds the calls of tools that have begun may take after the end of a run.
+_LONGEST_CALL = 5.0
 
 
 _logger = logging.getLogger(__name__)
@@ -310,28 +271,22 @@ class Attempt:
         self.run = run
         self._around = around
         self._used: Usage | None = None
-        self._screening = Screening(around.engine, around.clock)
+        self._screened_for = Usage()
         self._data: Data = {}
         self._job = job
         self._this = this
         # A report is noted together with the update that it leaves.
         self._noted_tools = {REPORT_UPDATES.full_name}
         self._named: SessionId | None = None
-        self._calls = BegunCalls()
+        self._calls: set[asyncio.Future[ToolAnswer]] = set()
 
     @property
     def usage(self) -> Usage:
         """What the run has used, with the cost of the screening before it."""
-        used, screened = self._used, self._screening.usage
+        used, screened = self._used, self._screened_for
         if used is None:
             return screened
         return replace(used, cost_usd=used.cost_usd + screened.cost_usd)
-
-    def begin(self, now: datetime) -> None:
-        """Set the start: the wait for a slot or for the disk may have made the run late."""
-        run = self.run
-        run.began = now
-        run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
 
     async def inherit_taint(self) -> None:
         """A run that branches from a tainted conversation begins with the same taint."""
@@ -346,9 +301,14 @@ class Attempt:
         try:
             outcome = await result_before(self._limit(seconds), self._whole())
         finally:
-            await self._calls.ended()
+            if self._calls:
+                _, hanging = await asyncio.wait(self._calls, timeout=_LONGEST_CALL)
+                for call in hanging:
+                    call.cancel()
+        if outcome is not None:
+            return outcome
         too_long = took_too_long(min(seconds, self._around.clock.monotonic() - began))
-        return outcome or AttemptOutcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
+        return AttemptOutcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
 
     async def _limit(self, seconds: float) -> None:
         """Wait for the limit, or until the run was overtaken and had time to end by itself."""
@@ -393,7 +353,11 @@ class Attempt:
         if not free:
             return None
         prompt, usual = screening_prompt(hook.spec.title, free), await self._around.spec()
-        verdict = await self._screening.verdict(prompt, self._around.screening, usual)
+        screening = Screening(self._around.engine, self._around.clock)
+        try:
+            verdict = await screening.verdict(prompt, self._around.screening, usual)
+        finally:
+            self._screened_for = screening.usage
         if verdict.is_safe:
             return None
         fields, ends = named_fields(hook.fields, free), OccurrenceState.SKIPPED
@@ -406,7 +370,7 @@ class Attempt:
         """How it ends if the screening, or what ran while it waited, has reached the daily cap."""
         if Occurrence.parse(self.run.occurrence).manual:
             return None
-        screened = self._screening.usage.cost_usd
+        screened = self._screened_for.cost_usd
         cap = await self._around.store.read(lambda tx: reached_cost_cap(tx, screened))
         if cap is None:
             return None
@@ -429,19 +393,39 @@ class Attempt:
             servers=around.tools.servers,
         )
         prompt = Prompt(await self._prompt(), id=str(uuid4()))
-        outcome = self._failed(ENGINE_SILENT)
+        end: TurnEnded | None = None
         watch = around.echo.watch(run.occurrence or CONVERSATION)
-        tools = self._calls.of(toolset(context, watch.noting(around.tools.gate(run))))
-        tools = around.auto_commit.of(replace(tools, gate=self._noting_effects(tools.gate)))
+        tools = toolset(context, watch.noting(around.tools.gate(run)))
+        servers = {name: [*map(self._finishing, each)] for name, each in tools.servers.items()}
+        gate = self._noting_effects(tools.gate)
+        tools = around.auto_commit.of(replace(tools, gate=gate, servers=servers))
         async with around.engine.open(spec, tools) as agent:
             try:
                 async for event in watch.watching(agent.turn(prompt), job=run.label):
-                    await self._note(event)
-                    if isinstance(event, TurnEnded):
-                        outcome = self._outcome(event)
+                    # Record names and numbers only, never the agent's text.
+                    match event:
+                        case SessionNamed(session_id):
+                            await self._name(session_id)
+                        case Compacted(session_id=session_id):
+                            run.session = session_id
+                        case TurnEnded():
+                            end = event
             finally:
                 self._used = agent.usage
-        return replace(outcome, usage=self.usage)
+        if end is None or end.failure is not None or end.cause is not EndCause.COMPLETED:
+            return self._failure(end)
+        return AttemptOutcome(OccurrenceState.DONE, self.usage)
+
+    def _finishing(self, tool: Tool) -> Tool:
+        """The same tool, whose call goes on after a cancelled run, as long as `within` waits."""
+
+        async def run(arguments: Mapping[str, object]) -> ToolAnswer:
+            call = asyncio.ensure_future(tool.run(arguments))
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+            return await asyncio.shield(call)
+
+        return replace(tool, run=run)
 
     def _noting_effects(self, gate: Gate) -> Gate:
         """Write an `effect` row before the first call of each tool that changes something.
@@ -452,20 +436,17 @@ class Attempt:
         async def noted(call: ToolCall) -> Refusal | None:
             refusal = await gate(call)
             is_new = changes_something(call.tool) and call.tool not in self._noted_tools
-            if refusal is None and is_new:
+            run = self.run
+            if refusal is None and is_new and run.occurrence:
                 self._noted_tools.add(call.tool)
-                await self._note_effect(call.tool)
+                occurrence = Occurrence.parse(run.occurrence)
+                facts = {"attempt": self._this.number, "tool": call.tool, "session": run.session}
+                await self._around.store.transact(
+                    lambda tx: tx.ledger.append(LedgerRow(tx.now, EFFECT, occurrence, facts))
+                )
             return refusal
 
         return noted
-
-    async def _note_effect(self, tool: str) -> None:
-        if self.run.occurrence:
-            occurrence = Occurrence.parse(self.run.occurrence)
-            facts = {"attempt": self._this.number, "tool": tool, "session": self.run.session}
-            await self._around.store.transact(
-                lambda tx: tx.ledger.append(LedgerRow(tx.now, EFFECT, occurrence, facts))
-            )
 
     async def _session(self) -> SessionSpec:
         """A branch of the main session, or a blank one, with an id chosen in advance."""
@@ -493,7 +474,10 @@ class Attempt:
     async def _prompt(self) -> str:
         around, job, policy = self._around, self._job, self.run.policy
         now = around.clock.now()
-        budget = await self._budget(now)
+        # Store the refilled budget, so that a clock set back later takes no token away.
+        budget = await around.store.transact(
+            lambda tx: tx.budget.change(lambda budget: budget.refilled(now))
+        )
         ask = self._this.upcoming
         upcoming = await asyncio.to_thread(ask) if ask is not None else None
         waiting = PendingUpdates()
@@ -523,21 +507,6 @@ class Attempt:
             data=self._data,
         )
 
-    async def _budget(self, now: datetime) -> PingBudget:
-        """Store the refilled budget, so that a clock set back later takes no token away."""
-
-        return await self._around.store.transact(
-            lambda tx: tx.budget.change(lambda budget: budget.refilled(now))
-        )
-
-    async def _note(self, event: AgentEvent) -> None:
-        """Record names and numbers only, never the agent's text."""
-        match event:
-            case SessionNamed(session_id):
-                await self._name(session_id)
-            case Compacted(session_id=session_id):
-                self.run.session = session_id
-
     async def _name(self, session: SessionId) -> None:
         run = self.run
         run.session = session
@@ -556,12 +525,10 @@ class Attempt:
 
         await self._around.store.transact(step)
 
-    def _outcome(self, end: TurnEnded) -> AttemptOutcome:
-        if end.failure is not None:
-            return replace(self._failed(end.failure.sentence), kind=end.failure.kind)
-        if end.cause is not EndCause.COMPLETED:
-            return self._failed(STOPPED)
-        return AttemptOutcome(OccurrenceState.DONE, self.usage)
-
-    def _failed(self, reason: str) -> AttemptOutcome:
-        return AttemptOutcome(OccurrenceState.FAILED, self.usage, reason)
+    def _failure(self, end: TurnEnded | None) -> AttemptOutcome:
+        """The outcome of a turn that failed, was stopped, or never came to its end."""
+        reason = ENGINE_SILENT if end is None else STOPPED
+        failure = None if end is None else end.failure
+        if failure is None:
+            return AttemptOutcome(OccurrenceState.FAILED, self.usage, reason)
+        return AttemptOutcome(OccurrenceState.FAILED, self.usage, failure.sentence, failure.kind)

@@ -43,7 +43,8 @@ class DiskGate:
         while True:
             is_last = hurry is not None and hurry.is_set()
             try:
-                return await self._store.transact(partial(_with_notice, step, notice))
+                both = step if notice is None else partial(_with_notice, step, notice)
+                return await self._store.transact(both)
             except StorageError as refused:
                 if is_last:
                     raise
@@ -61,7 +62,6 @@ class DiskGate:
         await wait_until_set(hurry or asyncio.Event(), self._clock, _PAUSE)
 
 
-def _with_notice(step: Step[R], notice: Notice | None, tx: Transaction) -> R:
-    if notice is not None:
-        leave_notice(tx, notice, tx.now)
+def _with_notice(step: Step[R], notice: Notice, tx: Transaction) -> R:
+    leave_notice(tx, notice, tx.now)
     return step(tx)

@@ -14,13 +14,11 @@ from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
-from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.item_messages import delivery_id
+from ollim_bot.domain.due_items import DueItem, delivery_id
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.runs import Run
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import PROGRAM, with_program
 from ollim_bot.ports import Clock
 from ollim_bot.store.deliveries import Delivery, DeliveryState
@@ -94,7 +92,8 @@ class MessagePoster:
             message = self._as_typed(message)
         tx.messages.add(message, sender)
         if is_new:
-            record_fork_message(tx, message, sender)
+            if sender.fork is not None:
+                record_fork_message(tx, message, sender)
             for queue in self._queues:
                 queue.recorded(tx, message)
 
@@ -123,7 +122,8 @@ class MessagePoster:
         *,
         waits_as: str | None = None,
     ) -> PingVerdict:
-        fork, parent = _session_of(run)
+        fork = None if run.is_main else run.session
+        parent = None if fork is None else run.parent
 
         def step(tx: Transaction) -> PingVerdict:
             if tx.messages.get(message.id) is not None or was_held(tx, message):
@@ -135,7 +135,8 @@ class MessagePoster:
                 verdict = tx.budget.take(pay)
             if not isinstance(verdict, PingAllowed):
                 return verdict
-            store_prompts(tx, prompts)
+            if prompts:
+                store_prompts(tx, prompts)
             sender = Sender(verdict.charge, fork, parent)
             # What costs a token is the bot's own initiative.
             if verdict.charge is Charge.TOKEN or waits_as is not None:
@@ -158,7 +159,10 @@ class MessagePoster:
         async def decided() -> Arrival | None:
             return _arrival(await self._store.read(lambda tx: tx.deliveries.of_message(message_id)))
 
-        return await until(self._store, self._clock, decided, _ANSWER_WITHIN) or Arrival.ON_ITS_WAY
+        arrival = await decided()
+        if arrival is None:
+            arrival = await until(self._store, self._clock, decided, _ANSWER_WITHIN)
+        return arrival or Arrival.ON_ITS_WAY
 
     async def find(self, message_id: MessageId) -> ChatMessage | None:
         return await self._store.read(lambda tx: tx.messages.get(message_id))
@@ -181,11 +185,6 @@ class MessagePoster:
         is_new = message.id not in self._unkept
         self._unkept[message.id] = message
         return is_new
-
-
-def _session_of(run: Run) -> tuple[SessionId | None, SessionId | None]:
-    fork = None if run.is_main else run.session
-    return fork, None if fork is None else run.parent
 
 
 def _is_delivered_plainly(tx: Transaction, item: DueItem) -> bool:

@@ -24,8 +24,7 @@ from ollim_bot.store.transaction import Transaction
 
 # The wall clock may be set, or the machine may sleep.
 _LONGEST_SLEEP = 30.0
-_ITEMS = "due_items"
-_CAUSES = frozenset({"held", "quiet", "config", "zone", _ITEMS})
+_CAUSES = frozenset({"held", "quiet", "config", "zone"})
 
 _logger = logging.getLogger(__name__)
 
@@ -50,28 +49,38 @@ class QuietWatch:
         self._board = board
         self._clock = clock
         self._changed = asyncio.Event()
-        self._has_new_answers = asyncio.Event()
-        self._has_new_answers.set()
 
     async def run(self) -> None:
-        """Watch the clock and the settings, until cancelled."""
+        """Watch the clock and the settings, and the items of digests, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_answers())
+            await self._watch_quiet()
+
+    async def _follow_answers(self) -> None:
+        """Redraw the digests whenever an item may have its answer, as long as one is kept."""
         with (
-            self._store.changes(*_CAUSES, event=self._changed),
-            self._store.changes(_ITEMS, event=self._has_new_answers),
+            self._store.changes("digests") as has_digest,
+            self._store.changes("due_items") as has_answer,
         ):
+            while True:
+                has_digest.clear()
+                has_answer.clear()
+                digests = await self._store.read(lambda tx: tx.digests.get())
+                if digests.kept:
+                    await self._store.transact(lambda tx: redraw_digests(tx, self._poster))
+                await (has_answer if digests.kept else has_digest).wait()
+
+    async def _watch_quiet(self) -> None:
+        with self._store.changes(*_CAUSES, event=self._changed):
             while True:
                 self._changed.clear()
                 await self._post_or_wait()
 
     async def _post_or_wait(self) -> None:
         now = self._clock.now()
-        settings, has_waiting, digests = await self._store.read(
-            lambda tx: (quiet_settings(tx), bool(tx.held.get().waiting), tx.digests.get())
+        settings, has_waiting = await self._store.read(
+            lambda tx: (quiet_settings(tx), bool(tx.held.get().waiting))
         )
-        if self._has_new_answers.is_set():
-            self._has_new_answers.clear()
-            if digests.kept:
-                await self._store.transact(lambda tx: redraw_digests(tx, self._poster))
         until = quiet_until(settings, now)
         await self._board.show_quiet(until)
         if until is not None:

@@ -187,7 +187,11 @@ def decide(job: Job | None, given: Circumstances) -> Decision:
         return GiveUp(_end_of_cut_off(progress))
     if given.is_queued:
         return RunInForeground()
-    return _obstacle(job, given) or _wait(job, given) or _shortage(job, given) or _run(job, given)
+    if (obstacle := _obstacle(job, given)) is not None:
+        return obstacle
+    if given.quiet_until is not None and (wait := _wait(job, given.quiet_until, given)) is not None:
+        return wait
+    return _shortage(job, given) or _run(job, given)
 
 
 def is_unwanted(reason: str, *, is_manual: bool) -> bool:
@@ -232,7 +236,7 @@ def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
         return Skip(SkipReason.POLICY)
     if given.is_superseded:
         return Skip(SkipReason.SUPERSEDED)
-    if (missed := _missed(job, given)) is not None:
+    if given.was_away and (missed := _missed(job, given)) is not None:
         return missed
     is_off = not (job.kind.has_moments or job.spec.enabled or given.is_manual)
     if is_off:
@@ -240,10 +244,9 @@ def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
     return None
 
 
-def _wait(job: Job, given: Circumstances) -> WaitForQuietEnd | None:
-    if given.quiet_until is None or given.is_manual or given.progress.is_begun:
-        return None
-    return WaitForQuietEnd(given.quiet_until) if job.keeps_quiet else None
+def _wait(job: Job, until: datetime, given: Circumstances) -> WaitForQuietEnd | None:
+    may_wait = not (given.is_manual or given.progress.is_begun)
+    return WaitForQuietEnd(until) if job.keeps_quiet and may_wait else None
 
 
 def _shortage(job: Job, given: Circumstances) -> Skip | None:
@@ -260,8 +263,7 @@ def _shortage(job: Job, given: Circumstances) -> Skip | None:
 
 
 def _missed(job: Job, given: Circumstances) -> Miss | None:
-    is_settled = given.is_manual or given.has_waited or given.progress.is_begun
-    is_judged = given.was_away and not is_settled
+    is_judged = not (given.is_manual or given.has_waited or given.progress.is_begun)
     # A claimed reminder is delivered, no matter how late it is.
     is_claimed = given.progress.state is not None
     if not is_judged or given.due is None or not isinstance(job, Routine | Reminder):

@@ -120,28 +120,24 @@ def _from(cron: Cron, after: datetime, zone: tzinfo) -> Iterator[datetime]:
     return (moment.astimezone(UTC) for moment in cron.between(start, _NEVER, zone))
 
 
-def armed_row(new: Definition, now: datetime, since: datetime) -> LedgerRow:
-    """The row of a new job, which counts for the moments later than `since`."""
-    return _row(ARMED, new.facts, now, since)
-
-
-def changed_row(new: Definition, now: datetime, since: datetime) -> LedgerRow:
-    """The row of a changed job: until `since`, the earlier definition counts."""
-    return _row(CHANGED, new.facts, now, since)
+def armed_row(
+    new: Definition, now: datetime, since: datetime, *, is_changed: bool = False
+) -> LedgerRow:
+    """The row of a new or changed job; until `since`, the earlier definition counts."""
+    state = CHANGED if is_changed else ARMED
+    return LedgerRow(now, state, facts={**new.facts, "since": since.isoformat()})
 
 
 def removed_row(key: JobKey, now: datetime, since: datetime) -> LedgerRow:
     """The row of a removed job, whose moments are all claimed until `since`."""
-    return _row(REMOVED, {"kind": key.kind.value, "job": key.id}, now, since)
+    facts = {"kind": key.kind.value, "job": key.id, "since": since.isoformat()}
+    return LedgerRow(now, REMOVED, facts=facts)
 
 
 def roster_row(jobs: Iterable[Definition], now: datetime, since: datetime) -> LedgerRow:
     """The row of all armed jobs, and no others: nothing before it needs to be read."""
-    return _row(ROSTER, {"jobs": [job.facts for job in jobs]}, now, since)
-
-
-def _row(state: str, facts: Mapping[str, object], now: datetime, since: datetime) -> LedgerRow:
-    return LedgerRow(now, state, facts={**facts, "since": since.isoformat()})
+    facts = {"jobs": [job.facts for job in jobs], "since": since.isoformat()}
+    return LedgerRow(now, ROSTER, facts=facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +192,8 @@ class Armed:
         wanted = {job.key: job for job in jobs}
         rows = [removed_row(key, now, since) for key in self.jobs if key not in wanted]
         for key, job in wanted.items():
-            if key not in self.jobs:
-                rows.append(armed_row(job, now, since))
-            elif self.jobs[key] != job:
-                rows.append(changed_row(job, now, since))
+            if self.jobs.get(key) != job:
+                rows.append(armed_row(job, now, since, is_changed=key in self.jobs))
         if self.rostered is None:
             return [roster_row(wanted.values(), now, since)]
         if abs(now - self.rostered) > _ROSTER_HOLDS:

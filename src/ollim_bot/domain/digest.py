@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.due_items import DueItem, item_key
-from ollim_bot.domain.item_cards import (
+from ollim_bot.domain.due_items import (
     DONE,
     SNOOZE,
     TAKEN,
+    DueItem,
+    item_key,
     passed_card,
     settled_card,
     settling_buttons,

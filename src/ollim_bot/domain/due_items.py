@@ -1,19 +1,142 @@
-"""Due items: what was due and stays open until the owner answers it."""
+"""Due items: what was due and stays open until the owner answers it, and how it looks."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.jobs import ItemKind, JobKind, Nag, Reminder, Routine, short_title
-from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.jobs import (
+    Chain,
+    ItemKind,
+    JobKind,
+    JobSpec,
+    Late,
+    Model,
+    Nag,
+    Reminder,
+    ReportMode,
+    Routine,
+    short_title,
+)
+from ollim_bot.domain.moments import (
+    clock_time,
+    describe,
+    duration_in_words,
+    elapsed,
+    instant,
+    later,
+)
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.snoozing import nag_in, note_fields, note_of, reminder_from, root_in
+from ollim_bot.domain.quiet import MOVE
+from ollim_bot.domain.runs import late_label
+from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
+
+_MORNING, _EVENING = 9, 20
+# A snooze is counted in whole minutes.
+_MINUTE = timedelta(minutes=1)
+
+
+def snoozed_until(wait: str, now: datetime) -> datetime:
+    """The moment that a button means: `10m`, `1h`, `today` for later today, or `9am` for tomorrow.
+
+    Days and hours are by the clocks of `now`.
+    """
+    match wait:
+        case "10m":
+            return later(now, timedelta(minutes=10), _MINUTE)
+        case "1h":
+            return later(now, timedelta(hours=1), _MINUTE)
+        case "today":
+            return _later_today(now)
+        case _:
+            return _at(now.date() + timedelta(days=1), _MORNING, now)
+
+
+def _later_today(now: datetime) -> datetime:
+    """In three hours, or earlier in the evening, but at least an hour from now."""
+    soonest, latest = (later(now, timedelta(hours=each), _MINUTE) for each in (1, 3))
+    return max(soonest, min(latest, _at(now.date(), _EVENING, now)))
+
+
+def _at(day: date, hour: int, now: datetime) -> datetime:
+    wall = datetime(day.year, day.month, day.day, hour)
+    return instant(wall, now.tzinfo) if now.tzinfo else wall
+
+
+def note_of(job: Reminder | Routine) -> str:
+    """The job without its moment, as a text from which a snooze makes a reminder.
+
+    A routine's moment is snoozed as a plain reminder: the agent has done its part.
+    """
+    spec, chain = job.spec, Chain()
+    if isinstance(job, Reminder):
+        chain = job.chain
+    else:
+        spec = replace(spec, plain=True, background=True, must=job.must)
+    known = asdict(spec) | {
+        "timezone": str(spec.timezone or ""),
+        "nag": str(spec.nag or ""),
+        "before": [each.total_seconds() for each in spec.before],
+    }
+    return json.dumps({"spec": known, "chain": asdict(chain)})
+
+
+@lru_cache(maxsize=256)
+def note_fields(note: str) -> dict[str, dict[str, Any]]:
+    """The fields of the note; those of open items are asked for again and again."""
+    fields: dict[str, dict[str, Any]] = json.loads(note)
+    return fields
+
+
+@lru_cache(maxsize=256)
+def nag_in(note: str) -> Nag | None:
+    """How often the job comes again until it is answered."""
+    written = note_fields(note)["spec"].get("nag")
+    return Nag.parse(written) if written else None
+
+
+def root_in(note: str) -> str:
+    """The id that all checks of the chain share."""
+    known = note_fields(note)
+    return str(known["chain"]["parent"] or known["spec"]["id"])
+
+
+def first_step_in(note: str) -> str:
+    """The smallest step towards it; empty if the job names none."""
+    return str(note_fields(note)["spec"].get("first_step", ""))
+
+
+def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
+    """The reminder of the note, with the rest of its chain, at another moment."""
+    spec, chain = note_fields(note)["spec"], note_fields(note)["chain"]
+    zone = spec["timezone"]
+    made = JobSpec(
+        **spec
+        | {
+            "id": new_id,
+            "model": Model(spec["model"]) if spec["model"] else None,
+            "update_main_session": ReportMode(spec["update_main_session"]),
+            "late": Late(spec["late"]) if spec["late"] else None,
+            "allowed_tools": tuple(spec["allowed_tools"]),
+            "skills": tuple(spec["skills"]),
+            "kind": ItemKind(spec["kind"]) if spec.get("kind") else None,
+            "nag": nag_in(note),
+            "before": tuple(timedelta(seconds=each) for each in spec.get("before", ())),
+            "timezone": ZoneInfo(zone) if zone else None,
+        },
+    )
+    return Reminder(made, run_at, Chain(**chain))
+
 
 # The row of an answer, which follows the end row of the occurrence; the newest one counts.
 ANSWERED = "answered"
@@ -240,3 +363,189 @@ def _nearer_to_next(job: Reminder | Routine, due: datetime) -> datetime | None:
         return None
     following = job.next_after(due, due.tzinfo)
     return due.astimezone(UTC) + elapsed(due, following) / 2
+
+
+DONE, TAKEN, NOT_TAKEN = "done", "taken", "not_taken"
+SNOOZE, LET_GO, UNDO = "snooze", "let_go", "undo"
+# Begins the data where an action is for items and for other things too.
+ITEM = "item"
+# A wait that the owner says in words.
+OTHER = "other"
+
+_LONGEST_TITLE = 256
+_WAITS: Mapping[str, str] = {"10m": "Snooze 10 min", "1h": "1 h", "9am": "Tomorrow 9:00"}
+_MOVES: Mapping[str, str] = {"today": "Later today", "9am": "Tomorrow"}
+_ASK_WHEN = "When? (in 20 minutes, 17:30, friday 9:00)"
+
+
+def open_card(item: DueItem, now: datetime, words: str = "") -> Card:
+    """The card of an open item; `words` are the agent's, where it words the message itself.
+
+    Each time that the item comes, the card has other words: those of the job, then the first step
+    or how long ago it was, then a question with other buttons, and that with the time it is open.
+    """
+    if item.shown == 1:
+        return _titled(words or item.title, _asking(item))
+    if item.shown == 2:
+        return _titled(_second_words(item, now), _asking(item))
+    since = f" after {_age(item, now)}" if item.shown > 3 else ""
+    return _titled(f"Still open{since}: {item.owner_title}?", _deciding(item))
+
+
+def _second_words(item: DueItem, now: datetime) -> str:
+    return first_step_in(item.note) or f"{item.owner_title} · {_age(item, now)} ago"
+
+
+def _age(item: DueItem, now: datetime) -> str:
+    return duration_in_words(_minutes(item.due, now))
+
+
+def _titled(words: str, buttons: tuple[Button, ...]) -> Card:
+    line = " ".join(words.split())
+    if line == words and len(line) <= _LONGEST_TITLE:
+        return Card(line, buttons=buttons)
+    return Card("Reminder", words, buttons=buttons)
+
+
+def _asking(item: DueItem) -> tuple[Button, ...]:
+    # A dose is not for tomorrow: the next one is.
+    waits = [each for each in _WAITS.items() if not (item.is_dose and each[0] == "9am")]
+    return (
+        *settling_buttons(item),
+        *(Button(label, SNOOZE, f"{item.key}:{wait}") for wait, label in waits),
+        Button("Other…", SNOOZE, f"{item.key}:{OTHER}", asks=_ASK_WHEN),
+    )
+
+
+def _deciding(item: DueItem) -> tuple[Button, ...]:
+    moves = [each for each in _MOVES.items() if not (item.is_dose and each[0] == "9am")]
+    return (
+        *settling_buttons(item),
+        *(Button(label, MOVE, f"{ITEM}:{item.key}:{wait}") for wait, label in moves),
+        Button("Let it go", LET_GO, item.key),
+    )
+
+
+def settling_buttons(item: DueItem) -> tuple[Button, ...]:
+    """The buttons that answer the item for good."""
+    if not item.is_dose:
+        return (Button("Done", DONE, item.key, ButtonStyle.SUCCESS),)
+    return (
+        Button("Taken", TAKEN, item.key, ButtonStyle.SUCCESS),
+        Button("Skipped", NOT_TAKEN, item.key),
+    )
+
+
+def settled_card(item: DueItem, now: datetime) -> Card:
+    """The line of an answered item, with Undo as long as that is possible."""
+    color = Color.GREEN if item.answer in (Answer.DONE, Answer.TAKEN) else Color.BLUE
+    card = Card(settled_line(item, now), color=color)
+    if not item.can_undo(now):
+        return card
+    return replace(card, buttons=(Button("Undo", UNDO, f"{ITEM}:{item.key}"),))
+
+
+def settled_line(item: DueItem, now: datetime, title: str = "") -> str:
+    """`✓ drink water · 9:04`, `⏱ drink water · again at 9:14`, with the day where it is another.
+
+    Without a `title` it has that of the owner's cards.
+    """
+    at = (item.answered_at or now).astimezone(now.tzinfo)
+    clock, title = _clock(at, at), title or item.owner_title
+    match item.answer:
+        case Answer.SNOOZED:
+            return f"⏱ {title} · again {_moment(_rounded(item, at), at)}"
+        case Answer.MOVED:
+            return f"⏱ {title} · moved to {describe(_rounded(item, at), at)}"
+        case Answer.LET_GO:
+            return f"– {title} · let go {clock}"
+        case Answer.NOT_TAKEN:
+            return f"– {title} · skipped {clock}"
+        case Answer.TAKEN if item.late_after is not None and at > item.late_after:
+            return f"✓ {title} · {clock} · that was the {_clock(item.due, at)} one"
+        case _:
+            return f"✓ {title} · {clock}"
+
+
+def passed_card(item: DueItem, asked: datetime, now: datetime) -> Card:
+    """The line of an earlier message, which asked then; a newer one asks now."""
+    when = _moment(asked.replace(second=0, microsecond=0), now)
+    return Card(f"{item.owner_title} · asked {when}", earlier_of=item.key)
+
+
+def unanswered_card(item: DueItem, now: datetime) -> Card:
+    """The line of a dose without an answer, where the card of a later one has come."""
+    return Card(f"{item.owner_title} · {_clock(item.due, now)} · not answered")
+
+
+def _minutes(since: datetime, now: datetime) -> timedelta:
+    whole = elapsed(since, now)
+    return max(_MINUTE, whole - whole % _MINUTE)
+
+
+def _rounded(item: DueItem, at: datetime) -> datetime:
+    """The chosen moment, without seconds unless it is near."""
+    until = item.until or at
+    is_near = elapsed(at, until) < 2 * _MINUTE
+    return until if is_near else until.replace(second=0, microsecond=0)
+
+
+def _moment(moment: datetime, now: datetime) -> str:
+    local = moment.astimezone(now.tzinfo)
+    return f"at {clock_time(local)}" if local.date() == now.date() else describe(moment, now)
+
+
+def _clock(moment: datetime, now: datetime) -> str:
+    """The time of day without seconds, and the day where it is not that of `now`."""
+    local = moment.astimezone(now.tzinfo).replace(second=0, microsecond=0)
+    return clock_time(local) if local.date() == now.date() else describe(local, now)
+
+
+def delivery_id(occurrence: Occurrence) -> MessageId:
+    """Derive the id from the occurrence, so that a crash cannot lead to a second message."""
+    digest = hashlib.sha256(occurrence.id.encode()).digest()
+    return MessageId(str(int.from_bytes(digest[:7])))
+
+
+def item_message(
+    job: ScheduledJob, occurrence: Occurrence, now: datetime, footer: str = ""
+) -> tuple[ChatMessage, DueItem]:
+    """The card that carries the job's own words, and the due item that it shows."""
+    item = DueItem.of(job, occurrence, delivery_id(occurrence), now)
+    taint = marked_taint(job.spec.untrusted)
+    message = ChatMessage(
+        item.card,
+        now,
+        Author.BACKGROUND,
+        job.spec.words,
+        footer=" ".join(filter(None, (footer, untrusted_label(taint)))),
+        card=open_card(item, now, job.spec.words),
+        job=item.short_title,
+        occurrence=item.occurrence,
+        untrusted=untrusted_message(taint),
+    )
+    return message, item
+
+
+def card_message(
+    item: DueItem, occurrence: Occurrence, now: datetime, footer: str = ""
+) -> ChatMessage:
+    """The message that shows an item by itself, for one of the times that it comes."""
+    card = open_card(item, now)
+    taint = marked_taint(item.untrusted)
+    return ChatMessage(
+        delivery_id(occurrence),
+        now,
+        Author.BACKGROUND,
+        card.text,
+        card=card,
+        footer=" ".join(filter(None, (footer, untrusted_label(taint)))),
+        job=item.short_title,
+        occurrence=occurrence.id,
+        untrusted=untrusted_message(taint),
+    )
+
+
+def why_now(reason: str, late_since: datetime | None, now: datetime) -> str:
+    """The footer of the message: that it is late, if it is, and why the program delivers it."""
+    return reason if late_since is None else f"{late_label(late_since, now)} {reason}".rstrip()

@@ -87,7 +87,9 @@ def build_upcoming_schedule(
     fired, agenda = _at_hand(known, now.astimezone(UTC), zone)
     past = sorted(fired | own)
     coming, hours = _window(_walk(agenda, known, zone), now.astimezone(UTC))
-    shown = _chosen(past, coming, own)
+    # This run's moment gets a line, then the soonest, then those that fired last.
+    before = [fire for fire in reversed(past) if fire not in own]
+    shown = sorted([*own, *coming, *before][:MOST_LINES])
     tags = dict.fromkeys(past, Tag.JUST_FIRED) | dict.fromkeys(own, Tag.THIS_TASK)
     return UpcomingSchedule(
         now=now.astimezone(zone),
@@ -156,12 +158,6 @@ def _window(coming: Iterator[Firing], now: datetime) -> tuple[list[Firing], int]
         if len(found) == MOST_COUNTED:
             break
     return found, hours if len(found) >= ENOUGH else LONGEST_HOURS
-
-
-def _chosen(past: list[Firing], coming: list[Firing], own: set[Firing]) -> list[Firing]:
-    """The moments that get a line: this run's, then the soonest, then those that fired last."""
-    fired = [fire for fire in reversed(past) if fire not in own]
-    return sorted([*own, *coming, *fired][:MOST_LINES])
 
 
 def _entry(

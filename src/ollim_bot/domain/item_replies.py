@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.due_items import Answer, DueItem, snoozed_until
 from ollim_bot.domain.phrases import is_moment, parse_moment
-from ollim_bot.domain.snoozing import snoozed_until
 
 
 class Settlement(NamedTuple):

@@ -144,14 +144,11 @@ class Occurrence:
     @property
     def id(self) -> str:
         part = f"#{self.part}" if self.part else ""
-        return f"{self.kind}:{self.job_id}:{self.key}{self._suffix}{part}"
-
-    @property
-    def _suffix(self) -> str:
-        if self.manual:
-            return _BY_HAND
+        suffix = _BY_HAND if self.manual else ""
         # A sender's own key must not pass for a manual run.
-        return _DELIVERED if self.key.endswith((_BY_HAND, _DELIVERED)) else ""
+        if not self.manual and self.key.endswith((_BY_HAND, _DELIVERED)):
+            suffix = _DELIVERED
+        return f"{self.kind}:{self.job_id}:{self.key}{suffix}{part}"
 
     @classmethod
     @lru_cache(maxsize=512)
@@ -177,9 +174,11 @@ class Occurrence:
 
         The moment of the latter depends on when it came before.
         """
-        if self.is_call or self.is_again:
+        if self.is_call:
             return None
-        return _instant(self.key) - (self.comes_before or timedelta())
+        if not self.part:
+            return _instant(self.key)
+        return None if self.is_again else _instant(self.key) - (self.comes_before or timedelta())
 
     @property
     def whole(self) -> Occurrence:

@@ -16,9 +16,16 @@ from typing import Generic, NamedTuple, TypeVar
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
 from ollim_bot.domain.calendar import today as events_of_day
 from ollim_bot.domain.cards import MOST_BUTTONS, MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
-from ollim_bot.domain.due_items import Answer, DueItem, item_key
+from ollim_bot.domain.due_items import (
+    SNOOZE,
+    Answer,
+    DueItem,
+    item_key,
+    settled_card,
+    settled_line,
+    settling_buttons,
+)
 from ollim_bot.domain.initiative import ENSURE_LABEL
-from ollim_bot.domain.item_cards import SNOOZE, settled_card, settled_line, settling_buttons
 from ollim_bot.domain.jobs import CalledJob, Job, JobKind, JobSpec, Reminder, Routine, list_names
 from ollim_bot.domain.moments import (
     MONTHS,

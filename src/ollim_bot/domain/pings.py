@@ -64,11 +64,7 @@ class PingBudget:
 
     @property
     def tokens(self) -> int:
-        return math.floor(self._available_rounded)
-
-    @property
-    def _available_rounded(self) -> float:
-        return self.available + _TOLERANCE
+        return math.floor(self.available + _TOLERANCE)
 
     def refilled(self, now: datetime) -> PingBudget:
         """The budget at `now`: with the tokens that time has added, and today's counters.
@@ -169,7 +165,7 @@ class PingBudget:
         line = f"budget: {budget.tokens}/{budget.capacity}"
         if budget.tokens >= budget.capacity:
             return line
-        missing = 1 - budget._available_rounded % 1
+        missing = 1 - (budget.available + _TOLERANCE) % 1
         minutes = math.ceil(missing * budget.refill_rate_minutes)
         return f"{line} (next refill in {minutes} min)"
 

@@ -52,6 +52,7 @@ STARTED = "started"
 CHECKPOINT = "checkpoint"
 
 _STEPS = {state.value: state for state in OccurrenceState}
+_ENDS = frozenset(state.value for state in OccurrenceState if state.is_end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,11 @@ class RunStory:
     @property
     def ends(self) -> list[LedgerRow]:
         """The end rows; a correct ledger has at most one."""
-        return [row for state, row in self.steps if state.is_end]
+        return [row for row in self.rows if row.state in _ENDS]
 
     @property
     def end(self) -> LedgerRow | None:
-        return next(iter(self.ends), None)
+        return next((row for row in self.rows if row.state in _ENDS), None)
 
     @property
     def is_owed(self) -> bool:

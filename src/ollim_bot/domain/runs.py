@@ -2,18 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from threading import Lock
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.forks import ForkExit
 from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Taint, addresses_in, marked_taint
+
+
+class DeliveryRight:
+    """The right to deliver: taken before the delivery, given back if it certainly failed.
+
+    While `has_ready_ping`, the run has its message and waits for the owner's turn to end.
+
+    Locked, since runs pay for their pings in threads.
+    """
+
+    def __init__(self, *, is_delivered: bool = False) -> None:
+        self._is_taken = is_delivered
+        self._ready_pings = 0
+        self._lock = Lock()
+
+    @property
+    def is_taken(self) -> bool:
+        return self._is_taken
+
+    @property
+    def has_ready_ping(self) -> bool:
+        return self._ready_pings > 0
+
+    @contextmanager
+    def ready_ping(self) -> Iterator[None]:
+        self._ready_pings += 1
+        try:
+            yield
+        finally:
+            self._ready_pings -= 1
+
+    def take(self) -> bool:
+        """Take the right; False if it is already taken."""
+        with self._lock:
+            is_free, self._is_taken = not self._is_taken, True
+        return is_free
+
+    def give_back(self) -> None:
+        self._is_taken = False
+
 
 _IN_WORDS = {
     "timed_out": "timed out",

@@ -140,12 +140,14 @@ class Agenda(Generic[K]):
             return
         self._at[key] = at
         heappush(self._heap, (at, key))
-        self._compact()
+        if len(self._heap) > 2 * len(self._at) + _FEW:
+            self._compact()
 
     def remove(self, key: K) -> None:
         """Remove the key, if it is there."""
         self._at.pop(key, None)
-        self._compact()
+        if len(self._heap) > 2 * len(self._at) + _FEW:
+            self._compact()
 
     @property
     def next_at(self) -> datetime | None:
@@ -169,8 +171,7 @@ class Agenda(Generic[K]):
         return found
 
     def _compact(self) -> None:
-        if len(self._heap) > 2 * len(self._at) + _FEW:
-            # A dictionary keeps the room of removed entries until it is copied.
-            self._at = dict(self._at)
-            self._heap = [(at, key) for key, at in self._at.items()]
-            heapify(self._heap)
+        # A dictionary keeps the room of removed entries until it is copied.
+        self._at = dict(self._at)
+        self._heap = [(at, key) for key, at in self._at.items()]
+        heapify(self._heap)

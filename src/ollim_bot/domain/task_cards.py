@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardLine
-from ollim_bot.domain.item_cards import UNDO
+from ollim_bot.domain.due_items import UNDO
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.taint import TaintedTask, marked_taint, untrusted_label
 from ollim_bot.domain.tasks import FILE_LIST, Task, facts, in_order, is_due

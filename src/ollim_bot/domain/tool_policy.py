@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ollim_bot.domain.globs import covers, fits, fits_words
 from ollim_bot.domain.shell_words import LONGEST_COMMAND, shell_words
@@ -47,6 +48,7 @@ class Pattern:
     argument: str | None = None
 
     @classmethod
+    @lru_cache(maxsize=512)
     def of(cls, text: str) -> Pattern:
         """Raises `WrongInput` with all errors of the text."""
         if errors := problems(text).errors:

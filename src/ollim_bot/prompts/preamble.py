@@ -85,16 +85,17 @@ class Briefing:
 
 
 def build_bg_preamble(briefing: Briefing) -> str:
+    is_alone = not briefing.can_report and briefing.allow_ping
+    patterns = ", ".join(f"`{pattern}`" for pattern in briefing.tools)
     return joined(
         "\n\n",
         _PING if briefing.allow_ping else _NO_PING,
-        _update_section(briefing),
-        _busy_section(briefing),
-        _quiet_section(briefing),
-        _budget_section(briefing),
-        _tools_section(briefing),
-        required_skills(briefing.skills),
-        chain_section(briefing),
+        joined(" ", _REPORTS[briefing.report], _SILENT_TO_MAIN if is_alone else ""),
+        _waiting_sections(briefing) if briefing.allow_ping and not briefing.is_ordered else "",
+        _budget_section(briefing) if briefing.allow_ping else "",
+        _TOOLS.format(patterns=patterns) if patterns else "",
+        required_skills(briefing.skills) if briefing.skills else "",
+        chain_section(briefing) if briefing.chain.max else "",
         briefing.data,
         TASK,
     )
@@ -112,25 +113,21 @@ def upcoming_lines(
 
     Those that fire while it is quiet are marked. The times at which the owner is busy follow.
     """
-    return joined("\n", _task_lines(upcoming, budget, quiet), _busy_lines(upcoming))
-
-
-def _task_lines(upcoming: UpcomingSchedule, budget: PingBudget, quiet: QuietSettings | None) -> str:
-    if not upcoming.entries:
-        return ""
-    return joined(
-        "\n",
-        f"Upcoming bg tasks (next {upcoming.hours}h):",
-        *(f"- {_upcoming_task(entry, upcoming.now, quiet)}" for entry in upcoming.entries),
-        _more(upcoming),
-        _refills(upcoming, budget),
-    )
+    tasks = ""
+    if upcoming.entries:
+        least = "" if upcoming.is_counted else " at least"
+        tasks = joined(
+            "\n",
+            f"Upcoming bg tasks (next {upcoming.hours}h):",
+            *(f"- {_upcoming_task(entry, upcoming.now, quiet)}" for entry in upcoming.entries),
+            f"+{upcoming.more} more{least}" if upcoming.more else "",
+            _refills(upcoming.last, upcoming.now, budget) if upcoming.last else "",
+        )
+    return joined("\n", tasks, _busy_lines(upcoming) if upcoming.busy else "")
 
 
 def _busy_lines(upcoming: UpcomingSchedule) -> str:
     """When the owner's calendars have an event; its own text is untrusted, and is left out."""
-    if not upcoming.busy:
-        return ""
     now, busy = upcoming.now, upcoming.busy
     stale = [copy for copy in upcoming.calendars if copy.is_stale(now)]
     return joined(
@@ -152,10 +149,8 @@ _LAST_CHECK = "This is the last check: no further follow-up can be set."
 
 
 def chain_section(briefing: Briefing) -> str:
-    """Empty for a job that is not a chain; names only what the run may do and has to decide."""
+    """For a check of a chain; names only what the run may do and has to decide."""
     chain = briefing.chain
-    if chain.max == 0:
-        return ""
     check = f"CHAIN CONTEXT: check {chain.depth + 1} of {chain.max + 1}."
     follow = "Say in a ping that it is a follow-up." if chain.depth and briefing.allow_ping else ""
     if chain.may_follow_up:
@@ -181,40 +176,23 @@ def _advice_for_the_last_check(briefing: Briefing) -> str:
     return f"Ping only if it is unresolved and the owner would regret it; otherwise {otherwise}."
 
 
-def _busy_section(briefing: Briefing) -> str:
-    if not briefing.is_busy or not briefing.allow_ping or briefing.is_ordered:
-        return ""
+def _waiting_sections(briefing: Briefing) -> str:
+    """Why a ping had better not come now: the owner is being answered, or it is quiet."""
     advice = "report instead of pinging" if briefing.can_report else "do not ping"
-    return f"The owner is being answered now: {advice}, unless it is critical."
-
-
-def _quiet_section(briefing: Briefing) -> str:
-    if briefing.quiet_until is None or not briefing.allow_ping or briefing.is_ordered:
-        return ""
-    advice = "report instead of pinging" if briefing.can_report else "do not ping"
-    return (
-        f"It is quiet until {clock(briefing.quiet_until)}: {advice}, unless it is critical. "
+    busy = f"The owner is being answered now: {advice}, unless it is critical."
+    until = briefing.quiet_until
+    quiet = until and (
+        f"It is quiet until {clock(until)}: {advice}, unless it is critical. "
         "Any other ping is kept, and the owner gets it then."
     )
-
-
-def _update_section(briefing: Briefing) -> str:
-    is_alone = not briefing.can_report and briefing.allow_ping
-    return joined(" ", _REPORTS[briefing.report], _SILENT_TO_MAIN if is_alone else "")
+    return joined("\n\n", busy if briefing.is_busy else "", quiet or "")
 
 
 def _budget_section(briefing: Briefing) -> str:
-    if not briefing.allow_ping:
-        return ""
     instead = "report, or stay silent" if briefing.can_report else "stay silent"
     rule = _ORDERED if briefing.is_ordered else _REGRET.format(instead=instead)
     paid = _PAID if briefing.is_paid else ""
     return joined("\n", briefing.budget, paid, briefing.schedule, rule)
-
-
-def _tools_section(briefing: Briefing) -> str:
-    patterns = ", ".join(f"`{pattern}`" for pattern in briefing.tools)
-    return _TOOLS.format(patterns=patterns) if patterns else ""
 
 
 def _upcoming_task(entry: ScheduleEntry, now: datetime, quiet: QuietSettings | None) -> str:
@@ -238,16 +216,8 @@ def _day(moment: datetime, now: datetime) -> str:
     return {-1: "yesterday", 1: "tomorrow"}.get((moment.date() - now.date()).days, "")
 
 
-def _more(upcoming: UpcomingSchedule) -> str:
-    if not upcoming.more:
-        return ""
-    return f"+{upcoming.more} more" if upcoming.is_counted else f"+{upcoming.more} more at least"
-
-
-def _refills(upcoming: UpcomingSchedule, budget: PingBudget) -> str:
-    if upcoming.last is None:
-        return ""
-    match budget.refills_until(upcoming.last, upcoming.now):
+def _refills(last: datetime, now: datetime, budget: PingBudget) -> str:
+    match budget.refills_until(last, now):
         case 0:
             return "No refill of the budget comes before the last of them."
         case 1:

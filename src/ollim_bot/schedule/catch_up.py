@@ -23,9 +23,8 @@ from ollim_bot.domain.run_history import FROM_COPY, RunStory, claiming_row
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.circumstances import DueOccurrence
-from ollim_bot.schedule.dispatch import NOT_RUN, Dispatcher
-from ollim_bot.schedule.heads_ups import heads_ups_between
+from ollim_bot.schedule.dispatch import NOT_RUN, Dispatcher, DueOccurrence
+from ollim_bot.schedule.extra_times import heads_ups_between
 from ollim_bot.store.item_answers import add_missed
 from ollim_bot.store.job_files import remove_reminder
 from ollim_bot.store.steps import known_deeds, leave_notice, new_notice

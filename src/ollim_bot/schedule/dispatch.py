@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from datetime import UTC
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import assert_never
 
+from ollim_bot.clock import wait_until_set, zone_of
+from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import Try, cap_notice, cost_cap
 from ollim_bot.conversation.disk_gate import DiskGate
-from ollim_bot.conversation.jobs.manual_runs import ManualRuns
+from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns
+from ollim_bot.conversation.jobs.plain_delivery import PlainDelivery
+from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.decision import (
     Abandon,
     Circumstances,
@@ -26,12 +33,15 @@ from ollim_bot.domain.decision import (
     Skip,
     WaitForQuietEnd,
     decide,
+    deliver_by,
     is_unwanted,
     needs_ping_token,
 )
-from ollim_bot.domain.delivery_right import DeliveryRight
-from ollim_bot.domain.forward_schedule import UpcomingSchedule
-from ollim_bot.domain.jobs import CalledJob, Job, Reminder
+from ollim_bot.domain.due_items import why_now
+from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_schedule
+from ollim_bot.domain.jobs import CalledJob, Job, Reminder, Routine, is_ordered
+from ollim_bot.domain.lateness import late_since
+from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import (
     MAX_ATTEMPTS,
@@ -40,16 +50,17 @@ from ollim_bot.domain.occurrences import (
     OccurrenceState,
     SkipReason,
 )
-from ollim_bot.domain.run_history import PLAINLY, RunStory, claim_facts
-from ollim_bot.domain.runs import deeds
-from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.quiet import quiet_until
+from ollim_bot.domain.run_history import DELIVERED, HELD, PLAINLY, RunStory, claim_facts
+from ollim_bot.domain.runs import DeliveryRight, deeds
+from ollim_bot.domain.schedule import JobKey, key_of, next_due
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence, JobRunners
-from ollim_bot.schedule.must_deliveries import MustDeliveries
-from ollim_bot.schedule.quiet_waits import QuietWaits
-from ollim_bot.store.steps import known_deeds, new_notice
+from ollim_bot.schedule.job_index import JobIndex, scheduled_jobs
+from ollim_bot.store.job_files import JobFileChanges, remove_reminder
+from ollim_bot.store.steps import known_deeds, new_notice, quiet_settings, reached_cost_cap
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -66,18 +77,37 @@ _WHY: Mapping[OccurrenceState, str] = {
     OccurrenceState.SKIPPED: "The agent could not be asked, so here it is as you wrote it.",
     OccurrenceState.INTERRUPTED: "The agent was stopped, so here it is as you wrote it.",
 }
-_DEEDS = {"pings": "pinged", "report": "reported"}
 _CLAIMED = Progress(OccurrenceState.DUE)
+_BETWEEN_DELIVERIES = 5.0
+_BETWEEN_LOOKS = 1.0
+# The wall clock may be set, or the machine may sleep.
+_LONGEST_SLEEP = 30.0
+_QUIET_CHANGES = frozenset({"held", "quiet", "config", "zone"})
 
 _logger = logging.getLogger(__name__)
 
 
-def why_plainly(state: OccurrenceState, error: str = "") -> str:
-    """Why the program delivers it; empty where the agent just did not say it."""
-    if not error:
-        return _WHY.get(state, "")
-    reason = error.partition(". ")[0].removesuffix(".")
-    return f"The agent could not do it ({reason}), so here it is as you wrote it."
+@dataclass(frozen=True, slots=True)
+class DueOccurrence:
+    """An occurrence with its job; `late_since` is its due moment if it is late.
+
+    `overtaken` is set when its run is not waited for any more, and is soon to end.
+    """
+
+    job: Job
+    occurrence: Occurrence
+    late_since: datetime | None = None
+    overtaken: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
+
+    @classmethod
+    def by_hand(cls, job: Job, now: datetime) -> DueOccurrence:
+        return cls(job, Occurrence.by_hand(job.kind, job.spec.id, now))
+
+    @property
+    def ordered(self) -> Reminder | Routine | None:
+        """The job, if the program delivers it where no run does."""
+        job = self.job
+        return job if isinstance(job, Reminder | Routine) and is_ordered(job) else None
 
 
 def interrupted(title: str, known: Mapping[str, object]) -> str:
@@ -93,34 +123,45 @@ def given_up(title: str) -> str:
     return f"“{title}” was cut off by restarts again and again, and was given up."
 
 
+async def read_skips(store: Store) -> Skips:
+    """The owner's skips. An unreadable database has none: an extra run is the lesser harm."""
+    try:
+        return await store.read(lambda tx: tx.skips.get())
+    except StorageError:
+        _logger.warning("What is to be skipped cannot be read", exc_info=True)
+        return Skips()
+
+
 class Dispatcher:
     """Runs each occurrence in a task of its own, which raises nothing and waits for no other job.
 
-    `upcoming` gives the schedule around an occurrence.
+    What must be delivered is delivered by its run or by the program, which share one right for each
+    occurrence. `upcoming` gives the schedule around an occurrence.
     """
 
     def __init__(
         self,
         store: Store,
         gate: DiskGate,
-        runners: JobRunners,
-        must: MustDeliveries,
+        foreground: ForegroundJobs,
+        background: BackgroundRuns,
+        delivery: PlainDelivery,
+        files: JobFileChanges,
         clock: Clock,
         upcoming: Callable[[Occurrence], UpcomingSchedule],
-        manual_runs: ManualRuns,
+        runs: JobRuns,
     ) -> None:
         self._store = store
         self._gate = gate
-        self._foreground = runners.foreground
-        self._background = runners.background
-        self._plain_calls = runners.plain_calls
-        self._must = must
+        self._foreground = foreground
+        self._background = background
+        self._delivery = delivery
+        self._files = files
         self._clock = clock
         self._upcoming = upcoming
-        self._manual_runs = manual_runs
-        self._reader = CircumstanceReader(store, runners, clock)
+        self._runs = runs
         self._waits = QuietWaits(store, gate, clock)
-        self._running: dict[asyncio.Task[None], JobKey] = {}
+        self._rights: dict[Occurrence, DeliveryRight] = {}
 
     def claim_and_start(self, due: DueOccurrence) -> asyncio.Event:
         """Claim the occurrence and start it, unless another process has claimed it.
@@ -128,124 +169,119 @@ class Dispatcher:
         The returned event is set once it is claimed, by us or by another process.
         """
         claimed = asyncio.Event()
-        self._in_task(due, self._claim_and_run(due, claimed))
+        self._start_task(due, self._claim_and_run(due, claimed))
         return claimed
 
     def start_claimed(self, due: DueOccurrence) -> None:
         """Start an occurrence whose claim the caller has written."""
-        is_running = self._is_running(key_of(due.job))
-        right = self._must.right_of(due)
-        self._in_task(due, self._run_to_end(due, right, _CLAIMED, is_running=is_running))
+        is_running = self._has_other_run(key_of(due.job))
+        self._start_task(due, self._run_to_end(due, _CLAIMED, is_running=is_running))
 
     def resume(self, due: DueOccurrence, story: RunStory) -> asyncio.Event:
         """Start an occurrence that has rows and no end. The returned event is set at its end."""
-        return self._in_task(due, self._resume(due, story))
+        ended = asyncio.Event()
+        task = self._start_task(due, self._resume(due, story))
+        task.add_done_callback(lambda _: ended.set())
+        return ended
 
     async def serve_manual_runs(self) -> None:
         """Start the jobs that the owner runs by button, until cancelled."""
         while True:
-            job = await self._manual_runs.take()
+            job = await self._runs.take()
             self.claim_and_start(DueOccurrence.by_hand(job, self._clock.now()))
 
     async def decide_at_start(
         self, job: Job | None, occurrence: Occurrence, given: Circumstances
     ) -> Decision:
-        """Decide about an unfinished occurrence before any part of it is resumed."""
-        return decide(job, await self._reader.at_start(occurrence, given))
+        """Decide about an unfinished occurrence before any part of it is resumed.
+
+        The store adds the owner's skips, and the inbox as the last stop left it.
+        """
+        is_skipped = (await read_skips(self._store)).has(occurrence)
+        is_queued = self._foreground.has(occurrence)
+        return decide(job, given._replace(is_skipped=is_skipped, is_queued=is_queued))
 
     async def close(self) -> None:
         """Cut off all occurrences; the next start resumes them."""
-        for task in self._running:
+        running = set(self._runs.running)
+        for task in running:
             task.cancel()
-        if self._running:
-            await asyncio.wait(self._running)
+        if running:
+            await asyncio.wait(running)
 
-    def _in_task(self, due: DueOccurrence, work: Coroutine[None, None, None]) -> asyncio.Event:
-        ended = asyncio.Event()
-        task = asyncio.create_task(self._logged(due, work))
-        self._running[task] = key_of(due.job)
-        task.add_done_callback(self._forget)
-        task.add_done_callback(lambda _: ended.set())
-        self._manual_runs.note_start(key_of(due.job))
-        return ended
+    def _start_task(
+        self, due: DueOccurrence, work: Coroutine[None, None, None]
+    ) -> asyncio.Task[None]:
+        async def run() -> None:
+            with log_fields(run=due.occurrence.id):
+                try:
+                    await work
+                except Exception:  # a fault of one job must not reach the others
+                    _logger.exception("A job failed in the program itself")
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        self._manual_runs.note_end(self._running.pop(task))
-
-    async def _logged(self, due: DueOccurrence, work: Coroutine[None, None, None]) -> None:
-        with log_fields(run=due.occurrence.id):
-            try:
-                await work
-            except Exception:  # a fault of one job must not reach the others
-                _logger.exception("A job failed in the program itself")
+        task = asyncio.create_task(run())
+        self._runs.track(task, key_of(due.job))
+        return task
 
     async def _claim_and_run(self, due: DueOccurrence, claimed: asyncio.Event) -> None:
-        is_running = self._is_running(key_of(due.job))
-        right = self._must.right_of(due)
-        is_ours = await self._claim(due, right)
-        claimed.set()
-        if is_ours:
-            await self._run_to_end(due, right, _CLAIMED, is_running=is_running)
-        else:
-            await self._settle_ended(due)
+        """Claim and run; on a full disk, show what must be delivered, and wait."""
+        is_running = self._has_other_run(key_of(due.job))
+        facts, scheduled = claim_facts(due.job), due.occurrence.scheduled_at
 
-    def _others(self) -> set[JobKey]:
-        """The jobs of all running occurrences except the caller's."""
-        return {key for task, key in self._running.items() if task is not asyncio.current_task()}
-
-    def _is_running(self, key: JobKey) -> bool:
-        """Whether another occurrence of the job runs; one that waits for the quiet does not."""
-        tasks = (task for task, each in self._running.items() if each == key)
-        others = sum(task is not asyncio.current_task() for task in tasks)
-        return others > self._waits.count(key)
-
-    async def _claim(self, due: DueOccurrence, right: DeliveryRight | None) -> bool:
-        """Claim the occurrence; False if it was already claimed.
-
-        On a full disk, show what must be delivered, and wait.
-        """
-        facts = claim_facts(due.job)
-        scheduled = due.occurrence.scheduled_at
-
-        def step(tx: Transaction) -> bool:
+        def claim(tx: Transaction) -> bool:
             # The clock may have been set back: a claim is never earlier than its scheduled moment.
             found_at = tx.now if scheduled is None else max(tx.now.astimezone(UTC), scheduled)
             return tx.ledger.claim(due.occurrence, found_at, facts)
 
         while True:
             try:
-                return await self._store.transact(step)
+                is_ours = await self._store.transact(claim)
+                break
             except StorageError as refused:
-                if right is not None:
-                    await self._must.show(due, right)
+                if due.ordered is not None:
+                    right = self._right_of(due.occurrence)
+                    await self._delivery.flash(due.ordered, due.occurrence, right)
                 await self._gate.wait(refused)
+        claimed.set()
+        if is_ours:
+            await self._run_to_end(due, _CLAIMED, is_running=is_running)
+        else:
+            await self._settle_ended(due)
+
+    def _has_other_run(self, key: JobKey) -> bool:
+        """Whether another occurrence of the job runs; one that waits for the quiet does not."""
+        tasks = (task for task, each in self._runs.running.items() if each == key)
+        others = sum(task is not asyncio.current_task() for task in tasks)
+        return others > self._waits.waiting[key]
+
+    def _right_of(self, occurrence: Occurrence) -> DeliveryRight:
+        return self._rights.setdefault(occurrence, DeliveryRight())
 
     async def _settle_ended(self, due: DueOccurrence) -> None:
         """Finish a reminder that a crash cut off after its end row: deliver it, remove its file."""
         if not isinstance(due.job, Reminder) or due.occurrence.manual:
             return
-        if key_of(due.job) in self._others():
+        others = (each for each in self._runs.running.items() if each[0] != asyncio.current_task())
+        if any(key == key_of(due.job) for _, key in others):
             return
         story = await self._store.read(lambda tx: tx.ledger.story(due.occurrence))
         if story.is_left_out or story.delivery is not None:
-            await self._must.finish(due, is_delivered=False)
+            await self._settle(due, None, "")
         elif story.end is not None:
             await self._resume(due, story)
 
     async def _resume(self, due: DueOccurrence, story: RunStory) -> None:
-        right = self._must.right_of(due)
-        if right is not None:
-            await self._must.note_delivery(due, right, story)
-        await self._run_to_end(due, right, story.progress, is_running=False)
+        is_delivered = due.ordered is not None and (
+            story.delivery is not None or await self._delivery.was_said(due.occurrence)
+        )
+        if is_delivered:
+            self._right_of(due.occurrence).take()
+        await self._run_to_end(due, story.progress, is_running=False)
 
     async def _run_to_end(
-        self,
-        due: DueOccurrence,
-        right: DeliveryRight | None,
-        progress: Progress,
-        *,
-        is_running: bool,
+        self, due: DueOccurrence, progress: Progress, *, is_running: bool
     ) -> None:
+        right = None if due.ordered is None else self._right_of(due.occurrence)
         run = asyncio.create_task(self._carry_out(due, right, progress, is_running=is_running))
         is_delivering = asyncio.Event()
         alarm = asyncio.create_task(self._deliver_at_deadline(due, right, is_delivering))
@@ -254,7 +290,7 @@ class Dispatcher:
             if is_delivering.is_set():
                 await alarm
             if why is not None:
-                await self._must.settle(due, right, why)
+                await self._settle(due, right, why)
         finally:
             for task in (run, alarm):
                 task.cancel()
@@ -263,12 +299,17 @@ class Dispatcher:
     async def _deliver_at_deadline(
         self, due: DueOccurrence, right: DeliveryRight | None, is_delivering: asyncio.Event
     ) -> None:
+        """Deliver when a run has had its time, but not while a ping of the run waits."""
         if right is None:
             return
-        await self._must.until_deadline(due, right)
+        now = self._clock.now().astimezone(UTC)
+        latest = deliver_by(due.occurrence.scheduled_at, now)
+        await self._clock.sleep((latest - now).total_seconds())
+        while right.has_ready_ping:
+            await self._clock.sleep(_BETWEEN_LOOKS)
         is_delivering.set()
         is_hanging = not right.is_taken
-        await self._must.deliver(due, right, NOT_READY)
+        await self._deliver(due, right, NOT_READY, due.late_since)
         if is_hanging:
             # Its slot and its file are not to be kept until the limit of all runs.
             due.overtaken.set()
@@ -289,66 +330,106 @@ class Dispatcher:
         progress: Progress,
         *,
         is_running: bool,
+        has_just_failed: bool = False,
     ) -> str | None:
         """Decide and act until the end row is written.
 
         Returns why the program delivers what must be delivered and no run has delivered; None if
         the occurrence was not wanted.
         """
-        given = await self._reader.read(due, progress, is_running=is_running)
-        while True:
-            decision = await self._decide(due, given)
-            match decision:
-                case RunInForeground():
-                    return await self._why_plainly(due, await self._run_in_foreground(due, right))
-                case RunInBackground():
-                    await self._note_cut_off(due, given.progress)
-                    state = await self._run_in_background(due, right, decision)
-                    if state is not OccurrenceState.ATTEMPT_FAILED:
-                        return await self._why_plainly(due, state)
-                    given = await self._reader.after_failure(due, given, decision.attempt)
-                case DeliverPlainly():
-                    await self._note_cut_off(due, given.progress)
-                    await self._deliver_plainly(due)
-                    return ""
-                case Skip():
-                    await self._note_cut_off(due, given.progress)
-                    return await self._skip(due, decision)
-                case GiveUp():
-                    await self._give_up(due, decision)
-                    return WAS_CUT_OFF
-                case Settle():
-                    return ""
-                case Miss() | Abandon() | WaitForQuietEnd():
-                    raise AssertionError(f"{decision} is carried out before dispatch")
-                case _:
-                    assert_never(decision)
+        given = await self._read_circumstances(due, progress, is_running=is_running)
+        decision = await self._decide(due, given._replace(has_just_failed=has_just_failed))
+        match decision:
+            case RunInForeground():
+                return await self._why_plainly(due, await self._run_in_foreground(due, right))
+            case RunInBackground():
+                state = await self._run_in_background(due, right, decision)
+                if state is not OccurrenceState.ATTEMPT_FAILED:
+                    return await self._why_plainly(due, state)
+                failed = Progress(state, decision.attempt)
+                return await self._carry_out(
+                    due, right, failed, is_running=False, has_just_failed=True
+                )
+            case DeliverPlainly() if isinstance(due.job, CalledJob):
+                await self._delivery.deliver_call(due.job, due.occurrence)
+                return ""
+            case DeliverPlainly():
+                # The reminder is delivered after the end row.
+                await self._end(due, OccurrenceState.DONE, PLAINLY, None)
+                return ""
+            case Skip():
+                await self._skip(due, decision)
+                is_over = is_unwanted(decision.reason, is_manual=due.occurrence.manual)
+                return None if is_over else _WHY[OccurrenceState.SKIPPED]
+            case GiveUp():
+                await self._give_up(due, decision)
+                return WAS_CUT_OFF
+            case Settle():
+                return ""
+            case Miss() | Abandon() | WaitForQuietEnd():
+                raise AssertionError(f"{decision} is carried out before dispatch")
+            case _:
+                assert_never(decision)
 
-    async def _deliver_plainly(self, due: DueOccurrence) -> None:
-        if isinstance(due.job, CalledJob):
-            await self._plain_calls.deliver(due.job, due.occurrence)
-        else:
-            # The reminder is delivered after the end row.
-            await self._end(due, OccurrenceState.DONE, PLAINLY, None)
-
-    async def _why_plainly(self, due: DueOccurrence, state: OccurrenceState) -> str:
-        if due.ordered is None or state is not OccurrenceState.FAILED:
-            return why_plainly(state)
-        end = await self._store.read(lambda tx: tx.ledger.story(due.occurrence).end)
-        return why_plainly(state, "" if end is None else str(end.facts.get("error", "")))
+    async def _read_circumstances(
+        self, due: DueOccurrence, progress: Progress, *, is_running: bool
+    ) -> Circumstances:
+        job, one, now = due.job, due.occurrence, self._clock.now()
+        missing: Sequence[str] = ()
+        excess: Sequence[str] = ()
+        if job.spec.skills:
+            missing = await self._background.missing_skills(job)
+            excess = await self._background.excess_tools(job)
+        quiet = None
+        if job.keeps_quiet:
+            quiet = quiet_until(await self._store.read(quiet_settings), now)
+        is_free = one.manual or job.is_plain
+        cap = None if is_free else await self._store.read(reached_cost_cap)
+        is_skipped = not progress.is_begun and (await read_skips(self._store)).has(one)
+        return Circumstances(
+            one.scheduled_at,
+            now,
+            now.tzinfo or UTC,
+            progress,
+            is_manual=one.manual,
+            is_skipped=is_skipped,
+            is_queued=self._foreground.has(one),
+            is_running=is_running,
+            reached_cost_cap=cap,
+            missing_skills=tuple(missing),
+            excess_tools=tuple(excess),
+            can_screen=self._background.can_screen,
+            quiet_until=quiet,
+        )
 
     async def _decide(self, due: DueOccurrence, given: Circumstances) -> Decision:
+        """Decide, after the quiet and with a token if there is one. Note that a run was cut off."""
         decision = decide(due.job, given)
         while isinstance(decision, WaitForQuietEnd):
             if not await self._waits.wait(due, decision.until):
                 return Skip(SkipReason.QUIET, LATER_WAITED)
-            given = await self._reader.read(due, given.progress, is_running=False)
+            given = await self._read_circumstances(due, given.progress, is_running=False)
             decision = decide(due.job, given)
-        needs_token = needs_ping_token(due.job, is_manual=given.is_manual)
-        if isinstance(decision, RunInBackground) and needs_token:
+        if isinstance(decision, RunInBackground) and needs_ping_token(
+            due.job, is_manual=given.is_manual
+        ):
             has_token = await self._background.reserve_ping(due.occurrence)
             decision = decide(due.job, given._replace(has_ping_token=has_token))
+        is_cut_off = given.progress.state is OccurrenceState.RUNNING
+        if is_cut_off and isinstance(decision, RunInBackground | DeliverPlainly | Skip):
+            await self._note_cut_off(due.occurrence)
         return decision
+
+    async def _why_plainly(self, due: DueOccurrence, state: OccurrenceState) -> str:
+        """Why the program delivers it; empty where the agent just did not say it."""
+        if due.ordered is None or state is not OccurrenceState.FAILED:
+            return _WHY.get(state, "")
+        end = await self._store.read(lambda tx: tx.ledger.story(due.occurrence).end)
+        error = "" if end is None else str(end.facts.get("error", ""))
+        if not error:
+            return _WHY[state]
+        reason = error.partition(". ")[0].removesuffix(".")
+        return f"The agent could not do it ({reason}), so here it is as you wrote it."
 
     async def _run_in_foreground(
         self, due: DueOccurrence, right: DeliveryRight | None
@@ -369,13 +450,7 @@ class Dispatcher:
         # The background runs own this run: a cancelled dispatch must not cancel it.
         return await asyncio.shield(self._background.start(due.job, due.occurrence, this))
 
-    async def _skip(self, due: DueOccurrence, skip: Skip) -> str | None:
-        """Returns as `_carry_out` does."""
-        await self._end_as_skipped(due, skip)
-        is_over = is_unwanted(skip.reason, is_manual=due.occurrence.manual)
-        return None if is_over else why_plainly(OccurrenceState.SKIPPED)
-
-    async def _end_as_skipped(self, due: DueOccurrence, skip: Skip) -> None:
+    async def _skip(self, due: DueOccurrence, skip: Skip) -> None:
         match skip.reason:
             case (
                 SkipReason.INVALID_TOOLS
@@ -405,12 +480,11 @@ class Dispatcher:
         notice = new_notice(sentence, key=key, for_reminder=for_reminder) if is_told else None
         await self._end(due, decision.state, {**known, "error": sentence}, notice)
 
-    async def _note_cut_off(self, due: DueOccurrence, progress: Progress) -> None:
-        if progress.state is OccurrenceState.RUNNING:
-            state = OccurrenceState.CUT_OFF.value
-            await self._gate.commit(
-                lambda tx: tx.ledger.append(LedgerRow(tx.now, state, due.occurrence, {}))
-            )
+    async def _note_cut_off(self, occurrence: Occurrence) -> None:
+        state = OccurrenceState.CUT_OFF.value
+        await self._gate.commit(
+            lambda tx: tx.ledger.append(LedgerRow(tx.now, state, occurrence, {}))
+        )
 
     async def _end(
         self,
@@ -429,3 +503,107 @@ class Dispatcher:
             tx.ledger.append(LedgerRow(tx.now, state.value, due.occurrence, named))
 
         await self._gate.commit(step, notice=notice)
+
+    async def _deliver(
+        self, due: DueOccurrence, right: DeliveryRight, reason: str, since: datetime | None
+    ) -> None:
+        """Return once the run or the program has delivered; `reason` says why the program does."""
+        assert due.ordered is not None
+        while not await self._delivery.deliver(
+            due.ordered, due.occurrence, right, why_now(reason, since, self._clock.now())
+        ):
+            await self._clock.sleep(_BETWEEN_DELIVERIES)
+            since = late_since(due.occurrence, self._clock.now())
+
+    async def _settle(self, due: DueOccurrence, right: DeliveryRight | None, reason: str) -> None:
+        """After the end row: deliver the reminder if owed, record that, and remove its file."""
+        if right is not None:
+            await self._deliver(due, right, reason, late_since(due.occurrence, self._clock.now()))
+
+        def step(tx: Transaction) -> None:
+            if right is not None and tx.ledger.story(due.occurrence).delivery is None:
+                tx.ledger.append(LedgerRow(tx.now, DELIVERED, due.occurrence))
+            if isinstance(due.job, Reminder) and not due.occurrence.manual:
+                tx.job_ops.add(remove_reminder(due.job, due.occurrence.id))
+
+        await self._gate.commit(step)
+        await self._files.make()
+        self._rights.pop(due.occurrence, None)
+
+
+class QuietWaits:
+    """Lets turns of routines wait until the quiet has ended and the digest has come.
+
+    Of each routine only the newest moment waits. `waiting` counts the waiting ones of each job.
+    """
+
+    def __init__(self, store: Store, gate: DiskGate, clock: Clock) -> None:
+        self._store = store
+        self._gate = gate
+        self._clock = clock
+        self.waiting: Counter[JobKey] = Counter()
+
+    async def wait(self, due: DueOccurrence, until: datetime) -> bool:
+        """Return when the occurrence may run; False if a newer moment takes its place."""
+        key, one = key_of(due.job), due.occurrence
+        self.waiting[key] += 1
+        try:
+            with self._store.changes(*_QUIET_CHANGES) as changed:
+                await self._gate.commit(lambda tx: _note_wait(tx, one, until))
+                while not self._has_newer(due):
+                    changed.clear()
+                    seconds = await self._seconds_left()
+                    if not seconds:
+                        return not self._has_newer(due)
+                    await wait_until_set(changed, self._clock, seconds)
+                return False
+        finally:
+            self.waiting[key] -= 1
+
+    def _has_newer(self, due: DueOccurrence) -> bool:
+        """Whether a later moment of the routine is due, such as one at the end of the quiet."""
+        job, at = due.job, due.occurrence.scheduled_at
+        if not isinstance(job, Routine) or at is None:
+            return False
+        following = next_due(job, at, zone_of(self._clock))
+        return following is not None and following <= self._clock.now()
+
+    async def _seconds_left(self) -> float:
+        """How long to wait before the next look; 0 if the wait is over."""
+        settings, has_waiting = await self._store.read(
+            lambda tx: (quiet_settings(tx), bool(tx.held.get().waiting))
+        )
+        now = self._clock.now()
+        until = quiet_until(settings, now)
+        if until is None:
+            return _LONGEST_SLEEP if has_waiting else 0.0
+        return min(_LONGEST_SLEEP, elapsed(now, until).total_seconds())
+
+
+def _note_wait(tx: Transaction, one: Occurrence, until: datetime) -> None:
+    if not tx.ledger.story(one).held:
+        tx.ledger.append(LedgerRow(tx.now, HELD, one, {"until": until.isoformat()}))
+
+
+class UpcomingReader:
+    def __init__(
+        self,
+        index: JobIndex,
+        clock: Clock,
+        root: Path,
+        calendars: Callable[[], Sequence[CalendarCopy]],
+    ) -> None:
+        self._index = index
+        self._clock = clock
+        self._root = root
+        self._calendars = calendars
+
+    def __call__(self, current: Occurrence) -> UpcomingSchedule:
+        """The schedule around `current`. Slow with very many jobs: call it in a thread."""
+        now, indexed = self._clock.now(), [*self._index.jobs.values()]
+        paths = {key_of(one.job): str(one.path.relative_to(self._root)) for one in indexed}
+        upcoming = build_upcoming_schedule(
+            [*scheduled_jobs(self._index)], now, current, now.tzinfo or UTC, paths
+        )
+        copies = self._calendars()
+        return upcoming.with_calendars(copies) if copies else upcoming

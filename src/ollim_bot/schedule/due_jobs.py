@@ -39,8 +39,7 @@ from ollim_bot.schedule.catch_up import (
     passed_over,
     passed_over_notice,
 )
-from ollim_bot.schedule.circumstances import DueOccurrence, RequestedSkips
-from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.dispatch import Dispatcher, DueOccurrence, read_skips
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of, scheduled_jobs
 from ollim_bot.schedule.owner_zone import move_skips
 from ollim_bot.store.job_files import JobFileChanges
@@ -52,23 +51,12 @@ _LONGEST_JUMP = timedelta(hours=26)
 _LONGEST_CLAIM = 5.0
 
 
-class JobAgenda:
+class JobAgenda(Agenda[JobKey]):
     """The next moment of every job; a job without its own time zone has that of the clock."""
 
     def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self._clock = clock
-        self._agenda: Agenda[JobKey] = Agenda()
-
-    @property
-    def next_at(self) -> datetime | None:
-        return self._agenda.next_at
-
-    def due(self, now: datetime) -> list[tuple[JobKey, datetime]]:
-        """Remove and return everything due by `now`."""
-        return self._agenda.due(now)
-
-    def remove(self, key: JobKey) -> None:
-        self._agenda.remove(key)
 
     def catch_up(
         self, jobs: Iterable[ScheduledJob], since: datetime, now: datetime
@@ -79,9 +67,11 @@ class JobAgenda:
             at = next_due(job, since, zone)
             if at is not None and at <= now:
                 missed.append(job)
-                self.put_next(job, now)
+                self.remove(key_of(job))
+                if isinstance(job, Routine):
+                    self.put_job(job, now)
             elif at is not None:
-                self._agenda.put(key_of(job), at)
+                self.put(key_of(job), at)
         return missed
 
     def put_all(self, jobs: Iterable[ScheduledJob], now: datetime) -> None:
@@ -89,22 +79,19 @@ class JobAgenda:
         zone = zone_of(self._clock)
         for job in jobs:
             if isinstance(job, Routine) or job.due(zone).astimezone(UTC) > now:
-                self.put(job, now)
+                self.put_job(job, now)
 
-    def put(self, job: Job, after: datetime) -> None:
+    def put_job(self, job: Job, after: datetime) -> None:
         """Schedule the job. An overdue reminder is due at once; its claim prevents a second run."""
+        at = None
         if isinstance(job, Reminder) and job.spec.enabled:
-            self._agenda.put(key_of(job), job.due(zone_of(self._clock)))
-        else:
-            self.put_next(job, after)
-
-    def put_next(self, job: Job, after: datetime) -> None:
-        """Schedule the next moment of a routine; a reminder has none."""
-        at = next_due(job, after, zone_of(self._clock)) if isinstance(job, Routine) else None
+            at = job.due(zone_of(self._clock))
+        elif isinstance(job, Routine):
+            at = next_due(job, after, zone_of(self._clock))
         if at is not None:
-            self._agenda.put(key_of(job), at)
+            self.put(key_of(job), at)
         else:
-            self._agenda.remove(key_of(job))
+            self.remove(key_of(job))
 
 
 class DueJobs:
@@ -168,15 +155,17 @@ class DueJobs:
         for key, at in self._agenda.due(now):
             job = job_of(self._index, key)
             if job is not None:
-                self._claim(_due(job, at, now))
-                self._agenda.put_next(job, at)
+                self._claim(job, at, now)
+                if isinstance(job, Routine):
+                    self._agenda.put_job(job, at)
 
     def follow_changes(self, changes: Changes, since: datetime) -> None:
         for gone in changes.removed:
-            self._agenda.remove(gone.key)
-            self._came.pop(gone.key, None)
+            key = key_of(gone.job)
+            self._agenda.remove(key)
+            self._came.pop(key, None)
         for indexed in (*changes.added, *changes.changed):
-            self._agenda.put(indexed.job, since)
+            self._agenda.put_job(indexed.job, since)
 
     async def follow_clock(self, now: datetime) -> None:
         """Claimed occurrences stay claimed."""
@@ -204,7 +193,7 @@ class DueJobs:
         try:
             return await self._store.transact(lambda tx: move_skips(tx, jobs, move, now))
         except StorageError:
-            return await RequestedSkips(self._store).read()
+            return await read_skips(self._store)
 
     async def close(self) -> None:
         for task in self._late:
@@ -213,12 +202,12 @@ class DueJobs:
 
     async def _catch_up(self, since: datetime, now: datetime) -> None:
         """Plan all jobs, start late runs one by one, and tell the rest in one message."""
-        skips = await RequestedSkips(self._store).read()
+        skips = await read_skips(self._store)
         plan = await asyncio.to_thread(self._plan, skips, since, now)
         claimed = await self._claimed(plan, now)
         self._is_planned = True
         for reminder, at in self._overdue(since):
-            self._claim(_due(reminder, at, now))
+            self._claim(reminder, at, now)
         await self._carry_out(plan, claimed, now, WHILE_AWAY)
 
     async def _carry_out(
@@ -226,7 +215,7 @@ class DueJobs:
     ) -> None:
         for missed in plan.run:
             if missed.occurrence not in claimed:
-                self._claim(_due(missed.job, missed.newest, now))
+                self._claim(missed.job, missed.newest, now)
         runs = [missed for missed in plan.run if missed.occurrence in claimed]
         self._do_later(self._run_late(runs, now))
         await self._end_missed(plan, cause)
@@ -273,8 +262,8 @@ class DueJobs:
         written.set()
         await self._files.make()
 
-    def _claim(self, due: DueOccurrence) -> None:
-        self._claiming.append(self._dispatch.claim_and_start(due))
+    def _claim(self, job: Job, at: datetime, now: datetime) -> None:
+        self._claiming.append(self._dispatch.claim_and_start(_due(job, at, now)))
 
     async def _claimed(self, plan: CatchUp, now: datetime) -> Set[Occurrence]:
         """The occurrences that were claimed for the plan; none on a full disk."""

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,12 +16,11 @@ from typing import Any, NamedTuple, Protocol
 
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, list_names
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of
+from ollim_bot.domain.schedule import JobKey, ScheduledJob
 from ollim_bot.errors import DuplicateId, StorageError, Unreadable
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk
-from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.watcher import SCAN_SECONDS
+from ollim_bot.schedule.watcher import SCAN_SECONDS, HandEdits
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_folder import FolderWatch, SharedReadings, kept_versions
 from ollim_bot.store.job_formats import JobReading
@@ -36,10 +35,6 @@ SECONDS_TO_COME_BACK = 0.5
 class IndexedJob:
     job: Job
     path: Path
-
-    @property
-    def key(self) -> JobKey:
-        return key_of(self.job)
 
     @property
     def definition(self) -> str:
@@ -68,27 +63,13 @@ class FileState:
         return self.reading.job is not None and not self.is_away
 
     @property
-    def settles_at(self) -> float | None:
-        """When its problem has lasted too long to be an edit in progress; None if it is right."""
-        if self.is_right:
-            return None
+    def settles_at(self) -> float:
+        """When the problem of a file that is not right has lasted too long to be an edit."""
         return self.since + (SECONDS_TO_COME_BACK if self.is_away else SECONDS_TO_MEND)
-
-    def is_wrong_at(self, now: float) -> bool:
-        """Whether the file is wrong, for longer than an edit in progress."""
-        return not self.is_away and self.settles_at is not None and now >= self.settles_at
 
     @property
     def shown(self) -> str:
         return f"{self.path.parent.name}/{self.path.name}"
-
-    def after_reading(self, reading: JobReading[Any], now: float, *, touched: bool) -> FileState:
-        if reading == self.reading and not (touched or self.is_away):
-            return self
-        return FileState(self.path, reading, reading.job or self.job, now)
-
-    def away(self, now: float) -> FileState:
-        return self if self.is_away else replace(self, is_away=True, since=now)
 
 
 class FileProblem(NamedTuple):
@@ -118,41 +99,30 @@ def states_after(
         file = files.get(name)
         if file is None:
             after[name] = FileState(folder / name, reading, reading.job or kept.get(name), now)
+        elif reading == file.reading and not (name in touched or file.is_away):
+            after[name] = file
         else:
-            after[name] = file.after_reading(reading, now, touched=name in touched)
+            after[name] = FileState(file.path, reading, reading.job or file.job, now)
     for name in files.keys() - readings.keys():
-        gone = files[name].away(now)
+        gone = files[name]
+        if not gone.is_away:
+            gone = replace(gone, is_away=True, since=now)
         if now < gone.since + SECONDS_TO_COME_BACK:
             after[name] = gone
     return after
-
-
-def claimants(files: Iterable[FileState]) -> dict[str, list[FileState]]:
-    """The files that claim each id: the valid ones, else those with an earlier valid version."""
-    claimed: dict[str, list[FileState]] = {}
-    for file in files:
-        if file.job is not None:
-            claimed.setdefault(file.job.spec.id, []).append(file)
-    for job_id, rivals in claimed.items():
-        if len(rivals) > 1:
-            claimed[job_id] = [file for file in rivals if file.is_right] or rivals
-    return claimed
 
 
 def holder_of(
     rivals: Sequence[FileState], before: IndexedJob | None, armed: Mapping[JobKey, str]
 ) -> FileState:
     """The one that had the id before, also before a restart; else the first by name."""
-    if len(rivals) == 1:
-        return rivals[0]
     same = [file for file in rivals if before is not None and file.path == before.path]
     jobs = [file.job for file in rivals if file.job is not None]
     return same[0] if same else rivals[holder_among(jobs, armed)]
 
 
-def problem_of(kind: JobKind, file: FileState) -> FileProblem | None:
-    if not file.reading.problems:
-        return None
+def problem_of(kind: JobKind, file: FileState) -> FileProblem:
+    """The problem of a file that cannot be read as a job."""
     problems = "; ".join(problem.sentence(file.shown) for problem in file.reading.problems)
     end = (
         "It does not run until it is mended."
@@ -239,46 +209,45 @@ class IndexState:
             own, folder, kept = self.files[kind], folders[kind], last_good[kind]
             touched = snapshot.touched.get(kind, frozenset())
             files[kind] = states_after(own, folder, readings, touched, kept, now)
-        refusals = self._refusals(snapshot, folders, now)
-        jobs, doubles = self._assigned(files)
-        every = [(kind, file) for kind, own in files.items() for file in own.values()]
-        wrong = [problem for kind, file in every if (problem := problem_of(kind, file))]
-        problems = [*refusals.values(), *wrong, *doubles]
-        moments = [problem.stands_at for problem in problems]
-        moments += [file.settles_at for _, file in every if file.settles_at is not None]
-        settles_at = min((moment for moment in moments if moment > now), default=None)
-        return IndexState(snapshot, files, jobs, problems, refusals, settles_at)
-
-    def _refusals(
-        self, snapshot: FolderSnapshot, folders: Mapping[JobKind, Path], now: float
-    ) -> dict[JobKind, FileProblem]:
-        return {
+        refusals = {
             kind: self.refusals.get(kind)
             or FileProblem(str(folders[kind]), sentence, now + SECONDS_TO_MEND, kind)
             for kind, sentence in snapshot.refusals.items()
         }
+        jobs, doubles = self._assign_ids(files)
+        every = [(kind, file) for kind, own in files.items() for file in own.values()]
+        wrong = [problem_of(kind, file) for kind, file in every if file.reading.problems]
+        problems = [*refusals.values(), *wrong, *doubles]
+        moments = [problem.stands_at for problem in problems]
+        moments += [file.settles_at for _, file in every if not file.is_right]
+        settles_at = min((moment for moment in moments if moment > now), default=None)
+        return IndexState(snapshot, files, jobs, problems, refusals, settles_at)
 
-    def _assigned(self, files: FileStates) -> tuple[dict[JobKey, IndexedJob], list[FileProblem]]:
-        """The job of each id, and the problems of ids that several files claim."""
+    def _assign_ids(self, files: FileStates) -> tuple[dict[JobKey, IndexedJob], list[FileProblem]]:
+        """The job of each id, and the problems of ids that several files claim.
+
+        Valid files claim an id; without one, files that have an earlier valid version.
+        """
+        claimed: dict[JobKey, list[FileState]] = {}
+        for kind, own in files.items():
+            for file in own.values():
+                if file.job is not None:
+                    claimed.setdefault(JobKey(kind, file.job.spec.id), []).append(file)
         jobs: dict[JobKey, IndexedJob] = {}
         doubles: list[FileProblem] = []
-        for kind, own in files.items():
-            for job_id, rivals in claimants(own.values()).items():
-                key = JobKey(kind, job_id)
-                before = self.jobs.get(key)
+        for key, rivals in claimed.items():
+            before, holder = self.jobs.get(key), rivals[0]
+            if len(rivals) > 1:
+                right = [file for file in rivals if file.is_right]
+                rivals = right or rivals
                 holder = holder_of(rivals, before, self.armed)
-                jobs[key] = _indexed(holder, before)
-                if len(rivals) > 1 and holder.is_right:
-                    doubles.append(duplicate_problem(rivals, holder))
+                if len(right) > 1:
+                    doubles.append(duplicate_problem(right, holder))
+            # The object from before if the job is unchanged, because identity compares fastest.
+            is_same = before and before.job is holder.job and before.path is holder.path
+            assert holder.job is not None
+            jobs[key] = before if before and is_same else IndexedJob(holder.job, holder.path)
         return jobs, doubles
-
-
-def _indexed(file: FileState, before: IndexedJob | None) -> IndexedJob:
-    """The object from before if the job is unchanged, because identity compares fastest."""
-    assert file.job is not None
-    if before is not None and before.job is file.job and before.path is file.path:
-        return before
-    return IndexedJob(file.job, file.path)
 
 
 _Fingerprint = tuple[int, int, int]
@@ -372,20 +341,18 @@ class JobFiles:
     def keep_last_good(self, state: IndexState, now: float) -> None:
         """Keep copies of the last valid versions of files that stay wrong."""
         for kind in state.files.keys() - state.refusals.keys():
+            kept, copies, files = self._kept[kind], self._copies[kind], state.files[kind]
             try:
-                self._keep(kind, state.files[kind], now)
+                for name in [each for each in kept if each not in files or files[each].is_right]:
+                    copies.drop(name)
+                    del kept[name]
+                for name, file in files.items():
+                    is_wrong = not (file.is_right or file.is_away) and now >= file.settles_at
+                    if is_wrong and file.job is not None and kept.get(name) != file.job:
+                        copies.keep(name, file.job)
+                        kept[name] = file.job
             except StorageError:  # the version stays in use, but not beyond a restart
                 _logger.warning("The last good %s could not be kept", kind, exc_info=True)
-
-    def _keep(self, kind: JobKind, files: Mapping[str, FileState], now: float) -> None:
-        kept, copies = self._kept[kind], self._copies[kind]
-        for name in [name for name in kept if name not in files or files[name].is_right]:
-            copies.drop(name)
-            del kept[name]
-        for name, file in files.items():
-            if file.job is not None and file.is_wrong_at(now) and kept.get(name) != file.job:
-                copies.keep(name, file.job)
-                kept[name] = file.job
 
     def _copies_of(self, kind: JobKind) -> dict[str, Job]:
         try:

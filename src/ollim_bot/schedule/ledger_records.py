@@ -59,7 +59,7 @@ class ArmedJobs:
         armed = self._armed
         if armed is None:
             armed = await self._store.read(lambda tx: tx.ledger.armed())
-        await self._write(armed, armed, jobs, now, since)
+        await self._append(*await asyncio.to_thread(self._rows, armed, armed, [*jobs], now, since))
         self._compared_at = now
 
     async def write(
@@ -71,20 +71,16 @@ class ArmedJobs:
             await self.write_all(jobs, now, since)
             return
         booked = (*changes.added, *changes.changed, *changes.removed)
-        known = {key: armed.jobs[key] for one in booked if (key := one.key) in armed.jobs}
+        keys = (key_of(one.job) for one in booked)
+        known = {key: armed.jobs[key] for key in keys if key in armed.jobs}
         new = [one.job for one in (*changes.added, *changes.changed)]
-        await self._write(armed, Armed(known, now), new, now, since)
+        concerned = Armed(known, now)
+        await self._append(*await asyncio.to_thread(self._rows, armed, concerned, new, now, since))
 
     async def move(self, jobs: Sequence[Job], move: ZoneMove, now: datetime) -> None:
         """Write the jobs with their new zone; those that have come keep the old one."""
         armed = await self._store.read(lambda tx: tx.ledger.armed())
         rows, after = await asyncio.to_thread(_moved_rows, armed, jobs, move, now)
-        await self._append(rows, after)
-
-    async def _write(
-        self, armed: Armed, concerned: Armed, jobs: Iterable[Job], now: datetime, since: datetime
-    ) -> None:
-        rows, after = await asyncio.to_thread(self._rows, armed, concerned, [*jobs], now, since)
         await self._append(rows, after)
 
     async def _append(self, rows: Sequence[LedgerRow], after: Armed) -> None:

@@ -9,8 +9,7 @@ from datetime import timedelta
 from ollim_bot.domain.jobs import Job
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, JobRepositories
-from ollim_bot.schedule.circumstances import DueOccurrence
-from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.dispatch import Dispatcher, DueOccurrence
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
 
 _BETWEEN_LOOKS = 1.0

@@ -145,7 +145,8 @@ class Scheduler:
         move = await self._zone.last_move(self._watched_until, self._jobs)
         if move is not None:
             await self._write_moved(move, now)
-        await self._write_armed(now)
+        written = self._armed.write_all(self._jobs, now, self._watched_until)
+        await kept("The list of jobs", written)
         for source in self._sources:
             await source.start(self._watched_until, now)
         await self._plan_in_zone(move, now)
@@ -161,7 +162,8 @@ class Scheduler:
         self._look_at = self._clock.monotonic() + changes.next_look_in
         if not changes:
             return
-        await self._write_armed(self._now, changes)
+        written = self._armed.write(changes, self._jobs, self._now, self._watched_until)
+        await kept("The list of jobs", written)
         for source in self._sources:
             # Not since now: an occurrence between the two readings would be skipped.
             source.follow_changes(changes, self._watched_until)
@@ -203,14 +205,6 @@ class Scheduler:
             await source.serve_due(self._watched_until, now)
         self._watched_until = now
         self._looked_at = self._clock.monotonic()
-
-    async def _write_armed(self, now: datetime, changes: Changes | None = None) -> None:
-        jobs = (one.job for one in self._index.jobs.values())
-        since = self._watched_until
-        if changes is None:
-            await kept("The list of jobs", self._armed.write_all(jobs, now, since))
-        else:
-            await kept("The list of jobs", self._armed.write(changes, jobs, now, since))
 
     async def _beat(self, now: datetime) -> None:
         """Write the heartbeat, if everything due until `now` is recorded."""

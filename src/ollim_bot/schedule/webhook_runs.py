@@ -21,8 +21,7 @@ from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.catch_up import FILE_GONE
-from ollim_bot.schedule.circumstances import DueOccurrence
-from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.dispatch import Dispatcher, DueOccurrence
 from ollim_bot.schedule.job_index import JobIndex, job_of
 from ollim_bot.store.store import Store
 

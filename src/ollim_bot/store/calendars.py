@@ -240,7 +240,7 @@ def readable_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:
     The service that reads the calendars tells the owner of the problem.
     """
     try:
-        return read_copies(paths)
+        return CalendarFiles(paths).copies()
     except StorageError:
         return ()
 

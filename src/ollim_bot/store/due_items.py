@@ -96,9 +96,6 @@ def _decoded(rows: Sequence[Row]) -> list[DueItem]:
 @lru_cache(maxsize=256)
 def _item(value: str) -> DueItem:
     """All open items are read whenever one of them changes."""
-    return _with_safe_title(decode_plain(DueItem, value.encode()))
-
-
-def _with_safe_title(item: DueItem) -> DueItem:
-    """An item that version 0.12 wrote has the words of an untrusted reminder as its title."""
+    item = decode_plain(DueItem, value.encode())
+    # An item that version 0.12 wrote has the words of an untrusted reminder as its title.
     return replace(item, title=FROM_UNTRUSTED) if item.untrusted else item

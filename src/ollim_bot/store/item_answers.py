@@ -16,26 +16,27 @@ from functools import reduce
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.digest import HeldMessage
-from ollim_bot.domain.due_items import Answer, DueItem, item_key
-from ollim_bot.domain.item_cards import open_card, passed_card, settled_card, unanswered_card
-from ollim_bot.domain.item_messages import card_message, delivery_id
+from ollim_bot.domain.due_items import (
+    Answer,
+    DueItem,
+    card_message,
+    delivery_id,
+    item_key,
+    open_card,
+    passed_card,
+    root_in,
+    settled_card,
+    unanswered_card,
+)
 from ollim_bot.domain.item_replies import settlement
 from ollim_bot.domain.jobs import ItemKind, Job, JobKind
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet, quiet_until
-from ollim_bot.domain.run_history import NEWER_CAME, PLAINLY
+from ollim_bot.domain.run_history import NEWER_CAME, PLAINLY, RunStory, planned_row
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
-from ollim_bot.domain.snoozing import root_in
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.store.item_times import (
-    last_end,
-    plan_next,
-    planned_time,
-    skip_passed,
-    skip_planned,
-)
 from ollim_bot.store.job_files import (
     JobFileChanges,
     add_snoozed,
@@ -54,6 +55,71 @@ from ollim_bot.store.steps import (
 )
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
+
+# The number of the last time that an occurrence can have.
+_LAST = 9999
+
+
+def plan_next(tx: Transaction, item: DueItem, at: datetime) -> DueItem:
+    """Plan the next time; the returned item has none if all of them are used up."""
+    stories = _stories(tx, item)
+    if len(stories) + 1 >= _LAST or not _left(item, stories):
+        return replace(item, again_at=None)
+    time = Occurrence.parse(item.occurrence).again(len(stories) + 2)
+    tx.ledger.append(planned_row(time, item.title, at, tx.now))
+    return replace(item, again_at=at)
+
+
+def planned_time(tx: Transaction, item: DueItem) -> Occurrence | None:
+    """The planned time that has no end yet."""
+    return next((each.occurrence for each in _stories(tx, item) if each.end is None), None)
+
+
+def skip_planned(tx: Transaction, item: DueItem, reason: SkipReason, why: str) -> None:
+    """End the planned time, if there is one; `why` is for people."""
+    time = None if item.nag is None else planned_time(tx, item)
+    if time is not None:
+        facts = {"job": item.title, "reason": reason.value, "why": why}
+        tx.ledger.append(LedgerRow(tx.now, OccurrenceState.SKIPPED.value, time, facts))
+
+
+def skip_passed(tx: Transaction, item: DueItem, now: datetime) -> DueItem:
+    """Of several times that are due at `now`, leave only the newest."""
+    while item.nag is not None and item.again_at is not None:
+        following = item.again_at + item.nag.pause
+        if following > now or _left(item, _stories(tx, item)) == 1:
+            break
+        skip_planned(tx, item, SkipReason.SUPERSEDED, NEWER_CAME)
+        item = plan_next(tx, item, following)
+    return item
+
+
+def last_end(tx: Transaction, item: DueItem) -> LedgerRow | None:
+    """The end of the last time that was planned."""
+    last = _stories(tx, item)[-1:]
+    return last[0].end if last else None
+
+
+def _stories(tx: Transaction, item: DueItem) -> list[RunStory]:
+    """The times that were planned, in order."""
+    if item.nag is None:
+        return []
+    return tx.ledger.stories_again(Occurrence.parse(item.occurrence))
+
+
+def _left(item: DueItem, stories: list[RunStory]) -> int:
+    """How many times it has left, with a planned one."""
+    return 0 if item.nag is None else item.nag.times - sum(map(_is_used_up, stories))
+
+
+def _is_used_up(story: RunStory) -> bool:
+    """Whether it came, or a later one in its place; what an answer or a pause ends is not."""
+    end = story.end
+    if end is None:
+        return False
+    is_passed = end.facts.get("reason") == SkipReason.SUPERSEDED
+    return end.state == OccurrenceState.DONE or is_passed
+
 
 # Answers an item, or takes that back, in the agent's name, who needs no update of it.
 AGENT = "agent"
@@ -75,7 +141,9 @@ def add_item(tx: Transaction, item: DueItem) -> None:
     of its routine, and what the owner has run by hand. If the item has its answer already, the new
     message shows that. Call it after the message was added, or kept for the digest.
     """
-    known = tx.due_items.get(item.key) or _meant_by_hand(tx, item)
+    known = tx.due_items.get(item.key)
+    if known is None and item.is_by_hand:
+        known = _meant_by_hand(tx, item)
     if known is None:
         item = _take_place(tx, item)
         if tx.held.get().has(item.card):
@@ -102,8 +170,6 @@ def add_item(tx: Transaction, item: DueItem) -> None:
 
 def _meant_by_hand(tx: Transaction, item: DueItem) -> DueItem | None:
     """The item that a run by hand shows again: the open one, or the dose that has its answer."""
-    if not item.is_by_hand:
-        return None
     run = Occurrence.parse(item.occurrence)
     newest = tx.due_items.of_job(run.kind, run.job_id)
     answered = next((each for each in newest if each.is_same_dose(tx.now)), None)
@@ -315,7 +381,12 @@ def answer_item(
     before = tx.due_items.get(key)
     if before is None or not before.is_open:
         return None
-    item = _shown_as_line(tx, before.answered(answer, tx.now, by, until, copy))
+    item = before.answered(answer, tx.now, by, until, copy)
+    # The item keeps what the message showed.
+    message = tx.messages.get(item.card)
+    _show_settled(tx, item)
+    if message is not None:
+        item = replace(item, asked=message.card, footer=message.footer)
     tx.due_items.put(item)
     tx.ledger.append(item.row(answer, tx.now, by))
     skip_planned(tx, item, SkipReason.POLICY, "you had answered it")
@@ -324,7 +395,9 @@ def answer_item(
         tx.job_ops.add(add_snoozed(item.note, copy, until))
         carry_agent_skills(tx, root_in(item.note), copy)
     if by != AGENT:
-        leave_update(tx, owner_did(tx.now, _did(item, tx.now), f"answered-{key}"))
+        did = _DID[answer].format(item.title)
+        when = f", {describe(until, tx.now)}" if until is not None else ""
+        leave_update(tx, owner_did(tx.now, f"{did}{when}.", f"answered-{key}"))
     return item
 
 
@@ -344,18 +417,6 @@ def answer_reply(
     if item is None or said is None:
         return None
     return answer_item(tx, item.key, said.answer, by, until=said.until, copy=copy)
-
-
-def _shown_as_line(tx: Transaction, item: DueItem) -> DueItem:
-    """Replace the card by the line of the answer; the item keeps what the message showed."""
-    message = tx.messages.get(item.card)
-    _show_settled(tx, item)
-    return item if message is None else replace(item, asked=message.card, footer=message.footer)
-
-
-def _did(item: DueItem, now: datetime) -> str:
-    said = _DID[item.answer or Answer.DONE].format(item.title)
-    return f"{said}, {describe(item.until, now)}." if item.until else f"{said}."
 
 
 def _mark(item: DueItem) -> str:

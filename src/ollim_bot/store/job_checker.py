@@ -60,7 +60,7 @@ class JobFileChecker:
         return [f"{name} {skills.why_unusable(name)}" for name in skills.unusable(names)]
 
     def others_with(self, file: JobFile, job_id: str) -> Sequence[str]:
-        readings = self._folders[file.folder].readings()
+        readings = self._folders[file.folder].look().readings
         return [
             str(JobFile(file.folder, name))
             for name, reading in readings.items()

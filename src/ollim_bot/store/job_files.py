@@ -10,16 +10,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from ollim_bot.domain.due_items import note_of, reminder_from
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
-from ollim_bot.domain.snoozing import note_of, reminder_from
 from ollim_bot.errors import DuplicateId, NotFound, OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobRepositories, Journal
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.job_folder import FolderWatch, SharedReadings
+from ollim_bot.store.job_folder import ChooseHolder, FolderWatch, MarkdownRepository, SharedReadings
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.job_types import JOB_TYPES
-from ollim_bot.store.markdown_repository import ChooseHolder, MarkdownRepository
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import JobOp, JobOps
@@ -70,16 +69,12 @@ def read_all(repositories: JobRepositories) -> None:
 def remove_reminder(reminder: Reminder, occurrence: str) -> JobOp:
     """Remove the reminder that was due, unless it was moved to another moment since."""
     what = {"op": "remove", "reminder": reminder.spec.id, "due": reminder.run_at.isoformat()}
-    return JobOp(_removal_id(occurrence), what)
+    return JobOp(f"remove {occurrence}", what)
 
 
 def is_removed_after(ops: JobOps, occurrence: str) -> bool:
     """Whether the program removes the file of a reminder, because this occurrence is over."""
-    return ops.find(_removal_id(occurrence)) is not None
-
-
-def _removal_id(occurrence: str) -> str:
-    return f"remove {occurrence}"
+    return ops.find(f"remove {occurrence}") is not None
 
 
 def end_chain(root: str, key: str) -> JobOp:
@@ -132,9 +127,10 @@ class JobFileChanges:
         async with self._one_at_a_time:
             for op in await self._store.read(lambda tx: tx.job_ops.pending()):
                 try:
-                    await self._note_checks(op)
-                    await asyncio.to_thread(self._make, op)
-                    await self._note_made(op)
+                    if op.what["op"] == "end_chain" and _CHECKS not in op.what:
+                        await self._note_checks(op)
+                    await asyncio.to_thread(self._apply, op)
+                    await self._store.transact(lambda tx, op=op: tx.job_ops.done(op.id))  # type: ignore[misc]
                 except OllimError as refused:
                     _logger.warning("A job file could not be changed: %s", op.id, exc_info=True)
                     if op == wanted:
@@ -143,8 +139,6 @@ class JobFileChanges:
 
     async def _note_checks(self, op: JobOp) -> None:
         """Commit what the end of a chain removes, before it does, so that it can come back."""
-        if op.what["op"] != "end_chain" or _CHECKS in op.what:
-            return
         found = await asyncio.to_thread(self._checks, str(op.what["root"]))
         if found:
             checks = [_adding(note_of(each), each.spec.id, each.run_at) for each in found]
@@ -155,10 +149,7 @@ class JobFileChanges:
         found = (each.item for each in self._repositories.reminders.all())
         return [each for each in found if each.chain.parent == root]
 
-    async def _note_made(self, op: JobOp) -> None:
-        await self._store.transact(lambda tx: tx.job_ops.done(op.id))
-
-    def _make(self, op: JobOp) -> None:
+    def _apply(self, op: JobOp) -> None:
         what, reminders = op.what, self._repositories.reminders
         match what["op"]:
             case "remove":

@@ -29,8 +29,34 @@ class LedgerRows:
         self._statements = statements
 
     def append(self, *rows: LedgerRow) -> None:
+        """Append the rows; an occurrence is open until it has its end, and is delivered if owed."""
         for row in rows:
-            self._append(row)
+            seq = self._statements.number("SELECT max(seq) FROM ledger") + 1
+            occurrence = None if row.occurrence is None else escaped(row.occurrence.id)
+            self._statements.write(
+                "ledger",
+                "INSERT INTO ledger (seq, at, occurrence, state, value) VALUES (?, ?, ?, ?, ?)",
+                seq,
+                microseconds(row.ts),
+                occurrence,
+                escaped(row.state),
+                LEDGER_ROWS.encode(row).decode(),
+            )
+            if row.occurrence is None:
+                continue
+            is_open = row.state not in _CLOSING
+            if not is_open:
+                story = self.story(row.occurrence)
+                is_open = story.end is None or story.is_owed
+            self._statements.write(
+                "ledger",
+                "INSERT INTO occurrences (id, seq, is_open) VALUES (?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET"
+                " is_open = CASE WHEN excluded.is_open = 0 THEN 0 ELSE occurrences.is_open END",
+                occurrence,
+                seq,
+                int(is_open),
+            )
 
     def claim(
         self, occurrence: Occurrence, now: datetime, facts: Mapping[str, object] | None = None
@@ -130,39 +156,6 @@ class LedgerRows:
 
     def count(self) -> int:
         return self._statements.number("SELECT count(*) FROM ledger")
-
-    def _append(self, row: LedgerRow) -> None:
-        seq = self._statements.number("SELECT max(seq) FROM ledger") + 1
-        occurrence = None if row.occurrence is None else escaped(row.occurrence.id)
-        self._statements.write(
-            "ledger",
-            "INSERT INTO ledger (seq, at, occurrence, state, value) VALUES (?, ?, ?, ?, ?)",
-            seq,
-            microseconds(row.ts),
-            occurrence,
-            escaped(row.state),
-            LEDGER_ROWS.encode(row).decode(),
-        )
-        if occurrence is not None:
-            self._note_occurrence(occurrence, seq, is_open=self._is_open_after(row))
-
-    def _is_open_after(self, row: LedgerRow) -> bool:
-        """Whether the occurrence of a new row has no end, or is still to be delivered."""
-        if row.occurrence is None or row.state not in _CLOSING:
-            return True
-        story = self.story(row.occurrence)
-        return story.end is None or story.is_owed
-
-    def _note_occurrence(self, occurrence: str, seq: int, *, is_open: bool) -> None:
-        self._statements.write(
-            "ledger",
-            "INSERT INTO occurrences (id, seq, is_open) VALUES (?, ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET"
-            " is_open = CASE WHEN excluded.is_open = 0 THEN 0 ELSE occurrences.is_open END",
-            occurrence,
-            seq,
-            int(is_open),
-        )
 
     def _last_roster(self) -> int:
         """The place of the last readable roster; 0 if there is none."""

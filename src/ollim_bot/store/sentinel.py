@@ -16,8 +16,7 @@ from datetime import UTC, datetime, tzinfo
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.decision import Circumstances, decide, has_to_come
 from ollim_bot.domain.definitions import Armed, Definition
-from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.item_messages import card_message
+from ollim_bot.domain.due_items import DueItem, card_message
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -43,8 +42,7 @@ from ollim_bot.store.database import Database
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.file_store import FileStore, Malformed, StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.item_answers import add_item, bring_card
-from ollim_bot.store.item_times import plan_next, planned_time, skip_passed
+from ollim_bot.store.item_answers import add_item, bring_card, plan_next, planned_time, skip_passed
 from ollim_bot.store.job_files import remove_reminder
 from ollim_bot.store.json_fields import FORMAT, parse_json, render_json, versioned
 from ollim_bot.store.steps import leave_notice, new_notice

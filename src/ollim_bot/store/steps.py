@@ -12,10 +12,9 @@ from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.definitions import ARMED, ROSTER, holder_among
 from ollim_bot.domain.digest import HeldMessage, HeldMessages
-from ollim_bot.domain.due_items import NO_CARD, DueItem
+from ollim_bot.domain.due_items import NO_CARD, DueItem, delivery_id
 from ollim_bot.domain.forks import ForkStory, end_id, entry_id, fork_of
 from ollim_bot.domain.initiative import Setter
-from ollim_bot.domain.item_messages import delivery_id
 from ollim_bot.domain.jobs import Job, JobKind
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow, Occurrence, OccurrenceState

@@ -12,14 +12,12 @@ from typing import TypeVar
 
 from ollim_bot.domain.cards import LIVE_FOR
 from ollim_bot.domain.chat import ChatMessage, MessageId
-from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.due_items import DONE, DueItem, open_card, reminder_from, root_in
 from ollim_bot.domain.inbox import Inbox, InboxRow
 from ollim_bot.domain.inputs import OwnerMessage
-from ollim_bot.domain.item_cards import DONE, open_card
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.outgoing import NotSent, Outbox, OutboxRow, Sending
-from ollim_bot.domain.snoozing import reminder_from, root_in
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file, unsuitable_file

@@ -189,8 +189,9 @@ class BackgroundTools:
         setter = setter_of(run)
 
         def judge(call: ToolCall) -> str | None:
-            tainted = refused_in_background(run.taint, call, at_start)
-            if reason := self._subagents(call, self._policy) or tainted:
+            if reason := self._subagents(call, self._policy):
+                return reason
+            if run.taint.sources and (reason := refused_in_background(run.taint, call, at_start)):
                 return reason
             if call.tool in STARTING or needs_no_pattern_in_background(call.tool):
                 return None
@@ -228,7 +229,9 @@ class BackgroundTools:
     def _own(self, job: Job) -> tuple[str, ...]:
         """The present patterns of the job and its skills."""
         spec = job.spec
-        skills = self._skills() if spec.skills else SkillSet()
+        if not spec.skills:
+            return spec.allowed_tools
+        skills = self._skills()
         excess = {tool for _, tool in self._excess(job, skills)}
         tools = (tool for tool in skills.tools_of(spec.skills) if tool not in excess)
         return (*spec.allowed_tools, *skill_patterns(spec.skills), *tools)

@@ -15,9 +15,7 @@ from typing import NamedTuple
 
 from ollim_bot.domain.cards import ButtonPrompt, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
-from ollim_bot.domain.delivery_right import DeliveryRight
-from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.item_cards import open_card
+from ollim_bot.domain.due_items import DueItem, open_card
 from ollim_bot.domain.jobs import CalledJob, Reminder, Routine
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import clock_time
@@ -31,7 +29,7 @@ from ollim_bot.domain.pings import (
     charged,
     is_must_ping,
 )
-from ollim_bot.domain.runs import RefusedPing, late_label
+from ollim_bot.domain.runs import DeliveryRight, RefusedPing, late_label
 from ollim_bot.domain.taint import Taint, untrusted_label, untrusted_message
 from ollim_bot.errors import DeliveryFailed, WrongInput
 from ollim_bot.ports import ToolAnswer
@@ -112,8 +110,9 @@ async def send(
     of the owner is a card that stays open until the owner answers it.
     """
     if context.run.policy.kind.is_background:
-        outgoing = _as_item(context, _Outgoing(message, prompts))
-        return await _ping(context, outgoing, is_critical=is_critical)
+        outgoing, right = _as_item(context, _Outgoing(message, prompts)), context.run.delivery_right
+        with right.ready_ping() if right is not None else nullcontext():
+            return await _ping(context, outgoing, is_critical=is_critical)
     try:
         await context.poster.send(message, context.run, prompts=prompts)
         answer = await _arrived(context, message)
@@ -151,17 +150,10 @@ def _as_item(context: ToolContext, outgoing: _Outgoing) -> _Outgoing:
 
 
 async def _ping(context: ToolContext, outgoing: _Outgoing, *, is_critical: bool) -> ToolAnswer:
-    right = context.run.delivery_right
-    with right.ready_ping() if right is not None else nullcontext():
-        return await _sent_as_ping(context, outgoing, is_critical=is_critical)
-
-
-async def _sent_as_ping(
-    context: ToolContext, outgoing: _Outgoing, *, is_critical: bool
-) -> ToolAnswer:
     config = await context.store.read(lambda tx: tx.config.get())
     run = context.run
-    if is_must_ping(run) and not is_critical and await _wait_for_owner(context):
+    if context.is_busy() and is_must_ping(run) and not is_critical:
+        await _wait_for_owner(context)
         now = context.clock.now()
         run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
         footer = _footer(context, run.taint)
@@ -218,14 +210,12 @@ def _payment(context: ToolContext, *, is_critical: bool, daily_cap: int) -> Paym
     return pay
 
 
-async def _wait_for_owner(context: ToolContext) -> bool:
-    """Wait until the owner is answered, within a limit. Returns whether it waited at all."""
-    clock, has_wait_for_owner = context.clock, False
+async def _wait_for_owner(context: ToolContext) -> None:
+    """Wait until the owner is answered, within a limit."""
+    clock = context.clock
     latest = clock.monotonic() + _LONGEST_WAIT
     while context.is_busy() and clock.monotonic() < latest:
         await clock.sleep(_BETWEEN_LOOKS)
-        has_wait_for_owner = True
-    return has_wait_for_owner
 
 
 def _not_sent(failed: DeliveryFailed) -> ToolAnswer:

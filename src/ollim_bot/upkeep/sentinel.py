@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.definitions import holder_among
-from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.item_messages import item_message, why_now
+from ollim_bot.domain.due_items import DueItem, item_message, why_now
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.occurrences import Occurrence
@@ -399,7 +398,7 @@ class Sentinel:
     ) -> Iterator[_J]:
         disk = OsDisk()
         try:
-            readings = FolderWatch(folder, form, disk).readings()
+            readings = FolderWatch(folder, form, disk).look().readings
             kept = kept_versions(self._paths, folder, form, disk).all()
         except StorageError as unreadable:
             self._report.problems.append(str(unreadable))

@@ -27,8 +27,8 @@ from ollim_bot.domain.jobs import (
 )
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
+from ollim_bot.store.job_folder import MarkdownRepository
 from ollim_bot.store.job_formats import READ_AS_RUN, JobFormat
-from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.upkeep.instance import running_pid
 
 # Imported where they are used: a listing takes half as long again with them.

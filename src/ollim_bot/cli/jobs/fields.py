@@ -16,8 +16,8 @@ from ollim_bot.cli.framework import ArgumentSpec, Given, argument
 from ollim_bot.domain.jobs import CalledJob, ItemKind, Job, named_by_words
 from ollim_bot.domain.moments import describe, near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
+from ollim_bot.store.job_folder import MarkdownRepository
 from ollim_bot.store.job_formats import FieldRule, JobFormat
-from ollim_bot.store.markdown_repository import MarkdownRepository
 
 if TYPE_CHECKING:
     from ollim_bot.domain.quiet import QuietHours

@@ -14,11 +14,12 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.jobs.cards import cancelled_card, moved_card
 from ollim_bot.conversation.jobs.echo import FormerContents, Post
-from ollim_bot.conversation.jobs.manual_runs import ManualRuns
+from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.due_items import snoozed_until
 from ollim_bot.domain.jobs import (
     J,
     Job,
@@ -45,7 +46,6 @@ from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, MOVE, is_quiet
 from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
-from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import OllimError, StorageError, WrongInput
@@ -113,7 +113,7 @@ class JobButtons:
         remover: JobRemover,
         post: Post,
         clock: Clock,
-        manual_runs: ManualRuns,
+        manual_runs: JobRuns,
         overviews: Overviews,
     ) -> None:
         self._store = store

@@ -13,8 +13,7 @@ from ollim_bot.conversation.tasks import end_task_undo
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.due_items import Answer
-from ollim_bot.domain.item_cards import (
+from ollim_bot.domain.due_items import (
     DONE,
     ITEM,
     LET_GO,
@@ -23,11 +22,12 @@ from ollim_bot.domain.item_cards import (
     SNOOZE,
     TAKEN,
     UNDO,
+    Answer,
+    snoozed_until,
 )
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.domain.quiet import MOVE
-from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.item_answers import ItemAnswers, end_undo

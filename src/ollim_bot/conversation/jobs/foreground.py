@@ -1,4 +1,4 @@
-"""Runs jobs in the main conversation: queues them, and writes their ends to the ledger."""
+"""Runs jobs in the main conversation, and knows which jobs run now."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from ollim_bot.domain.occurrences import (
     may_follow,
 )
 from ollim_bot.domain.runs import Run
+from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store.transaction import Transaction
@@ -154,6 +155,38 @@ class ForegroundJobs:
         except OllimError:
             _logger.warning("The job of a turn is gone", exc_info=True)
             return None
+        return job
+
+
+class JobRuns:
+    """The occurrences that run now, and the jobs that the owner wants to run now.
+
+    The buttons request a run; the dispatcher takes the requests, and tracks all runs.
+    """
+
+    def __init__(self) -> None:
+        self.running: dict[asyncio.Task[None], JobKey] = {}
+        self._requested: asyncio.Queue[Job] = asyncio.Queue()
+        self._waiting: set[JobKey] = set()
+
+    def track(self, task: asyncio.Task[None], key: JobKey) -> None:
+        """Count the task as a run of the job until it ends."""
+        self.running[task] = key
+        task.add_done_callback(self.running.pop)
+
+    def request(self, job: Job) -> bool:
+        """Ask for a run of `job`; False if one runs or waits already."""
+        key = key_of(job)
+        if key in self.running.values() or key in self._waiting:
+            return False
+        self._waiting.add(key)
+        self._requested.put_nowait(job)
+        return True
+
+    async def take(self) -> Job:
+        """Wait for the next request. The caller starts the job before it awaits anything else."""
+        job = await self._requested.get()
+        self._waiting.discard(key_of(job))
         return job
 
 

@@ -117,14 +117,18 @@ class Overviews:
 
     async def run(self) -> None:
         """Redraw the open overviews after each change of what they show; until cancelled."""
-        with self._store.changes(*_MADE_OF) as has_changed:
+        with (
+            self._store.changes(*_MADE_OF) as has_changed,
+            self._store.changes("overviews") as has_opened,
+        ):
             while True:
                 has_changed.clear()
+                has_opened.clear()
                 if await self.refresh():
                     await self._clock.sleep(_BETWEEN_LOOKS)
                     await self._change_or_midnight(has_changed)
                 else:
-                    await has_changed.wait()
+                    await has_opened.wait()
 
     async def refresh(self) -> bool:
         """Redraw the open overviews; False if none is open. Never raises `StorageError`."""

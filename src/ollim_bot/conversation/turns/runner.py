@@ -23,6 +23,7 @@ from ollim_bot.conversation.turns.questions import TurnInput
 from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.answer_text import AnswerText
 from ollim_bot.domain.chat import ChatMessage, TurnId
+from ollim_bot.domain.due_items import item_message
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -47,7 +48,6 @@ from ollim_bot.domain.inputs import (
     ProgramTurnReason,
     TurnRequest,
 )
-from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
 from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import Occurrence

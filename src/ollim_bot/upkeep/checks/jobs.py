@@ -23,10 +23,9 @@ from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.job_folder import FolderWatch
+from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_types import JOB_TYPES
-from ollim_bot.store.markdown_repository import MarkdownRepository
 from ollim_bot.store.opening import look_into
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.skill_lock import SkillLock
