@@ -179,10 +179,7 @@ class Dispatcher:
 
     def resume(self, due: DueOccurrence, story: RunStory) -> asyncio.Event:
         """Start an occurrence that has rows and no end. The returned event is set at its end."""
-        ended = asyncio.Event()
-        task = self._start_task(due, self._resume(due, story))
-        task.add_done_callback(lambda _: ended.set())
-        return ended
+        return self._start_task(due, self._resume(due, story))
 
     async def serve_manual_runs(self) -> None:
         """Start the jobs that the owner runs by button, until cancelled."""
@@ -209,9 +206,10 @@ class Dispatcher:
         if running:
             await asyncio.wait(running)
 
-    def _start_task(
-        self, due: DueOccurrence, work: Coroutine[None, None, None]
-    ) -> asyncio.Task[None]:
+    def _start_task(self, due: DueOccurrence, work: Coroutine[None, None, None]) -> asyncio.Event:
+        """Start the work; the returned event is set at its end."""
+        ended = asyncio.Event()
+
         async def run() -> None:
             with log_fields(run=due.occurrence.id):
                 try:
@@ -221,7 +219,8 @@ class Dispatcher:
 
         task = asyncio.create_task(run())
         self._runs.track(task, key_of(due.job))
-        return task
+        task.add_done_callback(lambda _: ended.set())
+        return ended
 
     async def _claim_and_run(self, due: DueOccurrence, claimed: asyncio.Event) -> None:
         """Claim and run; on a full disk, show what must be delivered, and wait."""
