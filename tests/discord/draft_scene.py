@@ -79,6 +79,9 @@ class FakeSurface(DiscordDelivery):
 
     name = "discord"
 
+    def concerns(self, message: ChatMessage) -> bool:  # noqa: ARG002
+        return True
+
     async def run(self, _: ChatService) -> None:
         raise NotImplementedError
 
