@@ -76,6 +76,13 @@ LATE = {
     ("integrations.google.login", "ollim_bot.integrations.google.oauth"),
 }
 
+# Modules that may name Discord beside its surface: the settings, the records of that surface, the
+# take-over of old directories, the question at set-up, and the tools, whose server has this name.
+NAMING_DISCORD = {
+    *("settings", "store.records", "store.takeover", "cli.setup_questions"),
+    *("tools.declaration", "domain.tool_policy"),
+}
+
 # Lines.
 LONGEST_FILE = 800
 LONGEST_FUNCTION = 60
@@ -231,6 +238,17 @@ def test_a_third_party_is_imported_only_where_it_is_allowed(package: str) -> Non
         and not any(is_within(found.source, importer) for importer in ALLOWED_IMPORTERS[package])
     ]
     assert wrong == []
+
+
+def test_a_channel_is_known_by_its_name_only_where_it_is_set_up() -> None:
+    naming = {
+        module
+        for module, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value == "discord"
+        if not is_within(module, "surfaces.discord") and not is_within(module, "testing")
+    }
+    assert naming == NAMING_DISCORD
 
 
 def test_imports_inside_functions_are_for_the_cli_only() -> None:

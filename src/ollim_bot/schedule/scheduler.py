@@ -142,7 +142,7 @@ class Scheduler:
             await self._beat(now)
         await self._heartbeat.start(now)
         self._zone.watch(self._watcher.woken)
-        move = await self._zone.last_move(self._watched_until, self._jobs)
+        move = await self._zone.last_move(self._watched_until, self.jobs)
         if move is not None:
             await self._write_moved(move, now)
         written = self._armed.write_all(self._jobs, now, self._watched_until)
@@ -173,7 +173,7 @@ class Scheduler:
         if now < self._watched_until:
             await self._follow_clock(now)
         await self._serve(now)
-        move = await self._zone.next_move(now, self._jobs)
+        move = await self._zone.next_move(now, self.jobs)
         if move is not None:
             self._zone.follow(move)
             await self._write_moved(move, now)
@@ -188,10 +188,11 @@ class Scheduler:
         await kept("The time zone", self._zone.note_planned())
 
     async def _write_moved(self, move: ZoneMove, now: datetime) -> None:
-        await kept("The list of jobs", self._armed.move(self._jobs, move, now))
+        await kept("The list of jobs", self._armed.move(self.jobs, move, now))
 
     @property
-    def _jobs(self) -> list[Job]:
+    def jobs(self) -> list[Job]:
+        """All jobs whose files are right, or were before their last change."""
         return [one.job for one in self._index.jobs.values()]
 
     async def _follow_clock(self, now: datetime) -> None:
