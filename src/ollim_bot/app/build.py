@@ -62,7 +62,6 @@ from ollim_bot.conversation.jobs.plain_calls import PlainCalls
 from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.quiet import QuietCommands, QuietWatch
 from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
 from ollim_bot.conversation.sessions.main_session import MainSession, main_run
@@ -250,7 +249,6 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     gate = DiskGate(store, notices, clock)
     files = JobFileChanges(store, repositories)
     items = ItemAnswers(store, files)
-    posting = Posting(poster, clock)
 
     approvals = Approvals(store, state, poster, clock, root)
     echo = ChangeEcho(
@@ -290,7 +288,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     main = MainSession(deps.engine, state, clock, spec=deps.spec, tools=tools)
     fork = ForkSession(
-        deps.engine, state, posting, clock, spec=fork_spec(deps.spec, store), tools=tools
+        deps.engine, state, poster, clock, spec=fork_spec(deps.spec, store), tools=tools
     )
     forks = Forks(state, main, fork, poster, clock)
     replies = Replies(deps.engine, store, state, forks, clock)
@@ -320,17 +318,17 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         state,
         forks,
         fanout,
-        posting,
+        poster,
         CurrentRun(context, foreground, state, changes.watching),
         clock,
         hurry=inputs.hurry,
     )
     set_up, program = with_program(read_set_up(), deps.status.program), deps.status.program
-    talk = SetUpTalk(set_up, posting, clock, name=deps.status.bot_name, program=program)
+    talk = SetUpTalk(set_up, poster, clock, name=deps.status.bot_name, program=program)
 
     day = DaySources(deps.calendars, DueTasks(deps.tasks))
-    overviews = Overviews(store, repositories, posting, poster, clock, day, deps.webhook_port)
-    google = GoogleConnection(DataPaths(root), deps.google, store, posting, notices, clock)
+    overviews = Overviews(store, repositories, poster, clock, day, deps.webhook_port)
+    google = GoogleConnection(DataPaths(root), deps.google, store, poster, notices, clock)
     intake = MessageIntake(
         state,
         deps.keeper,
@@ -349,10 +347,9 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         google,
         state,
         poster,
-        posting,
         approvals,
         forks,
-        ForkCommands(forks, fork_requests, state, posting, clock),
+        ForkCommands(forks, fork_requests, state, poster, clock),
         runner,
         SetUp(set_up, intake.receive),
         overviews,
@@ -361,7 +358,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     retries = Retries(store, state, forks, poster, clock, login=deps.login)
     dispatcher = CommandDispatcher(
         state,
-        posting,
+        poster,
         clock,
         services,
         steps={
@@ -370,7 +367,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             RETRY_AFTER_LOGIN: Queued(retries.after_login, can_repeat=True),
         },
     )
-    recovery = Recovery(state, forks, inputs, runner, posting, dispatcher, clock)
+    recovery = Recovery(state, forks, inputs, runner, poster, dispatcher, clock)
     loop = InputLoop(
         gate,
         state,
@@ -384,7 +381,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     deliveries, manual_runs = DeliveryQueues(store, queues, clock), ManualRuns()
     server_cards = ServerCards(store, poster, notices, clock)
-    task_mover = TaskMover(store, deps.tasks, posting, clock)
+    task_mover = TaskMover(store, deps.tasks, poster, clock)
     fork_buttons = ForkButtons(state, fork_requests, runner.stop)
     buttons = _button_router(
         deps,
@@ -404,7 +401,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             **services.sessions.actions,
             **services.help.actions,
             **services.tasks.actions,
-            **EventButtons(store, deps.events, posting, clock).actions,
+            **EventButtons(store, deps.events, poster, clock).actions,
         },
     )
 
@@ -495,7 +492,6 @@ def _command_services(
     google: GoogleConnection,
     state: ConversationState,
     poster: MessagePoster,
-    posting: Posting,
     approvals: Approvals,
     forks: Forks,
     fork_commands: ForkCommands,
@@ -508,7 +504,7 @@ def _command_services(
     return CommandServices(
         ConversationCommands(store, state, runner, approvals, forks, poster, clock),
         Compaction(store, forks, runner, clock),
-        SessionCommands(deps.engine, store, state, posting, forks, clock, deps.working_directory),
+        SessionCommands(deps.engine, store, state, poster, forks, clock, deps.working_directory),
         SearchCommands(store, clock),
         CostCommands(store, clock, deps.status.price),
         fork_commands,
@@ -517,10 +513,10 @@ def _command_services(
         PingCommands(store, clock),
         QuietCommands(store, clock),
         JobCommands(store, overviews, clock),
-        TaskCommands(store, deps.tasks, posting, clock),
+        TaskCommands(store, deps.tasks, poster, clock),
         set_up,
         ProgramCommands(deps.doctor, deps.restart, deps.update, deps.newer_version),
-        HelpCommands(store, posting),
+        HelpCommands(store, poster),
         google,
     )
 

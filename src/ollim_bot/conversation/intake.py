@@ -10,8 +10,7 @@ from dataclasses import replace
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import open_question, undo_of_change
 from ollim_bot.conversation.forks.forks import Replies
-from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.posting import answer_name, note_of
+from ollim_bot.conversation.message_poster import MessagePoster, answer_name, note_of
 from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard

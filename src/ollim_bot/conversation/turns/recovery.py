@@ -11,7 +11,7 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import answer_of
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.posting import Posting, answer_name
+from ollim_bot.conversation.message_poster import MessagePoster, answer_name
 from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.questions import TurnInputs
@@ -39,7 +39,7 @@ class Recovery:
         forks: Forks,
         questions: TurnInputs,
         runner: TurnRunner,
-        posting: Posting,
+        poster: MessagePoster,
         dispatcher: CommandDispatcher,
         clock: Clock,
     ) -> None:
@@ -47,7 +47,7 @@ class Recovery:
         self._forks = forks
         self._questions = questions
         self._runner = runner
-        self._posting = posting
+        self._poster = poster
         self._dispatcher = dispatcher
         self._clock = clock
 
@@ -82,7 +82,7 @@ class Recovery:
             await self._runner.end(asked, InputEnd.ANSWERED, settle)
         elif trace.is_complete and trace.answer:
             answer = self._answer(dialogue, taken, asked, trace.answer, Taint(read))
-            add = partial(self._posting.add_answer, dialogue=dialogue, answer=answer)
+            add = partial(self._poster.add_answer, dialogue=dialogue, answer=answer)
             await self._runner.end(asked, InputEnd.ANSWERED, _both(settle, add))
         elif taken.attempt >= MOST_ATTEMPTS:
             tell = self._telling_of(taken, asked)
@@ -106,7 +106,7 @@ class Recovery:
         taint: Taint,
     ) -> ChatMessage:
         job = next((each.as_of(taken.at) for each in asked if isinstance(each, JobTurn)), None)
-        return self._posting.answer(
+        return self._poster.answer(
             dialogue,
             taken.turn,
             text,
@@ -124,7 +124,7 @@ class Recovery:
         if not messages:
             return lambda _: None
         sentence, name = texts.set_aside(messages), f"given-up-{messages[0].id}"
-        note = self._posting.failure(sentence, taken.turn, has_words=False, name=name)
+        note = self._poster.failure(sentence, taken.turn, has_words=False, name=name)
         tell, failed = self._telling(note), FailedTurn(taken.turn, note.at, messages)
 
         def step(tx: Transaction) -> None:
@@ -136,7 +136,7 @@ class Recovery:
     async def _give_up_command(self, command: CommandCall) -> None:
         """End the command without a second run: how far it came is known only if it answered."""
         sentence, now = texts.command_cut_off(command.name), self._clock.now()
-        tell = self._telling(self._posting.note(sentence, name=f"given-up-{command.id}"))
+        tell = self._telling(self._poster.note(sentence, name=f"given-up-{command.id}"))
 
         def step(tx: Transaction) -> None:
             is_done = tx.messages.get(answer_name(command.id)) is not None
@@ -151,7 +151,7 @@ class Recovery:
         """Post the note, which is no notice, since the owner waits; leave it for the agent too."""
 
         def step(tx: Transaction) -> None:
-            self._posting.add_note(tx, note)
+            self._poster.add_note(tx, note)
             leave_update(tx, PendingUpdate(note.at, note.text, note.id))
 
         return step

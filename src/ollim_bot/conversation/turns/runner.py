@@ -14,7 +14,7 @@ from ollim_bot.conversation import background_attempt, texts
 from ollim_bot.conversation.chat_log import open_items
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.jobs.foreground import LIMIT
-from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
@@ -167,7 +167,7 @@ class TurnRunner:
         state: ConversationState,
         forks: Forks,
         fanout: SurfaceFanout,
-        posting: Posting,
+        poster: MessagePoster,
         current: CurrentRun,
         clock: Clock,
         *,
@@ -176,7 +176,7 @@ class TurnRunner:
         self._state = state
         self._forks = forks
         self._fanout = fanout
-        self._posting = posting
+        self._poster = poster
         self._current = current
         self._clock = clock
         self._hurry = hurry
@@ -394,7 +394,7 @@ class TurnRunner:
             can_be_superseded = how is InputEnd.STOPPED and not jobs
             is_superseded = can_be_superseded and _is_superseded(turn, tx.inbox.get())
             if answer is not None:
-                self._posting.add_answer(tx, dialogue, answer)
+                self._poster.add_answer(tx, dialogue, answer)
                 ask(tx)
             if not is_superseded:
                 explain(tx)
@@ -422,7 +422,7 @@ class TurnRunner:
         def step(tx: Transaction) -> None:
             # The program may have delivered it while the turn went on.
             if tx.due_items.get(item.key) is None:
-                self._posting.add_item(tx, card, item)
+                self._poster.add_item(tx, card, item)
 
         return step
 
@@ -435,10 +435,10 @@ class TurnRunner:
     ) -> Step[None]:
         """Leaves why there is no answer: for a job as a notice, else as a note of the turn."""
         over, jobs = new_notice(""), [each for each in asked if isinstance(each, JobTurn)]
-        note = self._posting.note(_explanation(turn, end), turn.start.turn)
+        note = self._poster.note(_explanation(turn, end), turn.start.turn)
         failed = FailedTurn.of(turn.start.turn, self._clock.now(), asked, end.failure)
         if failed is not None:
-            note = self._posting.failure(note.text, failed.turn, has_words=answer is not None)
+            note = self._poster.failure(note.text, failed.turn, has_words=answer is not None)
 
         def step(tx: Transaction) -> None:
             if end.cause is EndCause.COMPLETED:
@@ -448,7 +448,7 @@ class TurnRunner:
                 for each in jobs:
                     note_success(tx, each.job)
             elif note.text:
-                self._posting.add_note(tx, note)
+                self._poster.add_note(tx, note)
             if failed is not None:
                 tx.failed_turns.change(lambda known: known.with_turn(failed))
 
@@ -477,7 +477,7 @@ class TurnRunner:
 
         def step(tx: Transaction) -> None:
             if answer is not None:
-                self._posting.add_answer(tx, dialogue, answer)
+                self._poster.add_answer(tx, dialogue, answer)
             if forget is not None:
                 forget(tx)
 
@@ -493,7 +493,7 @@ class TurnRunner:
         words = turn.text.broken_off if _is_broken_off(end) else turn.text.so_far
         if is_cut_off and not words:
             return None
-        return self._posting.answer(
+        return self._poster.answer(
             dialogue,
             turn.start.turn,
             words if is_cut_off else turn.text.whole(end),
