@@ -15,6 +15,7 @@ from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
 from ollim_bot.conversation.chat_log import with_open_button
+from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.commands.help import HelpCommands
 from ollim_bot.conversation.commands.jobs import JobCommands
@@ -63,19 +64,14 @@ from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.quiet import QuietCommands, QuietWatch
-from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
-from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.set_up_talk import SetUpTalk
-from ollim_bot.conversation.state import ConversationState
-from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.conversation.task_move import TaskMover
 from ollim_bot.conversation.tasks import DueTasks, TaskCommands
 from ollim_bot.conversation.tool_servers import ServerCards
-from ollim_bot.conversation.turns.current_run import CurrentRun
-from ollim_bot.conversation.turns.loop import InputLoop
+from ollim_bot.conversation.turns.loop import InputLoop, Recovery
 from ollim_bot.conversation.turns.questions import TurnInputs
-from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.calendar import CalendarCopy
@@ -319,8 +315,10 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         forks,
         fanout,
         poster,
-        CurrentRun(context, foreground, state, changes.watching),
+        context,
+        foreground,
         clock,
+        watch=changes.watching,
         hurry=inputs.hurry,
     )
     set_up, program = with_program(read_set_up(), deps.status.program), deps.status.program
@@ -371,6 +369,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     loop = InputLoop(
         gate,
         state,
+        forks,
         replies,
         inputs,
         runner,

@@ -10,9 +10,9 @@ from datetime import datetime
 from uuid import uuid4
 
 from ollim_bot import errors
+from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message
 from ollim_bot.conversation.delivery_queues import until
-from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cards import Button, ButtonPrompt, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost, TurnId, numbered_id
@@ -211,7 +211,7 @@ class MessagePoster:
         that have not arrived.
         """
         if self.put_up(message):
-            await self._fanout.flash(message)
+            await self._fanout.show(message)
         await asyncio.gather(*(queue.hand_over(message) for queue in self._queues))
 
     def put_up(self, message: ChatMessage) -> bool:

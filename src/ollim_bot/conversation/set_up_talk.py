@@ -175,15 +175,16 @@ def _with_prompt(prompt: ButtonPrompt, known: ButtonPrompts) -> ButtonPrompts:
 
 def _open_question(tx: Transaction, message: OwnerMessage) -> tuple[int, ChatMessage] | None:
     """The question that waits for the next message, unless a newer card is answered by it."""
+    has_card = False
     for logged in reversed(tx.messages.page(_LOOKED_AT)):
         said = logged.message
         if said.author in (Author.OWNER, Author.ASSISTANT):
             return None
         if found := _ID.match(said.id):
             is_waiting = bool(said.card and said.card.buttons) and message.at - said.at < _WAITS
-            return (int(found[1]), said) if is_waiting else None
-        if said.card is not None and meaning_of(message.text, message.at) is not None:
-            return None
+            is_for_card = has_card and meaning_of(message.text, message.at) is not None
+            return (int(found[1]), said) if is_waiting and not is_for_card else None
+        has_card = has_card or said.card is not None
     return None
 
 

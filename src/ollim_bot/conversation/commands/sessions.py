@@ -11,9 +11,9 @@ from uuid import uuid4
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.buttons import Action, Uses
+from ollim_bot.conversation.chat_sessions import leave_session, replace_session
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.message_poster import CommandChange, MessagePoster, answer_name
-from ollim_bot.conversation.sessions.main_session import leave_session, replace_session
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.cards import Button, Card, CardLine

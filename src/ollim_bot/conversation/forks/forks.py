@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from ollim_bot.conversation.chat_log import context_of
+from ollim_bot.conversation.chat_sessions import ChatSession, MainSession, replace_session
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.session import ForkSession
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.sessions.dialogue import ChatSession
-from ollim_bot.conversation.sessions.main_session import MainSession, replace_session
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -66,7 +65,7 @@ class Forks:
 
     @property
     def current(self) -> ChatSession:
-        return self._main if self.open is None else self._session
+        return self._main if self._state.fork is None else self._session
 
     def spoken_in(self, *, in_fork: bool) -> ChatSession:
         """The session in which a turn was begun."""
@@ -223,9 +222,9 @@ class Replies:
         self._forks = forks
         self._clock = clock
 
-    async def origin(self, reply_to: MessageId | None) -> ForkOrigin | None:
+    async def origin(self, reply_to: MessageId) -> ForkOrigin | None:
         """The fork or background run that sent the message; None for the main session."""
-        number = await self._store.read(partial(_number_of, reply_to)) if reply_to else None
+        number = await self._store.read(partial(_number_of, reply_to))
         if number is None:
             return None
         records = await self._store.read(lambda tx: tx.fork_messages.get())

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
+from ollim_bot.conversation.chat_sessions import ChatSession, Spec
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.sessions.dialogue import ChatSession, Spec
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.forks import Fork

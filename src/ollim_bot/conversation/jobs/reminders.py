@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from ollim_bot.conversation.sessions.main_session import main_run
+from ollim_bot.conversation.chat_sessions import main_run
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.delivery_right import DeliveryRight
 from ollim_bot.domain.item_messages import delivery_id, item_message
