@@ -118,6 +118,8 @@ class Conversation:
             self._deliveries.nudge()
 
     def _as_typed(self, answer: CommandAnswer) -> CommandAnswer:
+        if not answer.text:
+            return answer
         return replace(answer, text=with_program(answer.text, self.status.program))
 
     async def last_change(self) -> int:

@@ -132,7 +132,8 @@ class MessagePoster:
             message = self._as_typed(message)
         tx.messages.add(message, sender)
         if is_new:
-            record_fork_message(tx, message, sender)
+            if sender.fork is not None:
+                record_fork_message(tx, message, sender)
             for queue in self._queues:
                 queue.recorded(tx, message)
 
@@ -147,7 +148,7 @@ class MessagePoster:
     ) -> None:
         """Add what the owner wrote on a surface, which does not get it back."""
         tx.messages.add(message)
-        joined = {each.name for each in tx.channels.all()}
+        joined = {each.name for each in tx.channels.all()} if self._queues else set()
         for name in joined & {surface, *refs}:
             tx.deliveries.note_received(name, message.id, refs.get(name, "").split())
 
@@ -248,7 +249,7 @@ class MessagePoster:
         now = self._clock.now()
         late = "" if late_since is None else late_label(late_since, now)
         late = late if waited_since is None else waited_label(waited_since, now)
-        fullness = "" if is_cut_off else context_warning(usage)
+        fullness = context_warning(usage) if usage.window and not is_cut_off else ""
         footer = joined(" ", late, *remarks, fullness)
         return ChatMessage(
             numbered_id(now, secrets.randbits(20)),
@@ -260,10 +261,10 @@ class MessagePoster:
             is_cut_off=is_cut_off,
             spent=TurnCost(cost, usage.context, usage.window),
             footer=footer,
-            job=short_title(job),
+            job=short_title(job) if job else "",
             in_fork=dialogue.in_fork,
             began=began,
-            untrusted=untrusted_message(taint),
+            untrusted=untrusted_message(taint) if taint.sources else None,
         )
 
     def note(
@@ -283,9 +284,6 @@ class MessagePoster:
         retry = Button("Retry", RETRY, turn)
         card = Card(title, sentence, color=Color.RED, buttons=(retry,))
         return replace(self.note(sentence, turn, name=name), card=card)
-
-    def add_answer(self, tx: Transaction, dialogue: ChatSession, answer: ChatMessage) -> None:
-        self.add_to_log(tx, answer, dialogue.answering(tx, answer))
 
     def add_item(self, tx: Transaction, card: ChatMessage, item: DueItem) -> None:
         """Add a due item with its card."""

@@ -75,10 +75,12 @@ class CommandDispatcher:
     async def run(self, call: CommandCall, attempt: int = 1) -> None:
         """Run a command that was taken from the inbox."""
         asker = self._waiting.get(call.id)
-        answer = CommandAnswer(texts.command_cut_off(call.name), is_error=True)
         try:
             is_heard = asker is not None and not asker.done()
             answer = await self._run(call, attempt, is_heard=is_heard)
+        except BaseException:  # also if cancelled: the asker waits
+            answer = CommandAnswer(texts.command_cut_off(call.name), is_error=True)
+            raise
         finally:
             if asker is not None and not asker.done():
                 asker.set_result(answer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import answer_of
@@ -96,7 +95,8 @@ class InputLoop:
 
     async def _question(self, asked: tuple[TurnRequest, ...]) -> TurnInput:
         """Route a reply into its fork, then read the pictures."""
-        notes = await self._replies.route(asked)
+        replies = [each for each in asked if isinstance(each, OwnerMessage) and each.origin]
+        notes = await self._replies.route(replies) if replies else ()
         await self._board.tell()
         question = await self._inputs.with_pictures(TurnInput(asked))
         return replace(question, notes=(*notes, *question.notes)) if notes else question
@@ -154,7 +154,10 @@ class Recovery:
             await self._runner.end(asked, InputEnd.ANSWERED, settle)
         elif trace.is_complete and trace.answer:
             answer = self._answer(dialogue, taken, asked, trace.answer, Taint(read))
-            add = partial(self._poster.add_answer, dialogue=dialogue, answer=answer)
+
+            def add(tx: Transaction) -> None:
+                self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
+
             await self._runner.end(asked, InputEnd.ANSWERED, _both(settle, add))
         elif taken.attempt >= MOST_ATTEMPTS:
             tell = self._telling_of(taken, asked)

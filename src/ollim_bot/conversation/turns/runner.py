@@ -199,7 +199,7 @@ class TurnRunner:
         try:
             made = await question
             dialogue = self._forks.current
-            if any(isinstance(each, OwnerMessage) for each in asked):
+            if dialogue.in_fork and any(isinstance(each, OwnerMessage) for each in asked):
                 await dialogue.touch()
             is_job = any(isinstance(each, JobTurn) for each in asked)
             alarm = asyncio.create_task(self._stop_late(turn, dialogue)) if is_job else None
@@ -437,7 +437,7 @@ class TurnRunner:
             can_be_superseded = how is InputEnd.STOPPED and not jobs
             is_superseded = can_be_superseded and _is_superseded(turn, tx.inbox.get())
             if answer is not None:
-                self._poster.add_answer(tx, dialogue, answer)
+                self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
                 ask(tx)
             if not is_superseded:
                 explain(tx)
@@ -515,7 +515,7 @@ class TurnRunner:
 
         def step(tx: Transaction) -> None:
             if answer is not None:
-                self._poster.add_answer(tx, dialogue, answer)
+                self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
             if forget is not None:
                 forget(tx)
 
