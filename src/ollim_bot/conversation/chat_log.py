@@ -34,6 +34,8 @@ def open_items(tx: Transaction) -> tuple[Sequence[DueItem], DueItem | None]:
     None is, where another open card stands right above it.
     """
     waiting = tx.due_items.open()
+    if not waiting:
+        return (), None
     cards = {each.card: each for each in waiting}
     newest = (each.message for each in tx.messages.page(_NEAREST))
     said = [each.id for each in newest if each.author is not Author.OWNER]
