@@ -208,7 +208,10 @@ class MessageLog:
         return self._statements.number("SELECT count(*) FROM messages")
 
     def _inserted(self, message: ChatMessage, sender: Sender) -> LoggedMessage:
-        [(last, changed)] = self._statements.rows("SELECT max(seq), max(change) FROM messages")
+        # Two queries: SQLite finds the end of one index at once, but would read all rows for both.
+        [(last, changed)] = self._statements.rows(
+            "SELECT (SELECT max(seq) FROM messages), (SELECT max(change) FROM messages)"
+        )
         seq, change = int(last or 0) + 1, int(changed or 0) + 1
         self._statements.write(
             "messages",
