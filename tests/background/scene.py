@@ -25,8 +25,7 @@ from ollim_bot.conversation.background_attempt import BackgroundDeps, Try
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.state import ConversationState
-from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron

@@ -194,7 +194,7 @@ async def test_a_clear_interrupts_logs_and_deletes_in_one_step_and_disconnects()
         assert at.told == [CLEARED_NOTE]
         cleared = next(each for each in counter.steps if "session_history" in each)
         assert "inbox" in cleared, "the answer and the clearing are one step"
-        stopped = "after a step that changes deliveries, inbox, messages"
+        stopped = "after a step that changes inbox, messages"
         order = [counter.steps.index(step) for step in (stopped, cleared, "disconnected")]
         assert order == sorted(order)
         assert at.stores.session.read() is None

@@ -361,11 +361,11 @@ async def test_the_steps_are_all_there() -> None:
     assert rows == ["Accepted", "Taken", "ToolCalled", "Ended"]
     changes = [step.partition("changes ")[2] for step in counter.steps if "changes" in step]
     assert [each for each in changes if each != "nothing"] == [
-        "deliveries, inbox, messages",
+        "inbox, messages",
         "inbox, mirrors, updates",
         "mirrors, session, session_history",
         "inbox",
-        "deliveries, inbox, messages",
+        "inbox, messages",
     ], "accepted, taken, named, called, concluded"
 
 

@@ -256,9 +256,9 @@ MISSED: dict[str, Any] = {"is_over": all_is_told, "seconds": 3, "start": NOW + H
 
 ZONE_IS_KNOWN = "after a step that changes zone"
 SENT = ["after remove", "due_items, fork_messages", "ledger, mirrors, updates"]
-BROUGHT = ["after remove", "deliveries, due_items, messages"]
-PINGED = ["budget, deliveries, fork_messages, messages"]
-ANSWERED = ["deliveries, inbox, ledger, messages"]
+BROUGHT = ["after remove", "due_items, messages"]
+PINGED = ["budget, fork_messages, messages"]
+ANSWERED = ["inbox, ledger, messages"]
 HELD = ["held, ledger", "held, ledger, messages"]
 TOLD = ["ledger, mirrors, notices, updates"]
 CUT_OR_DONE = frozenset({"done", "interrupted"})
@@ -293,7 +293,7 @@ SCENARIOS = {
     "a nag": scenario(
         came_each_time, NAG, job("w1", f"{SOON}\nnag: 2m x 1\nplain: true", "Drink water.")
     ),
-    "a heads-up": scenario(announced_once, HEADS_UP, DENTIST, crosses=["deliveries, ledger"]),
+    "a heads-up": scenario(announced_once, HEADS_UP, DENTIST, crosses=["ledger, messages"]),
     "a message that is held": scenario(
         held_once, NIGHT, routine(FREELY), [pings("Planned.")], HELD, CUT_OR_DONE
     ),
@@ -301,7 +301,7 @@ SCENARIOS = {
         held_card_once,
         NIGHT,
         routine("background: true\nplain: true", "Planned."),
-        crosses=["held, ledger", "deliveries, digests, due_items, held, ledger, messages"],
+        crosses=["held, ledger", "digests, due_items, held, ledger, messages"],
     ),
     "calls of webhooks": scenario(
         called_once, CALLS, HOOKS, [pings("Built.")], ["webhook_deliveries"], CUT_OR_DONE, since=""

@@ -33,12 +33,12 @@ _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 # Functions and files. The bar of a short way is 250 and 60, 280 and 65, 200 and 50, 450 and 90,
 # 330 and 70 for the first five.
 LIMITS = {
-    "message": (430, 88),
+    "message": (300, 71),
     "plain reminder": (296, 64),
     "done": (206, 58),
     "reminder through the agent": (520, 106),
-    "fork": (470, 98),
-    "save": (280, 68),
+    "fork": (405, 92),
+    "save": (240, 60),
 }
 
 

@@ -15,6 +15,7 @@ from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
 from ollim_bot.conversation.chat_log import with_open_button
+from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.commands.help import HelpCommands
 from ollim_bot.conversation.commands.jobs import JobCommands
@@ -60,21 +61,15 @@ from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
 from ollim_bot.conversation.jobs.plain_delivery import PlainDelivery
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.quiet import QuietCommands, QuietWatch
-from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
-from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.set_up_talk import SetUpTalk
-from ollim_bot.conversation.state import ConversationState
-from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.conversation.task_move import TaskMover
 from ollim_bot.conversation.tasks import DueTasks, TaskCommands
 from ollim_bot.conversation.tool_servers import ServerCards
-from ollim_bot.conversation.turns.current_run import CurrentRun
-from ollim_bot.conversation.turns.loop import InputLoop
+from ollim_bot.conversation.turns.loop import InputLoop, Recovery
 from ollim_bot.conversation.turns.questions import TurnInputs
-from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.calendar import CalendarCopy
@@ -244,7 +239,6 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     gate = DiskGate(store, notices, clock)
     files = JobFileChanges(store, repositories)
     items = ItemAnswers(store, files)
-    posting = Posting(poster, clock)
 
     approvals = Approvals(store, state, poster, clock, root)
     echo = ChangeEcho(
@@ -284,7 +278,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     main = MainSession(deps.engine, state, clock, spec=deps.spec, tools=tools)
     fork = ForkSession(
-        deps.engine, state, posting, clock, spec=fork_spec(deps.spec, store), tools=tools
+        deps.engine, state, poster, clock, spec=fork_spec(deps.spec, store), tools=tools
     )
     forks = Forks(state, main, fork, poster, clock)
     replies = Replies(deps.engine, store, state, forks, clock)
@@ -314,17 +308,19 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         state,
         forks,
         fanout,
-        posting,
-        CurrentRun(context, foreground, state, changes.watching),
+        poster,
+        context,
+        foreground,
         clock,
+        watch=changes.watching,
         hurry=inputs.hurry,
     )
     set_up, program = with_program(read_set_up(), deps.status.program), deps.status.program
-    talk = SetUpTalk(set_up, posting, clock, name=deps.status.bot_name, program=program)
+    talk = SetUpTalk(set_up, poster, clock, name=deps.status.bot_name, program=program)
 
     day = DaySources(deps.calendars, DueTasks(deps.tasks))
-    overviews = Overviews(store, repositories, posting, poster, clock, day, deps.webhook_port)
-    google = GoogleConnection(DataPaths(root), deps.google, store, posting, notices, clock)
+    overviews = Overviews(store, repositories, poster, clock, day, deps.webhook_port)
+    google = GoogleConnection(DataPaths(root), deps.google, store, poster, notices, clock)
     intake = MessageIntake(
         state,
         deps.keeper,
@@ -343,10 +339,9 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         google,
         state,
         poster,
-        posting,
         approvals,
         forks,
-        ForkCommands(forks, fork_requests, state, posting, clock),
+        ForkCommands(forks, fork_requests, state, poster, clock),
         runner,
         SetUp(set_up, intake.receive),
         overviews,
@@ -355,7 +350,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     retries = Retries(store, state, forks, poster, clock, login=deps.login)
     dispatcher = CommandDispatcher(
         state,
-        posting,
+        poster,
         clock,
         services,
         steps={
@@ -364,10 +359,11 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             RETRY_AFTER_LOGIN: Queued(retries.after_login, can_repeat=True),
         },
     )
-    recovery = Recovery(state, forks, inputs, runner, posting, dispatcher, clock)
+    recovery = Recovery(state, forks, inputs, runner, poster, dispatcher, clock)
     loop = InputLoop(
         gate,
         state,
+        forks,
         replies,
         inputs,
         runner,
@@ -378,7 +374,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     deliveries, manual_runs = DeliveryQueues(store, queues, clock), JobRuns()
     server_cards = ServerCards(store, poster, notices, clock)
-    task_mover = TaskMover(store, deps.tasks, posting, clock)
+    task_mover = TaskMover(store, deps.tasks, poster, clock)
     fork_buttons = ForkButtons(state, fork_requests, runner.stop)
     buttons = _button_router(
         deps,
@@ -398,7 +394,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             **services.sessions.actions,
             **services.help.actions,
             **services.tasks.actions,
-            **EventButtons(store, deps.events, posting, clock).actions,
+            **EventButtons(store, deps.events, poster, clock).actions,
         },
     )
 
@@ -489,7 +485,6 @@ def _command_services(
     google: GoogleConnection,
     state: ConversationState,
     poster: MessagePoster,
-    posting: Posting,
     approvals: Approvals,
     forks: Forks,
     fork_commands: ForkCommands,
@@ -502,7 +497,7 @@ def _command_services(
     return CommandServices(
         ConversationCommands(store, state, runner, approvals, forks, poster, clock),
         Compaction(store, forks, runner, clock),
-        SessionCommands(deps.engine, store, state, posting, forks, clock, deps.working_directory),
+        SessionCommands(deps.engine, store, state, poster, forks, clock, deps.working_directory),
         SearchCommands(store, clock),
         CostCommands(store, clock, deps.status.price),
         fork_commands,
@@ -511,10 +506,10 @@ def _command_services(
         PingCommands(store, clock),
         QuietCommands(store, clock),
         JobCommands(store, overviews, clock),
-        TaskCommands(store, deps.tasks, posting, clock),
+        TaskCommands(store, deps.tasks, poster, clock),
         set_up,
         ProgramCommands(deps.doctor, deps.restart, deps.update, deps.newer_version),
-        HelpCommands(store, posting),
+        HelpCommands(store, poster),
         google,
     )
 

@@ -10,9 +10,12 @@ from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import addresses_in
 from ollim_bot.store.transaction import Transaction
 
 _NEWEST = 500
+# How many of the owner's latest messages are searched for addresses that the owner typed.
+_REMEMBERED = 100
 _OF_SESSION = 20
 _NEAREST = 20
 
@@ -31,6 +34,8 @@ def open_items(tx: Transaction) -> tuple[Sequence[DueItem], DueItem | None]:
     None is, where another open card stands right above it.
     """
     waiting = tx.due_items.open()
+    if not waiting:
+        return (), None
     cards = {each.card: each for each in waiting}
     newest = (each.message for each in tx.messages.page(_NEAREST))
     said = [each.id for each in newest if each.author is not Author.OWNER]
@@ -86,7 +91,26 @@ def undo_of_change(
     return found[0] if len(found) == 1 else None
 
 
-def newest_typed(tx: Transaction, most: int) -> list[str]:
-    """The owner's own words, newest first, at most so many messages of them."""
-    newest = (each.message for each in reversed(tx.messages.page(_NEWEST)))
-    return [each.text for each in newest if each.is_typed][:most]
+class TypedAddresses:
+    """The web addresses in the owner's latest messages.
+
+    Each change of the log is looked at once: to read the latest messages again for every turn would
+    take longer than all else before the model is asked.
+    """
+
+    def __init__(self) -> None:
+        self._change = 0
+        self._by_place: dict[int, frozenset[str]] = {}
+
+    def read(self, tx: Transaction) -> frozenset[str]:
+        changed = tx.messages.since_change(self._change, _NEWEST) if self._change else []
+        if not self._change or len(changed) == _NEWEST:
+            changed = tx.messages.page(_NEWEST)
+        for each in changed:
+            self._change = max(self._change, each.change)
+            self._by_place.pop(each.seq, None)
+            if each.message.is_typed:
+                self._by_place[each.seq] = addresses_in(each.message.text)
+        newest = sorted(self._by_place)[-_REMEMBERED:]
+        self._by_place = {place: self._by_place[place] for place in newest}
+        return frozenset().union(*self._by_place.values())

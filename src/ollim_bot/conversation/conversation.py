@@ -11,7 +11,7 @@ from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
 from ollim_bot.conversation.intake import MessageIntake
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.state import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
@@ -66,6 +66,7 @@ class Conversation:
 
     async def command(self, surface: str, line: str) -> CommandAnswer:
         answer = await self._dispatcher.call(surface, line)
+        await self._board.load()
         await self._board.tell()
         return self._as_typed(answer)
 
@@ -117,6 +118,8 @@ class Conversation:
             self._deliveries.nudge()
 
     def _as_typed(self, answer: CommandAnswer) -> CommandAnswer:
+        if not answer.text:
+            return answer
         return replace(answer, text=with_program(answer.text, self.status.program))
 
     async def last_change(self) -> int:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
-from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.calendar import CalendarEvent
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
@@ -53,11 +53,11 @@ class EventButtons:
     """
 
     def __init__(
-        self, store: Store, events: Callable[[], EventCalendar], posting: Posting, clock: Clock
+        self, store: Store, events: Callable[[], EventCalendar], poster: MessagePoster, clock: Clock
     ) -> None:
         self._store = store
         self._events = events
-        self._posting = posting
+        self._poster = poster
         self._clock = clock
         # Of two clicks on one button at once, the second finds the event gone.
         self._one_at_a_time = asyncio.Lock()
@@ -72,9 +72,9 @@ class EventButtons:
             event = await asyncio.to_thread(lambda: self._events().find(button.data))
         except OllimError as refused:
             return _refused(refused)
-        note = self._posting.note(question_card(event, self._clock.now()))
+        note = self._poster.note(question_card(event, self._clock.now()))
         asked = replace(note, untrusted=EVENT_TEXT)
-        await self._store.transact(lambda tx: self._posting.add_note(tx, asked))
+        await self._store.transact(lambda tx: self._poster.add_note(tx, asked))
         return CommandAnswer()
 
     async def _delete(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:

@@ -7,8 +7,8 @@ import logging
 from uuid import uuid4
 
 from ollim_bot.clock import wait_until_set
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.posting import Posting
 from ollim_bot.domain.google import GoogleRedirect, in_words
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.pasted_addresses import AddressAnswer
@@ -50,14 +50,14 @@ class GoogleConnection:
         paths: DataPaths,
         addresses: GoogleAddresses,
         store: Store,
-        posting: Posting,
+        poster: MessagePoster,
         notices: Notices,
         clock: Clock,
     ) -> None:
         self._paths = paths
         self._addresses = addresses
         self._store = store
-        self._posting = posting
+        self._poster = poster
         self._notices = notices
         self._clock = clock
         self._tokens = GoogleTokenStore(paths, clock.now, addresses)
@@ -135,11 +135,11 @@ class GoogleConnection:
             self._woken.set()
 
     async def _post(self, answer: AddressAnswer) -> None:
-        note = self._posting.note(answer.words)
+        note = self._poster.note(answer.words)
         update = PendingUpdate(self._clock.now(), answer.update, uuid4().hex)
 
         def step(tx: Transaction) -> None:
-            self._posting.add_note(tx, note)
+            self._poster.add_note(tx, note)
             if answer.update:
                 leave_update(tx, update)
 

@@ -10,11 +10,9 @@ from dataclasses import replace
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import open_question, undo_of_change
 from ollim_bot.conversation.forks.forks import Replies
-from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.posting import answer_name, note_of
+from ollim_bot.conversation.message_poster import MessagePoster, answer_name, note_of
 from ollim_bot.conversation.set_up_talk import SetUpTalk
-from ollim_bot.conversation.state import ConversationState
-from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -86,9 +84,10 @@ class MessageIntake:
 
         A surface that gives up does not stop this half-way: the inbox may have the message already.
         """
-        quoted = pasted_addresses(message.quote)
-        quote = quoted.shown_as if quoted else without_secrets(message.quote)
-        message = replace(message, quote=quote)
+        if message.quote:
+            quoted = pasted_addresses(message.quote)
+            quote = quoted.shown_as if quoted else without_secrets(message.quote)
+            message = replace(message, quote=quote)
         # A button sends a text of the agent, who may not bring an address into use.
         if message.button:
             receiving = self._receive(message, also)
@@ -97,7 +96,7 @@ class MessageIntake:
         elif (text := without_secrets(message.text)) != message.text:
             also = self._answering(message.id, [AddressAnswer(texts.ADDRESS_AMONG_WORDS)])
             receiving = self._receive(replace(message, text=text), also)
-        elif meant := await self._undo_meant(message):
+        elif is_undo(message.text) and (meant := await self._undo_meant(message)):
             receiving = self._take_back(message, *meant)
         else:
             receiving = self._receive(message, also)
@@ -161,37 +160,42 @@ class MessageIntake:
 
     async def _receive(self, message: IncomingMessage, also: Step[None]) -> ChatMessage:
         known, quoted = await self._state.read(
-            lambda tx: (tx.messages.get(MessageId(message.id)), _quoted(tx, message))
+            lambda tx: (
+                tx.messages.get(MessageId(message.id)),
+                tx.messages.get(message.reply_to) if message.reply_to else None,
+            )
         )
         if known is not None:
             return known
         if not message.text.strip() and not message.files:
             raise WrongInput(texts.NOTHING_IN_IT)
-        attachments = await asyncio.to_thread(
-            lambda: tuple(self._keeper.keep(message.id, file) for file in message.files)
+        keep = self._keeper.keep
+        attachments = (
+            await asyncio.to_thread(lambda: tuple(keep(message.id, file) for file in message.files))
+            if message.files
+            else ()
         )
-        accepted, copy = (
-            OwnerMessage(
-                message.id,
-                message.surface,
-                self._clock.now(),
-                message.text,
-                message.reply_to,
-                message.quote or (quoted.text if quoted else ""),
-                attachments,
-                message.button,
-                None if message.untrusted else await self._replies.origin(message.reply_to),
-                message.untrusted,
-                message.untrusted_quote or (quoted.untrusted if quoted else None),
-            ),
-            new_copy(),
+        reply_to = None if message.untrusted else message.reply_to
+        accepted = OwnerMessage(
+            message.id,
+            message.surface,
+            self._clock.now(),
+            message.text,
+            message.reply_to,
+            message.quote or (quoted.text if quoted else ""),
+            attachments,
+            message.button,
+            await self._replies.origin(reply_to) if reply_to else None,
+            message.untrusted,
+            message.untrusted_quote or (quoted.untrusted if quoted else None),
         )
+        copy = new_copy() if reply_to else ""
 
         def step(tx: Transaction) -> tuple[ChatMessage, DueItem | None, bool]:
             if known := tx.messages.get(MessageId(message.id)):
                 return known, None, False
             shown = replace(accepted.as_message(), in_fork=tx.fork.get() is not None)
-            item = _answered(tx, accepted, copy)
+            item = _answer_item(tx, accepted, reply_to, copy) if reply_to else None
             asks = self._set_up.answered(tx, accepted) if self._set_up and not item else None
             is_for_agent = item is None and asks is None
             if is_for_agent:
@@ -235,8 +239,7 @@ class MessageIntake:
 
     async def _undo_meant(self, message: IncomingMessage) -> tuple[ChatMessage, Button] | None:
         """The card of a change that the words take back, and its button."""
-        is_plain = not (message.files or message.untrusted)
-        if not is_plain or not is_undo(message.text):
+        if message.files or message.untrusted:
             return None
         return await self._state.read(lambda tx: undo_of_change(tx, message.reply_to))
 
@@ -295,13 +298,10 @@ class MessageIntake:
         return step
 
 
-def _quoted(tx: Transaction, message: IncomingMessage) -> ChatMessage | None:
-    return tx.messages.get(message.reply_to) if message.reply_to else None
-
-
-def _answered(tx: Transaction, reply: OwnerMessage, copy: str) -> DueItem | None:
-    """The due item that the reply answers, in words that need no agent."""
-    is_plain = not (reply.attachments or reply.button or reply.untrusted)
-    if not is_plain or reply.reply_to is None:
+def _answer_item(
+    tx: Transaction, reply: OwnerMessage, reply_to: MessageId, copy: str
+) -> DueItem | None:
+    """Settle the due item that the reply answers, in words that need no agent."""
+    if reply.attachments or reply.button:
         return None
-    return answer_reply(tx, reply.reply_to, reply.text, reply.surface, copy)
+    return answer_reply(tx, reply_to, reply.text, reply.surface, copy)

@@ -1,26 +1,38 @@
-"""Adds messages to the log, which the surfaces and channels follow."""
+"""Makes answers and notes, and adds messages to the log, which surfaces and channels follow."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from uuid import uuid4
 
 from ollim_bot import errors
+from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message
 from ollim_bot.conversation.delivery_queues import until
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
-from ollim_bot.domain.cards import ButtonPrompt
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.cards import Button, ButtonPrompt, Card, Color
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost, TurnId, numbered_id
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import DueItem, delivery_id
+from ollim_bot.domain.events import Usage
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.jobs import short_title
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
+from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import quiet_until
-from ollim_bot.domain.runs import Run
+from ollim_bot.domain.runs import Run, late_label, waited_label
+from ollim_bot.domain.session_use import context_warning
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import Taint, untrusted_message
 from ollim_bot.domain.text import PROGRAM, with_program
 from ollim_bot.ports import Clock
+from ollim_bot.prompts.context import joined
+from ollim_bot.store.database import Step
 from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.messages import MAIN, Sender
@@ -31,6 +43,33 @@ from ollim_bot.tools.context import Arrival, Payment
 from ollim_bot.tools.messages import REMINDED
 
 _ANSWER_WITHIN = 10.0
+RETRY = "retry"
+_UNTAINTED = Taint()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandChange:
+    """What a queued command changes and says, in the step that also ends it.
+
+    `after` runs once the step is committed.
+    """
+
+    step: Step[str | Card]
+    after: Callable[[], Awaitable[None]]
+
+
+def answer_name(command: InputId) -> MessageId:
+    """The id of the message that answers a command."""
+    return MessageId(f"answer-{command}")
+
+
+def note_of(
+    words: str | Card, now: datetime, message_id: MessageId, turn: TurnId | None = None
+) -> ChatMessage:
+    """A message of the program."""
+    card = words if isinstance(words, Card) else None
+    text = words if isinstance(words, str) else words.text
+    return ChatMessage(message_id, now, Author.PROGRAM, text, turn=turn, card=card)
 
 
 class MessagePoster:
@@ -108,7 +147,7 @@ class MessagePoster:
     ) -> None:
         """Add what the owner wrote on a surface, which does not get it back."""
         tx.messages.add(message)
-        joined = {each.name for each in tx.channels.all()}
+        joined = {each.name for each in tx.channels.all()} if self._queues else set()
         for name in joined & {surface, *refs}:
             tx.deliveries.note_received(name, message.id, refs.get(name, "").split())
 
@@ -177,7 +216,7 @@ class MessagePoster:
         that have not arrived.
         """
         if self.put_up(message):
-            await self._fanout.flash(message)
+            await self._fanout.show(message)
         await asyncio.gather(*(queue.hand_over(message) for queue in self._queues))
 
     def put_up(self, message: ChatMessage) -> bool:
@@ -185,6 +224,80 @@ class MessagePoster:
         is_new = message.id not in self._unkept
         self._unkept[message.id] = message
         return is_new
+
+    def answer(
+        self,
+        dialogue: ChatSession,
+        turn: TurnId,
+        text: str,
+        usage: Usage,
+        *,
+        session: SessionId | None = None,
+        is_cut_off: bool = False,
+        late_since: datetime | None = None,
+        waited_since: datetime | None = None,
+        job: str = "",
+        began: datetime | None = None,
+        remarks: Sequence[str] = (),
+        taint: Taint = _UNTAINTED,
+    ) -> ChatMessage:
+        """`late_since` is when the answer was due, if that is long ago.
+
+        `job` is the title of the job that it belongs to, if it does, and `waited_since` the due
+        moment of one that has waited for the end of the quiet.
+        `session` is the one that said it, where `dialogue` has no id yet. `remarks` are
+        sentences about what could not be used or was refused on the way to it. `taint` is what the
+        turn had read.
+        """
+        cost = dialogue.cost_since_last(usage) if usage.price is Price.LISTED else 0.0
+        now = self._clock.now()
+        late = "" if late_since is None else late_label(late_since, now)
+        late = late if waited_since is None else waited_label(waited_since, now)
+        fullness = context_warning(usage) if usage.window and not is_cut_off else ""
+        footer = joined(" ", late, *remarks, fullness)
+        return ChatMessage(
+            numbered_id(now, secrets.randbits(20)),
+            now,
+            Author.ASSISTANT,
+            text,
+            turn=turn,
+            session=dialogue.id or session,
+            is_cut_off=is_cut_off,
+            spent=TurnCost(cost, usage.context, usage.window),
+            footer=footer,
+            job=short_title(job) if job else "",
+            in_fork=dialogue.in_fork,
+            began=began,
+            untrusted=untrusted_message(taint) if taint.sources else None,
+        )
+
+    def note(
+        self, words: str | Card, turn: TurnId | None = None, *, name: str | None = None
+    ) -> ChatMessage:
+        """A note; with a `name` it is posted only once, under that id."""
+        return note_of(words, self._clock.now(), MessageId(name or uuid4().hex), turn)
+
+    def failure(
+        self, sentence: str, turn: TurnId, *, has_words: bool, name: str | None = None
+    ) -> ChatMessage:
+        """A note with a button that asks the messages of the turn again.
+
+        `has_words`: a part of the answer stands above it.
+        """
+        title = "The answer was cut off" if has_words else "No answer"
+        retry = Button("Retry", RETRY, turn)
+        card = Card(title, sentence, color=Color.RED, buttons=(retry,))
+        return replace(self.note(sentence, turn, name=name), card=card)
+
+    def add_item(self, tx: Transaction, card: ChatMessage, item: DueItem) -> None:
+        """Add a due item with its card."""
+        self.add_to_log(tx, card)
+        add_item(tx, item)
+
+    def add_note(self, tx: Transaction, note: ChatMessage) -> None:
+        """Add the note, in the open fork if there is one."""
+        in_fork = tx.fork.get() is not None
+        self.add_to_log(tx, replace(note, in_fork=in_fork))
 
 
 def _is_delivered_plainly(tx: Transaction, item: DueItem) -> bool:

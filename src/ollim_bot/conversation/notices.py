@@ -10,8 +10,7 @@ from datetime import datetime
 
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.state import ConversationState
-from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.moments import with_dates

@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 from zlib import crc32
 
-from ollim_bot.conversation.posting import Posting, note_of
+from ollim_bot.conversation.message_poster import MessagePoster, note_of
 from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inputs import OwnerMessage
@@ -61,11 +61,11 @@ class SetUpTalk:
     """
 
     def __init__(
-        self, prompt: str, posting: Posting, clock: Clock, *, name: str, program: str
+        self, prompt: str, poster: MessagePoster, clock: Clock, *, name: str, program: str
     ) -> None:
         # The rest of the text may be that of another version.
         self._wish = prompt.partition("\n")[0]
-        self._posting = posting
+        self._poster = poster
         self._clock = clock
         self._name = name
         self._program = program
@@ -121,16 +121,16 @@ class SetUpTalk:
             card = Card(title, f"{before}\n\n{asked}".strip(), buttons=buttons[::-1])
             self._close(tx, last)
             name = MessageId(f"set-up-question-{number}-{message.id}")
-            self._posting.add_note(tx, note_of(card, now, name))
+            self._poster.add_note(tx, note_of(card, now, name))
 
         return step
 
     def _ending(self, words: str, last: ChatMessage | None, message: OwnerMessage) -> Step[None]:
-        note = self._posting.note(words, name=f"set-up-end-{message.id}")
+        note = self._poster.note(words, name=f"set-up-end-{message.id}")
 
         def step(tx: Transaction) -> None:
             self._close(tx, last)
-            self._posting.add_note(tx, note)
+            self._poster.add_note(tx, note)
 
         return step
 
@@ -138,7 +138,7 @@ class SetUpTalk:
         """Take the buttons off a question that has its answer."""
         if question is not None and question.card is not None:
             card = replace(question.card, buttons=())
-            self._posting.add_note(tx, replace(question, card=card))
+            self._poster.add_note(tx, replace(question, card=card))
 
     def _ask_bot_name(self, tx: Transaction, _now: datetime) -> str:
         name = tx.names.get().bot or self._name
@@ -175,15 +175,16 @@ def _with_prompt(prompt: ButtonPrompt, known: ButtonPrompts) -> ButtonPrompts:
 
 def _open_question(tx: Transaction, message: OwnerMessage) -> tuple[int, ChatMessage] | None:
     """The question that waits for the next message, unless a newer card is answered by it."""
+    has_card = False
     for logged in reversed(tx.messages.page(_LOOKED_AT)):
         said = logged.message
         if said.author in (Author.OWNER, Author.ASSISTANT):
             return None
         if found := _ID.match(said.id):
             is_waiting = bool(said.card and said.card.buttons) and message.at - said.at < _WAITS
-            return (int(found[1]), said) if is_waiting else None
-        if said.card is not None and meaning_of(message.text, message.at) is not None:
-            return None
+            is_for_card = has_card and meaning_of(message.text, message.at) is not None
+            return (int(found[1]), said) if is_waiting and not is_for_card else None
+        has_card = has_card or said.card is not None
     return None
 
 

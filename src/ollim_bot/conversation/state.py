@@ -1,34 +1,31 @@
-"""The state of the conversation: changed by steps, published after each of them."""
+"""The state of the conversation, published after each step, and the status that surfaces show."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import logging
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime
 from typing import TypeVar
 
-from ollim_bot.domain.forks import Fork
+from ollim_bot.clock import zone_of
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.domain.forks import Fork, entry_id
 from ollim_bot.domain.inbox import Inbox, InboxRow
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.ports import TurnStart
+from ollim_bot.domain.text import with_program
+from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock, OpenFork, Status, TurnStart
 from ollim_bot.store.database import Step
+from ollim_bot.store.steps import was_a_job_set
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 R = TypeVar("R")
+_Published = tuple[Inbox, SessionId | None, Fork | None]
 
-
-_EMPTY = Inbox()
-
-
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    inbox: Inbox = _EMPTY
-    session: SessionId | None = None
-    fork: Fork | None = None
-
-    @classmethod
-    def of(cls, tx: Transaction) -> _Snapshot:
-        return cls(tx.inbox.get(), tx.session.get(), tx.fork.get())
+_logger = logging.getLogger(__name__)
 
 
 class ConversationState:
@@ -42,21 +39,12 @@ class ConversationState:
     def __init__(self, store: Store) -> None:
         self.turn: TurnStart | None = None
         self.answering = ""
+        self.inbox = Inbox()
+        self.session: SessionId | None = None
+        self.fork: Fork | None = None
+        self.read = store.read
         self._store = store
-        self._snapshot = _Snapshot()
         self._changed = asyncio.Event()
-
-    @property
-    def inbox(self) -> Inbox:
-        return self._snapshot.inbox
-
-    @property
-    def session(self) -> SessionId | None:
-        return self._snapshot.session
-
-    @property
-    def fork(self) -> Fork | None:
-        return self._snapshot.fork
 
     @property
     def is_busy(self) -> bool:
@@ -73,27 +61,18 @@ class ConversationState:
         """Whether nothing runs and no input can be taken now."""
         return self.is_idle and not self.inbox.next_batch(in_fork=self.fork is not None)
 
-    def begin_turn(self, start: TurnStart) -> None:
-        """Register a turn before its inputs are taken."""
-        self.turn = start
-
-    def note_answer(self, model: str) -> None:
-        """Note the model of a turn; a turn in which none answered has an empty name."""
-        self.answering = model or self.answering
-
-    def end_turn(self) -> None:
-        self.turn = None
-        self._wake()
-
     async def load(self) -> None:
-        self._publish(await self._store.read(_Snapshot.of))
+        self._publish(await self._store.read(_state_in))
 
     async def transact(self, step: Step[R]) -> R:
         """As `Store.transact`; the new state is published before this returns or is cancelled."""
-        return await asyncio.shield(asyncio.ensure_future(self._transact(step)))
 
-    async def read(self, question: Step[R]) -> R:
-        return await self._store.read(question)
+        async def run() -> R:
+            result, after = await self._store.transact(lambda tx: (step(tx), _state_in(tx)))
+            self._publish(after)
+            return result
+
+        return await asyncio.shield(asyncio.ensure_future(run()))
 
     async def append(self, *rows: InboxRow) -> None:
         await self.transact(lambda tx: tx.inbox.append(*rows))
@@ -103,22 +82,118 @@ class ConversationState:
 
     async def until_idle(self) -> None:
         while not self.is_idle:
-            await self.next_change()
+            await self._changed.wait()
 
     async def work(self) -> None:
         """Wait until an input can be taken."""
         while not self.inbox.next_batch(in_fork=self.fork is not None):
-            await self.next_change()
+            await self._changed.wait()
 
-    async def _transact(self, step: Step[R]) -> R:
-        result, after = await self._store.transact(lambda tx: (step(tx), _Snapshot.of(tx)))
-        self._publish(after)
-        return result
+    def end_turn(self) -> None:
+        self.turn = None
+        self._wake()
 
-    def _publish(self, snapshot: _Snapshot) -> None:
-        self._snapshot = snapshot
+    def _publish(self, state: _Published) -> None:
+        self.inbox, self.session, self.fork = state
         self._wake()
 
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+def _state_in(tx: Transaction) -> _Published:
+    return tx.inbox.get(), tx.session.get(), tx.fork.get()
+
+
+class StatusBoard:
+    """Publishes the status on every change.
+
+    `status` has the model and the names that are used while the owner has chosen no others. What
+    has answered is shown by its own name, which says more than `default` or `opus`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        state: ConversationState,
+        fanout: SurfaceFanout,
+        status: Status,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._fanout = fanout
+        self._status = status
+        self._default = status
+        self._clock = clock
+        self._unkept = ""
+
+    @property
+    def current(self) -> Status:
+        fork, trouble = self._state.fork, (self._status.trouble, self._unkept)
+        return replace(
+            self._status,
+            is_busy=self._state.inbox.is_busy,
+            model=self._state.answering or self._status.model,
+            fork=None if fork is None else OpenFork(fork.topic, entry_id(fork.id)),
+            trouble=with_program(" ".join(filter(None, trouble)), self._status.program),
+        )
+
+    async def run(self) -> None:
+        """Show what was just chosen, and that the first job was set, until cancelled."""
+        # The clock has moved when the zone is noted.
+        with self._store.changes("config", "names", "zone") as changed, ExitStack() as first_job:
+            first_job.enter_context(self._store.changes("ledger", event=changed))
+            while True:
+                changed.clear()
+                before = self._status
+                await self.load()
+                if self._status.has_jobs:
+                    first_job.close()
+                if self._status != before:
+                    await self._fanout.changed(self.current)
+                await changed.wait()
+
+    async def load(self) -> None:
+        """Read what the owner has chosen, and whether a job was set."""
+        has_jobs = self._status.has_jobs
+        try:
+            config, names, has_jobs = await self._store.read(
+                lambda tx: (tx.config.get(), tx.names.get(), has_jobs or was_a_job_set(tx))
+            )
+        except StorageError:  # the status keeps what was last known
+            _logger.warning("The settings could not be read", exc_info=True)
+            return
+        chosen = config.model_main or self._default.model
+        if chosen != self._status.model:
+            self._state.answering = ""
+        self._status = replace(
+            self._status,
+            model=chosen,
+            user_name=names.user or self._default.user_name,
+            bot_name=names.bot or self._default.bot_name,
+            zone=str(zone_of(self._clock)),
+            has_jobs=has_jobs,
+        )
+
+    async def tell(self) -> None:
+        """Send the current status to all surfaces."""
+        await self._fanout.changed(self.current)
+
+    async def trouble(self, sentence: str) -> None:
+        """Show a sentence about a service that does not work; empty when it works again."""
+        if sentence != self._status.trouble:
+            self._status = replace(self._status, trouble=sentence)
+            await self.tell()
+
+    async def show_quiet(self, until: datetime | None) -> None:
+        """Show until when it is quiet; None when it is not."""
+        if until != self._status.quiet_until:
+            self._status = replace(self._status, quiet_until=until)
+            await self.tell()
+
+    async def show_unkept(self, sentence: str) -> None:
+        """Show a sentence that cannot be committed; empty when the disk can be written again."""
+        self._unkept = sentence
+        await self.tell()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from ollim_bot.domain.chat import ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent, TurnEnded
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import ChatSurface, Status, Surface, TurnStart
-from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.store import Store
 
 _AT_ONCE = 100
@@ -35,20 +34,20 @@ class SurfaceFanout:
         *,
         patience: float = 2.0,
     ) -> None:
-        self._store = store
-        self._followers = [_Lane(surface, patience) for surface in surfaces]
-        self._lanes = [*self._followers, *(_Lane(surface, patience) for surface in others)]
-        self._surfaces = dict(zip(self._followers, surfaces, strict=True))
+        self.store = store
+        self._followers = [(_Lane(surface, patience), surface) for surface in surfaces]
+        others_lanes = [(_Lane(surface, patience), surface) for surface in others]
+        self.lanes: Sequence[tuple[_Lane, Surface]] = [*self._followers, *others_lanes]
         self._change: int | None = None
         self._one_at_a_time = asyncio.Lock()
 
     async def load(self) -> None:
         """Follow the log from its present end."""
-        self._change = await self._store.read(lambda tx: tx.messages.last_change())
+        self._change = await self.store.read(lambda tx: tx.messages.last_change())
 
     async def run(self) -> None:
         """Follow the log until cancelled."""
-        with self._store.changes("messages") as has_changed:
+        with self.store.changes("messages") as has_changed:
             while True:
                 has_changed.clear()
                 await self.catch_up()
@@ -58,45 +57,25 @@ class SurfaceFanout:
         """Return when the surfaces were given every change that is in the log now."""
         async with self._one_at_a_time:
             try:
-                await self._show_changes()
+                while self._change is not None and (
+                    changes := await self.store.read(
+                        lambda tx, since=self._change: tx.messages.since_change(since, _AT_ONCE)  # type: ignore[misc]
+                    )
+                ):
+                    for each in changes:
+                        await self.show(each.message, each.change)
+                        self._change = each.change
             except StorageError:
                 _logger.exception("The log could not be read; the next change is tried again")
 
-    async def _show_changes(self) -> None:
-        while self._change is not None and (changes := await self._changes(self._change)):
-            for each in changes:
-                await self._post(each.message, each.change)
-                self._change = each.change
-
-    async def flash(self, message: ChatMessage) -> None:
-        """Show a message that is not in the log."""
-        await self._post(message, 0)
-
-    def present(self, start: TurnStart) -> Presentation:
-        return Presentation(start, self._lanes, self.catch_up, self._messages_of)
-
-    async def changed(self, status: Status) -> None:
+    async def show(self, message: ChatMessage, change: int = 0) -> None:
+        """Show a message; `change` is 0 for one that is not in the log."""
         await asyncio.gather(
-            *(lane.show(lambda surface: surface.changed(status)) for lane in self._lanes)
+            *(lane.show(surface.post, message, change) for lane, surface in self._followers)
         )
 
-    async def _messages_of(self, turn: TurnId) -> tuple[MessageId, ...]:
-        """The messages that the turn has committed; they are shown when this returns."""
-        await self.catch_up()
-        try:
-            found = await self._store.read(lambda tx: tx.messages.of_turn(turn))
-        except StorageError:
-            return ()
-        return tuple(each.message.id for each in found)
-
-    async def _changes(self, change: int) -> list[LoggedMessage]:
-        return await self._store.read(lambda tx: tx.messages.since_change(change, _AT_ONCE))
-
-    async def _post(self, message: ChatMessage, change: int) -> None:
-        async def post(lane: _Lane, surface: ChatSurface) -> None:
-            await lane.show(lambda _: surface.post(message, change))
-
-        await asyncio.gather(*(post(lane, one) for lane, one in self._surfaces.items()))
+    async def changed(self, status: Status) -> None:
+        await asyncio.gather(*(lane.show(surface.changed, status) for lane, surface in self.lanes))
 
 
 class _Lane:
@@ -111,14 +90,15 @@ class _Lane:
     def begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._begun.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._end)
         return task
 
-    def _over(self, task: asyncio.Task[None]) -> None:
+    def _end(self, task: asyncio.Task[None]) -> None:
         self._begun.discard(task)
         self._late.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _logger.error("%s was left behind", self._surface.name, exc_info=task.exception())
+        # A fault of one surface must affect neither the others nor the bot.
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            _logger.error("%s could not show something", self._surface.name, exc_info=fault)
 
     async def wait_for(self, task: asyncio.Task[None]) -> None:
         if not self._late:
@@ -128,77 +108,61 @@ class _Lane:
         if not task.done():
             self._late.add(task)
 
-    async def show(self, show: Callable[[Surface], Awaitable[None]]) -> None:
-        await self.wait_for(self.begin(self._shown(show)))
-
-    async def presented(
-        self,
-        start: TurnStart,
-        queue: asyncio.Queue[AgentEvent | None],
-        catch_up: Callable[[], Awaitable[None]],
-    ) -> None:
-        await catch_up()
-        async with aclosing(_events(queue)) as events:
-            await self._shown(lambda surface: surface.present(start, events))
-        await _drain(queue)
-
-    async def _shown(self, show: Callable[[Surface], Awaitable[None]]) -> None:
-        try:
-            await show(self._surface)
-        except Exception:  # a fault of one surface must affect neither the others nor the bot
-            _logger.exception("%s could not show something", self._surface.name)
+    async def show(self, call: Callable[..., Coroutine[None, None, None]], *shown: object) -> None:
+        await self.wait_for(self.begin(call(*shown)))
 
 
 class Presentation:
-    """Shows a running turn on every surface.
+    """Shows a running turn on every surface, each at its own pace."""
 
-    `catch_up` and `messages_of` return when the surfaces show the whole log.
-    """
-
-    def __init__(
-        self,
-        start: TurnStart,
-        lanes: Sequence[_Lane],
-        catch_up: Callable[[], Awaitable[None]],
-        messages_of: Callable[[TurnId], Awaitable[tuple[MessageId, ...]]],
-    ) -> None:
+    def __init__(self, start: TurnStart, fanout: SurfaceFanout) -> None:
         self._turn = start.turn
-        self._messages_of = messages_of
-        self._turns = [_TurnOnSurface(lane, start, catch_up) for lane in lanes]
+        self._fanout = fanout
+        self._queues: list[asyncio.Queue[AgentEvent | None]] = [
+            asyncio.Queue() for _ in fanout.lanes
+        ]
+        self._tasks = [
+            lane.begin(self._present(surface, start, queue))
+            for (lane, surface), queue in zip(fanout.lanes, self._queues, strict=True)
+        ]
+
+    async def _present(
+        self, surface: Surface, start: TurnStart, queue: asyncio.Queue[AgentEvent | None]
+    ) -> None:
+        await self._fanout.catch_up()
+        try:
+            async with aclosing(_events(queue)) as events:
+                await surface.present(start, events)
+        except Exception:  # the events of a surface that fails must not be waited for
+            _logger.exception("%s could not show a turn", surface.name)
+        # Discard the events that the surface no longer shows, so that `flush` returns.
+        while await queue.get() is not None:
+            queue.task_done()
+        queue.task_done()
 
     def show(self, event: AgentEvent) -> None:
-        for each in self._turns:
-            each.queue.put_nowait(event)
+        for queue in self._queues:
+            queue.put_nowait(event)
 
     async def flush(self) -> None:
         """Wait until all events so far are shown, at most for the patience of the surfaces."""
-        await asyncio.gather(*(each.flush() for each in self._turns))
+        lanes = zip(self._fanout.lanes, self._queues, strict=True)
+        await asyncio.gather(*(lane.show(queue.join) for (lane, _), queue in lanes))
 
     async def end(self, last: TurnEnded) -> None:
         """Show the messages that the turn has committed, then the end of the turn."""
-        messages: tuple[MessageId, ...] = ()
         try:
-            messages = await self._messages_of(self._turn)
+            await self._fanout.catch_up()
+            committed = await self._fanout.store.read(lambda tx: tx.messages.of_turn(self._turn))
+            last = replace(last, messages=tuple(each.message.id for each in committed))
+        except StorageError:
+            _logger.warning("The messages of a turn could not be read", exc_info=True)
         finally:
-            self.show(replace(last, messages=messages))
-            for each in self._turns:
-                each.queue.put_nowait(None)
-            await asyncio.gather(*(each.is_over() for each in self._turns))
-
-
-class _TurnOnSurface:
-    def __init__(
-        self, lane: _Lane, start: TurnStart, catch_up: Callable[[], Awaitable[None]]
-    ) -> None:
-        self.queue: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
-        self._lane = lane
-        self._task = lane.begin(lane.presented(start, self.queue, catch_up))
-
-    async def flush(self) -> None:
-        await self._lane.wait_for(self._lane.begin(self.queue.join()))
-
-    async def is_over(self) -> None:
-        await self._lane.wait_for(self._task)
+            for queue in self._queues:
+                queue.put_nowait(last)
+                queue.put_nowait(None)
+            lanes = zip(self._fanout.lanes, self._tasks, strict=True)
+            await asyncio.gather(*(lane.wait_for(task) for (lane, _), task in lanes))
 
 
 async def _events(queue: asyncio.Queue[AgentEvent | None]) -> AsyncGenerator[AgentEvent, None]:
@@ -209,10 +173,3 @@ async def _events(queue: asyncio.Queue[AgentEvent | None]) -> AsyncGenerator[Age
             queue.task_done()
     queue.task_done()
     queue.put_nowait(None)
-
-
-async def _drain(queue: asyncio.Queue[AgentEvent | None]) -> None:
-    """Discard the events that a surface no longer shows, so that `flush` returns."""
-    while await queue.get() is not None:
-        queue.task_done()
-    queue.task_done()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ollim_bot.conversation.buttons import Action, Uses
-from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
@@ -40,11 +40,11 @@ class TaskMover:
     """
 
     def __init__(
-        self, store: Store, tasks: Callable[[], TaskList], posting: Posting, clock: Clock
+        self, store: Store, tasks: Callable[[], TaskList], poster: MessagePoster, clock: Clock
     ) -> None:
         self._store = store
         self._tasks = tasks
-        self._posting = posting
+        self._poster = poster
         self._clock = clock
         self._one_at_a_time = asyncio.Lock()
         self.actions: Mapping[str, Action] = {
@@ -65,11 +65,11 @@ class TaskMover:
         waiting = await asyncio.to_thread(self._waiting)
         if not waiting:
             return
-        note = self._posting.note(offer_card(len(waiting)), name="task-move-offer")
+        note = self._poster.note(offer_card(len(waiting)), name="task-move-offer")
 
         def step(tx: Transaction) -> None:
             if not tx.task_moves.get().is_offered:
-                self._posting.add_note(tx, note)
+                self._poster.add_note(tx, note)
                 tx.task_moves.change(lambda moves: replace(moves, is_offered=True))
 
         await self._store.transact(step)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
-from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
@@ -64,11 +64,11 @@ class TaskCommands:
     """
 
     def __init__(
-        self, store: Store, tasks: Callable[[], TaskList], posting: Posting, clock: Clock
+        self, store: Store, tasks: Callable[[], TaskList], poster: MessagePoster, clock: Clock
     ) -> None:
         self._store = store
         self._tasks = tasks
-        self._posting = posting
+        self._poster = poster
         self._clock = clock
         # Of two clicks on one button at once, the second finds the button gone.
         self._one_at_a_time = asyncio.Lock()
@@ -86,9 +86,9 @@ class TaskCommands:
             return card.description
         mark = marked_taint(",".join(each.untrusted for each in tasks)).mark
         untrusted = Untrusted(mark, _LISTED) if mark else None
-        note = self._posting.note(card, name=f"tasks-{call.id}")
+        note = self._poster.note(card, name=f"tasks-{call.id}")
         note = replace(note, untrusted=untrusted)
-        await self._store.transact(lambda tx: self._posting.add_note(tx, note))
+        await self._store.transact(lambda tx: self._poster.add_note(tx, note))
         return ""
 
     async def run(self) -> None:

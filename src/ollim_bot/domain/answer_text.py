@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from ollim_bot.domain.events import (
     AgentEvent,
     TextCompleted,
@@ -13,13 +15,13 @@ from ollim_bot.domain.events import (
 NO_RESPONSE = "no response — try again."
 
 
+@dataclass(slots=True)
 class AnswerText:
     """Collects the answer. A complete piece replaces the streamed text that it repeats."""
 
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._streamed = ""
-        self._withdrawn = ""
+    _pieces: list[str] = field(default_factory=list)
+    _streamed: str = ""
+    _withdrawn: str = ""
 
     def add(self, event: AgentEvent) -> None:
         match event:

@@ -191,7 +191,9 @@ class Inbox:
         """The inbox after a row. A row that does not fit changes nothing: its cause may be lost."""
         match row:
             case Accepted(input=new):
-                return self._with(new)
+                is_new = new.id not in self.seen
+                accepted, seen = (*self.accepted, new), self.seen | {new.id}
+                return replace(self, accepted=accepted, seen=seen) if is_new else self
             case Edited(input=input_id, text=text):
                 return self._with_edit(input_id, text)
             case Taken():
@@ -238,11 +240,6 @@ class Inbox:
 
     def _takes(self, input_id: InputId) -> bool:
         return self.running is not None and input_id in self.running.inputs
-
-    def _with(self, new: Input) -> Inbox:
-        if self.has(new.id):
-            return self
-        return replace(self, accepted=(*self.accepted, new), seen=self.seen | {new.id})
 
     def _with_edit(self, input_id: InputId, text: str) -> Inbox:
         if self._takes(input_id):

@@ -74,7 +74,7 @@ TakeAddress = Callable[[str], Awaitable[AddressAnswer]]
 
 def pasted_addresses(text: str) -> PastedAddresses | None:
     """The secret addresses, if the text is nothing else; None for any other text."""
-    if len(text) > _LONGEST:
+    if len(text) > _LONGEST or not any(sign in text for sign in "/="):
         return None
     words = [word for word in map(_bare, text.split()) if word]
     if not words:

@@ -164,7 +164,8 @@ def updates_block(
 
 def _update(entry: PendingUpdate, *, hides_untrusted: bool) -> str:
     if not entry.untrusted:
-        return _indented(entry.message)
+        lines = neutralised(entry.message).splitlines()
+        return "\n  ".join(line for line in lines if line.strip())
     if hides_untrusted:
         return f"{FROM_UNTRUSTED} {_ONLY_FOR_MAIN}"
     about = f"an update that was left after reading {marked_taint(entry.untrusted).in_words}"
@@ -231,7 +232,17 @@ def owner_prompt(messages: Sequence[OwnerMessage], now: datetime, updates: str =
 
 def owner_words(messages: Iterable[OwnerMessage]) -> str:
     """Each message below its quote and its attachments."""
-    return joined("\n\n", *map(_message, messages))
+    parts: list[str] = []
+    for message in messages:
+        if message.quote.strip():
+            parts.append(_quote(message))
+        if message.attachments:
+            parts.append(attachments_list(message.attachments))
+        if message.untrusted is not None:
+            parts.append(fenced(message.text, message.untrusted))
+        else:
+            parts.append(neutralised(message.text))
+    return joined("\n\n", *parts)
 
 
 def joined(separator: str, *parts: str) -> str:
@@ -239,22 +250,10 @@ def joined(separator: str, *parts: str) -> str:
     return separator.join(part for part in parts if part)
 
 
-def _message(message: OwnerMessage) -> str:
-    attachments = attachments_list(message.attachments)
-    return joined("\n\n", _quote(message), attachments, _words(message))
-
-
 def _quote(message: OwnerMessage) -> str:
     if message.untrusted_quote is None:
         return quoted(message.quote)
-    short = shortened(message.quote.strip(), _LONGEST_QUOTE)
-    return fenced(short, message.untrusted_quote) if short else ""
-
-
-def _words(message: OwnerMessage) -> str:
-    if message.untrusted is None:
-        return neutralised(message.text)
-    return fenced(message.text, message.untrusted)
+    return fenced(shortened(message.quote.strip(), _LONGEST_QUOTE), message.untrusted_quote)
 
 
 def _attached(attachment: Attachment) -> str:
@@ -262,7 +261,3 @@ def _attached(attachment: Attachment) -> str:
         return f"image: {' '.join(attachment.name.split())}"
     path = " ".join(attachment.path.splitlines())
     return f"{path} ({size_in_words(attachment.size)})"
-
-
-def _indented(text: str) -> str:
-    return "\n  ".join(line for line in neutralised(text).splitlines() if line.strip())

@@ -145,7 +145,7 @@ class Scheduler:
         move = await self._zone.last_move(self._watched_until, self.jobs)
         if move is not None:
             await self._write_moved(move, now)
-        written = self._armed.write_all(self._jobs, now, self._watched_until)
+        written = self._armed.write_all(self.jobs, now, self._watched_until)
         await kept("The list of jobs", written)
         for source in self._sources:
             await source.start(self._watched_until, now)
@@ -162,7 +162,7 @@ class Scheduler:
         self._look_at = self._clock.monotonic() + changes.next_look_in
         if not changes:
             return
-        written = self._armed.write(changes, self._jobs, self._now, self._watched_until)
+        written = self._armed.write(changes, self.jobs, self._now, self._watched_until)
         await kept("The list of jobs", written)
         for source in self._sources:
             # Not since now: an occurrence between the two readings would be skipped.

@@ -136,18 +136,23 @@ class Statements:
         return 0 if found is None or found[0] is None else int(found[0])
 
     def write(self, table: str, sql: str, *arguments: Value) -> list[Row]:
-        """Run a statement that changes `table`; returns the rows of its RETURNING clause."""
-        found = self._execute(sql, arguments)
-        self.changed.add(table)
-        return found
+        """Run a statement that changes `table`; returns the rows of its RETURNING clause.
 
-    def _execute(self, sql: str, arguments: Sequence[Value]) -> list[Row]:
+        Those who wait for a change of the table are not woken if the statement found no row.
+        """
+        return self._execute(sql, arguments, table)
+
+    def _execute(self, sql: str, arguments: Sequence[Value], table: str = "") -> list[Row]:
         if self.failure is not None:
             raise translated(self._path, self.failure) from self.failure
         if not self._connection.in_transaction:
             raise AssertionError("a statement outside of its transaction")
         try:
-            return self._connection.execute(sql, tuple(arguments)).fetchall()
+            cursor = self._connection.execute(sql, arguments)
+            found = cursor.fetchall()
+            if table and cursor.rowcount:
+                self.changed.add(table)
+            return found
         except sqlite3.Error as refused:
             self.failure = refused
             raise translated(self._path, refused) from refused

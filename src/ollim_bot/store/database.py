@@ -242,7 +242,12 @@ class Database:
 
     def _committed(self, step: Step[R], pruned: list[str] | tuple[()]) -> tuple[R, Statements]:
         statements = Statements(self._connection, self.path)
-        self._begin()
+        if self._connection.in_transaction:
+            raise AssertionError("a step must not begin another one")
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as refused:
+            raise translated(self.path, refused) from refused
         try:
             result = step(Transaction(statements, self._now()))
             if self._mirrors is not None:
@@ -254,14 +259,6 @@ class Database:
             raise
         self._commit()
         return result, statements
-
-    def _begin(self) -> None:
-        if self._connection.in_transaction:
-            raise AssertionError("a step must not begin another one")
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as refused:
-            raise translated(self.path, refused) from refused
 
     def _commit(self) -> None:
         try:

@@ -11,7 +11,7 @@ from ollim_bot.domain.inbox import (
     Taken,
     ToolCalled,
 )
-from ollim_bot.domain.inputs import Input, InputId
+from ollim_bot.domain.inputs import InputId
 from ollim_bot.store.codecs.rows import INBOX_ROWS
 from ollim_bot.store.connection import Statements, escaped, microseconds
 
@@ -24,8 +24,12 @@ class InboxInputs:
 
     def get(self) -> Inbox:
         """The inputs without an end. `seen` names only those: `has` knows all."""
-        accepted = tuple(self._open_inputs())
-        running, tools = self._turn()
+        inputs = self._statements.rows("SELECT value FROM inputs WHERE ended IS NULL ORDER BY seq")
+        turn = self._statements.rows("SELECT value FROM inbox_turn ORDER BY seq")
+        rows = [INBOX_ROWS.decode(row[0].encode()) for row in (*inputs, *turn)]
+        accepted = tuple(row.input for row in rows if isinstance(row, Accepted))
+        running = next((row for row in rows if isinstance(row, Taken)), None)
+        tools = tuple(row for row in rows if isinstance(row, ToolCalled))
         return Inbox(accepted, running, tools, frozenset(each.id for each in accepted))
 
     def has(self, input_id: InputId) -> bool:
@@ -52,17 +56,6 @@ class InboxInputs:
             self._write_turn(inbox, after)
             inbox = after
         return inbox
-
-    def _open_inputs(self) -> list[Input]:
-        rows = self._statements.rows("SELECT value FROM inputs WHERE ended IS NULL ORDER BY seq")
-        decoded = (INBOX_ROWS.decode(row[0].encode()) for row in rows)
-        return [row.input for row in decoded if isinstance(row, Accepted)]
-
-    def _turn(self) -> tuple[Taken | None, tuple[ToolCalled, ...]]:
-        stored = self._statements.rows("SELECT value FROM inbox_turn ORDER BY seq")
-        rows = [INBOX_ROWS.decode(row[0].encode()) for row in stored]
-        running = next((row for row in rows if isinstance(row, Taken)), None)
-        return running, tuple(row for row in rows if isinstance(row, ToolCalled))
 
     def _write_inputs(self, before: Inbox, after: Inbox, row: InboxRow) -> None:
         old = {each.id: each for each in before.accepted}

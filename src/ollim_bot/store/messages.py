@@ -87,13 +87,10 @@ class MessageLog:
     def page(self, limit: int, before: MessageId | None = None) -> list[LoggedMessage]:
         """The newest messages, or those before `before`, oldest first; none if it is unknown."""
         if before is None:
-            end = self.last_seq() + 1
-        else:
-            found = self.logged(before)
-            if found is None:
-                return []
-            end = found.seq
-        return self._found("WHERE seq < ? ORDER BY seq DESC LIMIT ?", end, limit)[::-1]
+            return self._found("ORDER BY seq DESC LIMIT ?", limit)[::-1]
+        if (found := self.logged(before)) is None:
+            return []
+        return self._found("WHERE seq < ? ORDER BY seq DESC LIMIT ?", found.seq, limit)[::-1]
 
     def around(self, message_id: MessageId, limit: int) -> list[LoggedMessage]:
         """The message with `limit` messages before and after it; none if it is unknown."""
@@ -211,7 +208,11 @@ class MessageLog:
         return self._statements.number("SELECT count(*) FROM messages")
 
     def _inserted(self, message: ChatMessage, sender: Sender) -> LoggedMessage:
-        seq, change = self.last_seq() + 1, self.last_change() + 1
+        # Two queries: SQLite finds the end of one index at once, but would read all rows for both.
+        [(last, changed)] = self._statements.rows(
+            "SELECT (SELECT max(seq) FROM messages), (SELECT max(change) FROM messages)"
+        )
+        seq, change = int(last or 0) + 1, int(changed or 0) + 1
         self._statements.write(
             "messages",
             "INSERT INTO messages (seq, id, change, at, turn, session, occurrence, charge,"

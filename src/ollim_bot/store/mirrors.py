@@ -86,16 +86,20 @@ class Mirrors:
         if self.are_current:
             return
         with suppress(StorageError, OSError, sqlite3.Error), self._lock.held():
-            self._write_history()
+            if self._lines or self._history is not None:
+                self._write_history()
             for name in sorted(self._stale):
                 self._write(connection, _SPECS[name])
                 self._stale.discard(name)
 
     def _write(self, connection: sqlite3.Connection, spec: RecordSpec[object]) -> None:
         # Another process may have committed since, and the newest value belongs into the file. The
-        # number is read first, so that the content is never older than the number.
-        number = _one(connection, "SELECT max(number) FROM mirrors WHERE name = ?", spec.name)
-        found = _one(connection, "SELECT value FROM records WHERE name = ?", spec.name)
+        # number is read with it, so that the content is never older than the number.
+        number, found = connection.execute(
+            "SELECT (SELECT max(number) FROM mirrors WHERE name = ?1),"
+            " (SELECT value FROM records WHERE name = ?1)",
+            (spec.name,),
+        ).fetchone()
         path = self._state / spec.file
         if found is None:
             remove_durably(self._disk, path)
@@ -246,11 +250,6 @@ def mirror_age(statements: Statements, name: str, content: bytes | None) -> Mirr
         return MirrorAge.CURRENT
     is_ours = hash_of(content) in _hashes(statements, name)
     return MirrorAge.BEHIND if is_ours else MirrorAge.BY_HAND
-
-
-def _one(connection: sqlite3.Connection, sql: str, name: str) -> object:
-    found = connection.execute(sql, (name,)).fetchone()
-    return None if found is None else found[0]
 
 
 def _hashes(statements: Statements, name: str) -> list[str]:

@@ -73,7 +73,8 @@ class SearchIndex:
     @property
     def is_used(self) -> bool:
         """Whether every message is indexed, so that `find` can answer."""
-        return self._version == _VERSION
+        found = self._statements.row("SELECT version FROM search_state")
+        return found is not None and found[0] == _VERSION
 
     def begin(self, *, is_supported: bool) -> bool:
         """Prepare the index at a start; True if every message is to be added to it now."""
@@ -130,10 +131,6 @@ class SearchIndex:
             search.limit,
         )
         return [int(row[0]) for row in rows]
-
-    @property
-    def _version(self) -> int:
-        return self._statements.number("SELECT version FROM search_state")
 
 
 def _row(message: ChatMessage) -> tuple[str, str]:

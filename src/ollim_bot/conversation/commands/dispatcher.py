@@ -15,7 +15,7 @@ from ollim_bot.conversation.commands.table import (
     Queued,
     read_line,
 )
-from ollim_bot.conversation.posting import CommandChange, Posting, answer_name, note_of
+from ollim_bot.conversation.message_poster import CommandChange, MessagePoster, answer_name, note_of
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.commands import CommandAnswer
@@ -34,13 +34,13 @@ class CommandDispatcher:
     def __init__(
         self,
         state: ConversationState,
-        posting: Posting,
+        poster: MessagePoster,
         clock: Clock,
         services: CommandServices,
         steps: Mapping[str, Queued],
     ) -> None:
         self._state = state
-        self._posting = posting
+        self._poster = poster
         self._clock = clock
         handlers = {command.name: command.handler(services) for command in COMMANDS}
         self._immediate = {
@@ -75,10 +75,12 @@ class CommandDispatcher:
     async def run(self, call: CommandCall, attempt: int = 1) -> None:
         """Run a command that was taken from the inbox."""
         asker = self._waiting.get(call.id)
-        answer = CommandAnswer(texts.command_cut_off(call.name), is_error=True)
         try:
             is_heard = asker is not None and not asker.done()
             answer = await self._run(call, attempt, is_heard=is_heard)
+        except BaseException:  # also if cancelled: the asker waits
+            answer = CommandAnswer(texts.command_cut_off(call.name), is_error=True)
+            raise
         finally:
             if asker is not None and not asker.done():
                 asker.set_result(answer)
@@ -99,7 +101,7 @@ class CommandDispatcher:
         def step(tx: Transaction) -> None:
             words = said.step(tx) if isinstance(said, CommandChange) else said
             if words:
-                self._posting.add_note(tx, note_of(words, now, answer_name(call.id)))
+                self._poster.add_note(tx, note_of(words, now, answer_name(call.id)))
             tx.inbox.append(ended)
 
         await self._state.transact(step)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ollim_bot.conversation.buttons import Action, Uses
-from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
@@ -86,13 +86,13 @@ def help_card(topic: str = "") -> Card:
 class HelpCommands:
     """Posts the help card. A click on the card shows its topic in place."""
 
-    def __init__(self, store: Store, posting: Posting) -> None:
+    def __init__(self, store: Store, poster: MessagePoster) -> None:
         self._store = store
-        self._posting = posting
+        self._poster = poster
         self.actions: Mapping[str, Action] = {HELP: Action(self._choose, Uses.NOTHING)}
 
     async def show(self, call: CommandCall) -> str:
-        await self._post(self._posting.note(help_card(), name=f"{_MESSAGE}{call.id}"))
+        await self._post(self._poster.note(help_card(), name=f"{_MESSAGE}{call.id}"))
         return ""
 
     async def _choose(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
@@ -100,8 +100,8 @@ class HelpCommands:
         if message.id.startswith(_MESSAGE):
             await self._post(replace(message, text=card.text, card=card))
         else:
-            await self._post(self._posting.note(card, name=f"{_MESSAGE}{message.id}"))
+            await self._post(self._poster.note(card, name=f"{_MESSAGE}{message.id}"))
         return CommandAnswer()
 
     async def _post(self, message: ChatMessage) -> None:
-        await self._store.transact(lambda tx: self._posting.add_note(tx, message))
+        await self._store.transact(lambda tx: self._poster.add_note(tx, message))

@@ -11,10 +11,9 @@ from uuid import uuid4
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.buttons import Action, Uses
+from ollim_bot.conversation.chat_sessions import leave_session, replace_session
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.posting import CommandChange, Posting, answer_name
-from ollim_bot.conversation.sessions.main_session import leave_session, replace_session
+from ollim_bot.conversation.message_poster import CommandChange, MessagePoster, answer_name
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.cards import Button, Card, CardLine
@@ -259,7 +258,7 @@ class SessionCommands:
         engine: AgentEngine,
         store: Store,
         state: ConversationState,
-        posting: Posting,
+        poster: MessagePoster,
         forks: Forks,
         clock: Clock,
         working_directory: Path,
@@ -267,7 +266,7 @@ class SessionCommands:
         self._engine = engine
         self._store = store
         self._state = state
-        self._posting = posting
+        self._poster = poster
         self._forks = forks
         self._clock = clock
         self._folder = working_directory
@@ -287,8 +286,8 @@ class SessionCommands:
         lines = tuple(
             CardLine(self._line(each), _LEFT if each is first_left else "") for each in shown
         )
-        note = self._posting.note(Card("Conversations", lines=lines, buttons=tuple(buttons)))
-        await self._store.transact(lambda tx: self._posting.add_note(tx, note))
+        note = self._poster.note(Card("Conversations", lines=lines, buttons=tuple(buttons)))
+        await self._store.transact(lambda tx: self._poster.add_note(tx, note))
         return ""
 
     async def _click(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:

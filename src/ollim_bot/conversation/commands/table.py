@@ -23,7 +23,7 @@ from ollim_bot.conversation.commands.sessions import (
 )
 from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.google import GoogleConnection
-from ollim_bot.conversation.posting import CommandChange
+from ollim_bot.conversation.message_poster import CommandChange
 from ollim_bot.conversation.quiet import QuietCommands
 from ollim_bot.conversation.tasks import TaskCommands
 from ollim_bot.domain.commands import Argument, CommandSpec

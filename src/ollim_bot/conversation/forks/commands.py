@@ -13,7 +13,7 @@ from ollim_bot.conversation.buttons import Action, Uses, nothing
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.forks.session import change_fork
-from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, MessageId
@@ -87,13 +87,13 @@ class ForkCommands:
         forks: Forks,
         requests: ForkRequests,
         state: ConversationState,
-        posting: Posting,
+        poster: MessagePoster,
         clock: Clock,
     ) -> None:
         self._forks = forks
         self._requests = requests
         self._state = state
-        self._posting = posting
+        self._poster = poster
         self._clock = clock
         self.steps: Mapping[str, Callable[[CommandCall], Awaitable[str]]] = {
             SAVE: self._save,
@@ -161,7 +161,7 @@ class ForkCommands:
         match fork.verdict(now):
             case IdleAction.PROMPT:
                 words = cards.idle_note(fork.idle_limit)
-                note = self._posting.note(words, name=f"fork-idle-{call.id}")
+                note = self._poster.note(words, name=f"fork-idle-{call.id}")
                 turn = self._turn(call, fork.id, ProgramTurnReason.FORK_IDLE)
                 await self._state.transact(lambda tx: self._prompt(tx, note, turn, now))
             case IdleAction.CLOSE:
@@ -172,7 +172,7 @@ class ForkCommands:
 
     def _prompt(self, tx: Transaction, note: ChatMessage, turn: ProgramTurn, now: datetime) -> None:
         """Tell the owner and the agent that the fork is idle."""
-        self._posting.add_note(tx, note)
+        self._poster.add_note(tx, note)
         tx.inbox.append(Accepted(turn.at, turn))
         change_fork(tx, lambda fork: fork.prompted(now))
 

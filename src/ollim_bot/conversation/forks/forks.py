@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from ollim_bot.conversation.chat_log import context_of
+from ollim_bot.conversation.chat_sessions import ChatSession, MainSession, replace_session
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.session import ForkSession
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.sessions.dialogue import ChatSession
-from ollim_bot.conversation.sessions.main_session import MainSession, replace_session
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -28,7 +27,7 @@ from ollim_bot.domain.forks import (
     lookup_fork_session,
 )
 from ollim_bot.domain.inbox import Accepted
-from ollim_bot.domain.inputs import ForkOrigin, OwnerMessage, ProgramTurn, TurnRequest
+from ollim_bot.domain.inputs import ForkOrigin, OwnerMessage, ProgramTurn
 from ollim_bot.domain.outgoing import as_number
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
@@ -66,7 +65,7 @@ class Forks:
 
     @property
     def current(self) -> ChatSession:
-        return self._main if self.open is None else self._session
+        return self._main if self._state.fork is None else self._session
 
     def spoken_in(self, *, in_fork: bool) -> ChatSession:
         """The session in which a turn was begun."""
@@ -91,7 +90,9 @@ class Forks:
         `first` is the first turn of the fork.
         """
         now = self._clock.now()
-        length = await self._length_of(origin.session if origin else self._state.session)
+        session, length = origin.session if origin else self._state.session, 0
+        if session is not None:
+            length = await self._state.read(lambda tx: context_of(tx, session))
 
         def step(tx: Transaction) -> None:
             config = tx.config.get()
@@ -112,8 +113,7 @@ class Forks:
             tx.fork.put(fork)
             if first is not None:
                 tx.inbox.append(Accepted(first.at, first))
-            entry = _card_message(entry_id(fork.id), cards.entry_card(fork, wanted), now)
-            self._add_card(tx, entry)
+            self._add_card(tx, entry_id(fork.id), cards.entry_card(fork, wanted), now)
 
         await self._state.transact(step)
 
@@ -125,14 +125,19 @@ class Forks:
         await self._session.close()
         if isinstance(how, Save):
             await self._main.close()
-        farewell = _card_message(end_id(fork.id), cards.end_card(how), now)
 
         def step(tx: Transaction) -> None:
             self._set_entry(tx, fork, is_open=False)
-            read = _taint_of(tx, fork, how)
-            untrusted = untrusted_message(read)
-            self._add_card(tx, replace(farewell, in_fork=False, untrusted=untrusted))
-            _end(tx, fork, how, read, now)
+            read = Taint()
+            if isinstance(how, Report):
+                # What the fork had read may be in its report.
+                read = marked_taint(how.untrusted).having_read(*tx.taint.get().of(fork.session))
+                update = PendingUpdate(now, how.summary, f"fork-{fork.id}", read.mark)
+                leave_update(tx, update)
+            elif isinstance(how, Save) and fork.session is not None:
+                replace_session(tx, fork.session, Cause.SAVED, now)
+            self._add_card(tx, end_id(fork.id), cards.end_card(how), now, ended_after=read)
+            tx.fork.put(None)
 
         await self._state.transact(step)
 
@@ -153,12 +158,27 @@ class Forks:
         return fork.obstacle_to_saving(self._state.session)
 
     async def post_card(self, message_id: MessageId, card: Card) -> None:
-        message = _card_message(message_id, card, self._clock.now())
-        await self._state.transact(lambda tx: self._add_card(tx, message))
+        now = self._clock.now()
+        await self._state.transact(lambda tx: self._add_card(tx, message_id, card, now))
 
-    def _add_card(self, tx: Transaction, message: ChatMessage) -> None:
-        """Post the card unless a message with its id exists."""
-        if tx.messages.get(message.id) is None:
+    def _add_card(
+        self,
+        tx: Transaction,
+        message_id: MessageId,
+        card: Card,
+        now: datetime,
+        *,
+        ended_after: Taint | None = None,
+    ) -> None:
+        """Post the card unless a message with its id exists.
+
+        `ended_after` is what the fork had read, on the card at its end.
+        """
+        if tx.messages.get(message_id) is None:
+            untrusted = untrusted_message(ended_after) if ended_after is not None else None
+            in_fork = ended_after is None
+            message = ChatMessage(message_id, now, Author.PROGRAM, card.text, card=card)
+            message = replace(message, in_fork=in_fork, untrusted=untrusted)
             self._poster.add_to_log(tx, message)
 
     def _set_entry(self, tx: Transaction, fork: Fork, *, is_open: bool) -> None:
@@ -168,32 +188,6 @@ class Forks:
             return
         buttons = cards.ways_out(fork) if is_open else ()
         self._poster.add_to_log(tx, replace(entry, card=replace(entry.card, buttons=buttons)))
-
-    async def _length_of(self, session: SessionId | None) -> int:
-        """The length of the session in tokens, as of its last answer; 0 if unknown."""
-        if session is None:
-            return 0
-        return await self._state.read(lambda tx: context_of(tx, session))
-
-
-def _taint_of(tx: Transaction, fork: Fork, how: ForkExit) -> Taint:
-    """What the fork had read that may be in its report."""
-    if not isinstance(how, Report):
-        return Taint()
-    return marked_taint(how.untrusted).having_read(*tx.taint.get().of(fork.session))
-
-
-def _end(tx: Transaction, fork: Fork, how: ForkExit, read: Taint, now: datetime) -> None:
-    match how:
-        case Save() if fork.session is not None:
-            replace_session(tx, fork.session, Cause.SAVED, now)
-        case Report(summary):
-            leave_update(tx, PendingUpdate(now, summary, f"fork-{fork.id}", read.mark))
-    tx.fork.put(None)
-
-
-def _card_message(message_id: MessageId, card: Card, now: datetime) -> ChatMessage:
-    return ChatMessage(message_id, now, Author.PROGRAM, card.text, card=card, in_fork=True)
 
 
 def _number_of(message_id: MessageId, tx: Transaction) -> int | None:
@@ -223,9 +217,9 @@ class Replies:
         self._forks = forks
         self._clock = clock
 
-    async def origin(self, reply_to: MessageId | None) -> ForkOrigin | None:
+    async def origin(self, reply_to: MessageId) -> ForkOrigin | None:
         """The fork or background run that sent the message; None for the main session."""
-        number = await self._store.read(partial(_number_of, reply_to)) if reply_to else None
+        number = await self._store.read(partial(_number_of, reply_to))
         if number is None:
             return None
         records = await self._store.read(lambda tx: tx.fork_messages.get())
@@ -237,11 +231,11 @@ class Replies:
         is_expired = found.status is ForkStatus.EXPIRED
         return ForkOrigin(found.record.fork_session_id, sent, is_expired)
 
-    async def route(self, asked: Sequence[TurnRequest]) -> tuple[str, ...]:
+    async def route(self, replies: Sequence[OwnerMessage]) -> tuple[str, ...]:
         """Open a fork for a reply that needs one; returns notes for the owner."""
         notes: list[str] = []
-        for message in asked:
-            if isinstance(message, OwnerMessage) and message.origin is not None:
+        for message in replies:
+            if message.origin is not None:
                 notes += await self._route(message, message.origin)
         return tuple(dict.fromkeys(notes))
 

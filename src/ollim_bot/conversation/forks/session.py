@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
+from ollim_bot.conversation.chat_sessions import ChatSession, Spec
 from ollim_bot.conversation.forks import cards
-from ollim_bot.conversation.posting import Posting
-from ollim_bot.conversation.sessions.dialogue import ChatSession, Spec
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.forks import Fork
@@ -45,7 +45,7 @@ class ForkSession(ChatSession):
         self,
         engine: AgentEngine,
         state: ConversationState,
-        posting: Posting,
+        poster: MessagePoster,
         clock: Clock,
         *,
         spec: Spec,
@@ -53,7 +53,7 @@ class ForkSession(ChatSession):
     ) -> None:
         super().__init__(engine, clock, spec=spec, tools=tools)
         self._state = state
-        self._posting = posting
+        self._poster = poster
 
     @property
     def id(self) -> SessionId | None:
@@ -154,10 +154,10 @@ class ForkSession(ChatSession):
 
     def _losing(self, change: Callable[[Fork], Fork]) -> Step[None]:
         """Post a note in the fork, because a notice might wait until the fork has ended."""
-        note = self._posting.note(cards.LOST, name=f"fork-lost-{self._fork.id}")
+        note = self._poster.note(cards.LOST, name=f"fork-lost-{self._fork.id}")
 
         def step(tx: Transaction) -> None:
-            self._posting.add_note(tx, note)
+            self._poster.add_note(tx, note)
             change_fork(tx, change)
 
         return step

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from ollim_bot.conversation.background_attempt import AttemptOutcome, end_facts
 from ollim_bot.conversation.chat_log import answer_of
-from ollim_bot.conversation.sessions.main_session import main_run
+from ollim_bot.conversation.chat_sessions import main_run
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.decision import WITHDRAWN
 from ollim_bot.domain.events import Usage

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.tasks import DueTasks
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.cards import Card
@@ -74,7 +73,6 @@ class Overviews:
         self,
         store: Store,
         repositories: JobRepositories,
-        posting: Posting,
         poster: MessagePoster,
         clock: Clock,
         day: DaySources,
@@ -84,7 +82,6 @@ class Overviews:
         self._store = store
         self._day = day
         self._repositories = repositories
-        self._posting = posting
         self._poster = poster
         self._clock = clock
         self._one_at_a_time = asyncio.Lock()
@@ -101,12 +98,12 @@ class Overviews:
             drawn = await self._drawn(kind)
             if not drawn.card.lines and kind != _TODAY:
                 return drawn.card.description
-            note = self._posting.note(drawn.card, name=f"{kind}-{call.id}")
+            note = self._poster.note(drawn.card, name=f"{kind}-{call.id}")
             note = replace(note, untrusted=drawn.untrusted)
 
             def step(tx: Transaction) -> None:
                 self._close(tx, kind)
-                self._posting.add_note(tx, note)
+                self._poster.add_note(tx, note)
                 tx.overviews.change(lambda open_: _with(open_, kind, note.id))
                 _keep_places(tx, kind, drawn)
 

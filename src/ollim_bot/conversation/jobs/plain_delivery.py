@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 
+from ollim_bot.conversation.chat_sessions import main_run
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.sessions.main_session import main_run
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import delivery_id, item_message
 from ollim_bot.domain.jobs import CalledJob

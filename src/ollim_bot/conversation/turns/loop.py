@@ -1,20 +1,34 @@
-"""Takes the inputs of the conversation one after another, in their order."""
+"""Takes the inputs of the conversation in their order, and resumes turns that were cut off."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.chat_log import answer_of
+from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.disk_gate import DiskGate
-from ollim_bot.conversation.forks.forks import Replies
-from ollim_bot.conversation.state import ConversationState
-from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.forks.forks import Forks, Replies
+from ollim_bot.conversation.message_poster import MessagePoster, answer_name
+from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.turns.questions import TurnInput, TurnInputs
-from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.domain.inputs import CommandCall, ProgramTurn, TurnRequest
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.events import Usage
+from ollim_bot.domain.inbox import MOST_ATTEMPTS, Ended, FailedTurn, InputEnd, Taken
+from ollim_bot.domain.inputs import CommandCall, JobTurn, OwnerMessage, ProgramTurn, TurnRequest
+from ollim_bot.domain.taint import Taint
+from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock
+from ollim_bot.store.database import Step
+from ollim_bot.store.steps import leave_update
+from ollim_bot.store.transaction import Transaction
+
+_logger = logging.getLogger(__name__)
 
 
 class InputLoop:
@@ -24,6 +38,7 @@ class InputLoop:
         self,
         gate: DiskGate,
         state: ConversationState,
+        forks: Forks,
         replies: Replies,
         inputs: TurnInputs,
         runner: TurnRunner,
@@ -33,6 +48,7 @@ class InputLoop:
     ) -> None:
         self._gate = gate
         self._state = state
+        self._forks = forks
         self._replies = replies
         self._inputs = inputs
         self._runner = runner
@@ -57,7 +73,7 @@ class InputLoop:
         await self._recovery.run()
         await self._board.tell()
         while not self._is_ending:
-            await self._runner.be_ready()
+            await self._forks.current.be_ready()
             await self._state.work()
             await self._take_next()
             await self._board.tell()
@@ -67,20 +83,158 @@ class InputLoop:
         # Await nothing before a turn has begun, so that a later message finds a turn to interrupt.
         for command in (each for each in batch if isinstance(each, CommandCall)):
             await self._dispatcher.run(command)
+            await self._board.load()
         asked = tuple(each for each in batch if not isinstance(each, CommandCall))
-        if any(self._is_over(each) for each in asked):
+        fork = self._state.fork
+        programs = [each for each in asked if isinstance(each, ProgramTurn)]
+        if any(fork is None or each.fork != fork.id for each in programs):
+            # The fork that it belongs to is no longer open.
             await self._runner.end(asked, InputEnd.WITHDRAWN)
         elif asked and await self._runner.ask(asked, self._question(asked)):
             await self._recovery.run()
 
     async def _question(self, asked: tuple[TurnRequest, ...]) -> TurnInput:
         """Route a reply into its fork, then read the pictures."""
-        notes = await self._replies.route(asked)
+        replies = [each for each in asked if isinstance(each, OwnerMessage) and each.origin]
+        notes = await self._replies.route(replies) if replies else ()
         await self._board.tell()
-        question = await self._inputs.first(asked)
-        return replace(question, notes=(*notes, *question.notes))
+        question = await self._inputs.with_pictures(TurnInput(asked))
+        return replace(question, notes=(*notes, *question.notes)) if notes else question
 
-    def _is_over(self, asked: TurnRequest) -> bool:
-        """Whether the input belongs to a fork that is no longer open."""
-        fork = self._state.fork
-        return isinstance(asked, ProgramTurn) and (fork is None or asked.fork != fork.id)
+
+class Recovery:
+    """Continues what the engine's own record shows as taken, and asks only the rest again."""
+
+    def __init__(
+        self,
+        state: ConversationState,
+        forks: Forks,
+        questions: TurnInputs,
+        runner: TurnRunner,
+        poster: MessagePoster,
+        dispatcher: CommandDispatcher,
+        clock: Clock,
+    ) -> None:
+        self._state = state
+        self._forks = forks
+        self._questions = questions
+        self._runner = runner
+        self._poster = poster
+        self._dispatcher = dispatcher
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Resume until every taken turn has ended."""
+        while (taken := self._state.inbox.running) is not None:
+            inputs = self._state.inbox.taken
+            commands = [each for each in inputs if isinstance(each, CommandCall)]
+            asked = tuple(each for each in inputs if not isinstance(each, CommandCall))
+            if not commands:
+                await self._go_on(taken, asked)
+            elif taken.attempt < MOST_ATTEMPTS and self._dispatcher.can_repeat(commands[0]):
+                await self._dispatcher.run(commands[0], attempt=taken.attempt + 1)
+            else:
+                await self._give_up_command(commands[0])
+
+    async def _go_on(self, taken: Taken, asked: tuple[TurnRequest, ...]) -> None:
+        dialogue = self._forks.spoken_in(in_fork=taken.in_fork)
+        trace = await dialogue.trace(taken)
+        _logger.info(
+            "A turn was cut off (taken: %s, complete: %s)", trace.is_taken, trace.is_complete
+        )
+        now = self._clock.now()
+        read = await self._state.read(lambda tx: tx.taint.get().of(taken.session))
+
+        def settle(tx: Transaction) -> None:
+            dialogue.settle(tx, taken.claim, is_taken=trace.is_taken)
+            if trace.is_taken and taken.session is not None:
+                dialogue.adopt(tx, taken.session, now)
+
+        if await self._state.read(lambda tx: answer_of(tx, taken.turn)) is not None:
+            await self._runner.end(asked, InputEnd.ANSWERED, settle)
+        elif trace.is_complete and trace.answer:
+            answer = self._answer(dialogue, taken, asked, trace.answer, Taint(read))
+
+            def add(tx: Transaction) -> None:
+                self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
+
+            await self._runner.end(asked, InputEnd.ANSWERED, _both(settle, add))
+        elif taken.attempt >= MOST_ATTEMPTS:
+            tell = self._telling_of(taken, asked)
+            await self._runner.end(asked, InputEnd.SET_ASIDE, _both(settle, tell))
+        else:
+            await self._state.transact(settle)
+            known_in = dialogue.id if trace.is_taken else None
+            tools = self._state.inbox.tools
+            if read:
+                # What the calls were about may be words of others, and the prompt is ours.
+                tools = tuple(replace(each, summary="") for each in tools)
+            question = TurnInput(asked, taken.attempt + 1, tools=tools, known_in=known_in)
+            await self._runner.ask(asked, self._questions.with_pictures(question))
+
+    def _answer(
+        self,
+        dialogue: ChatSession,
+        taken: Taken,
+        asked: Sequence[TurnRequest],
+        text: str,
+        taint: Taint,
+    ) -> ChatMessage:
+        job = next((each.as_of(taken.at) for each in asked if isinstance(each, JobTurn)), None)
+        return self._poster.answer(
+            dialogue,
+            taken.turn,
+            text,
+            Usage(),
+            session=taken.session,
+            late_since=job.late_since if job else None,
+            waited_since=job.waited_since if job else None,
+            job=job.title if job else "",
+            taint=taint,
+        )
+
+    def _telling_of(self, taken: Taken, asked: Sequence[TurnRequest]) -> Step[None]:
+        """Tell the owner which messages are set aside; a turn of the program has none to tell."""
+        messages = tuple(each for each in asked if isinstance(each, OwnerMessage))
+        if not messages:
+            return lambda _: None
+        sentence, name = texts.set_aside(messages), f"given-up-{messages[0].id}"
+        note = self._poster.failure(sentence, taken.turn, has_words=False, name=name)
+        tell, failed = self._telling(note), FailedTurn(taken.turn, note.at, messages)
+
+        def step(tx: Transaction) -> None:
+            tell(tx)
+            tx.failed_turns.change(lambda known: known.with_turn(failed))
+
+        return step
+
+    async def _give_up_command(self, command: CommandCall) -> None:
+        """End the command without a second run: how far it came is known only if it answered."""
+        sentence, now = texts.command_cut_off(command.name), self._clock.now()
+        tell = self._telling(self._poster.note(sentence, name=f"given-up-{command.id}"))
+
+        def step(tx: Transaction) -> None:
+            is_done = tx.messages.get(answer_name(command.id)) is not None
+            if not is_done:
+                tell(tx)
+            how = InputEnd.ANSWERED if is_done else InputEnd.FAILED
+            tx.inbox.append(Ended(now, (command.id,), how))
+
+        await self._state.transact(step)
+
+    def _telling(self, note: ChatMessage) -> Step[None]:
+        """Post the note, which is no notice, since the owner waits; leave it for the agent too."""
+
+        def step(tx: Transaction) -> None:
+            self._poster.add_note(tx, note)
+            leave_update(tx, PendingUpdate(note.at, note.text, note.id))
+
+        return step
+
+
+def _both(first: Step[None], second: Step[None]) -> Step[None]:
+    def step(tx: Transaction) -> None:
+        first(tx)
+        second(tx)
+
+    return step

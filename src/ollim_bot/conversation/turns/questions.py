@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -63,7 +62,9 @@ class TurnInput:
         if isinstance(first, JobTurn):
             # The prompt of this job was never taken, so the job has made no tool call.
             return foreground_prompt(first.as_of(now), now, updates)
-        messages = tuple(self._as_seen(each) for each in _messages(self.asked))
+        messages = tuple(each for each in self.asked if isinstance(each, OwnerMessage))
+        if self.left_out:
+            messages = tuple(map(self._as_seen, messages))
         if self.tools:
             return continued_prompt(self.tools, now, again=messages, updates=updates)
         if resumed_at is not None:
@@ -76,9 +77,6 @@ class TurnInput:
         if first.button:
             return button_prompt(first.text, now, updates, first.untrusted_quote)
         return owner_prompt(messages, now, updates)
-
-    def images_for(self, session: SessionId) -> tuple[Image, ...]:
-        return () if session == self.known_in else self.images
 
     def _as_seen(self, message: OwnerMessage) -> OwnerMessage:
         """Mark the pictures left out: the agent must not believe that it has seen them."""
@@ -104,27 +102,17 @@ class TurnInputs:
         self._keeper = keeper
         self._reading: asyncio.Future[list[Image | _LeftOut | None]] | None = None
 
-    async def first(self, asked: tuple[TurnRequest, ...]) -> TurnInput:
-        return await self._with_pictures(TurnInput(asked))
-
-    async def again(
-        self,
-        asked: tuple[TurnRequest, ...],
-        attempt: int,
-        tools: tuple[ToolCalled, ...],
-        known_in: SessionId | None,
-    ) -> TurnInput:
-        question = TurnInput(asked, attempt, tools=tools, known_in=known_in)
-        return await self._with_pictures(question)
-
     def hurry(self) -> None:
         """Stop reading pictures: the question under construction will not be asked."""
         if self._reading is not None:
             self._reading.cancel()
 
-    async def _with_pictures(self, question: TurnInput) -> TurnInput:
-        messages = _messages(question.asked)
+    async def with_pictures(self, question: TurnInput) -> TurnInput:
+        """The question with the pictures of its messages, unless `hurry` is called meanwhile."""
+        messages = (each for each in question.asked if isinstance(each, OwnerMessage))
         attachments = [each for message in messages for each in message.attachments]
+        if not attachments:
+            return question
         self._reading = asyncio.gather(*map(self._seen, attachments))
         try:
             seen = await self._reading
@@ -152,10 +140,6 @@ class TurnInputs:
             return Image(*await self._keeper.image(attachment))
         except WrongInput as wrong:
             return _LeftOut(attachment, texts.picture_unreadable(str(wrong)))
-
-
-def _messages(asked: Iterable[TurnRequest]) -> tuple[OwnerMessage, ...]:
-    return tuple(each for each in asked if isinstance(each, OwnerMessage))
 
 
 def _program_prompt(turn: ProgramTurn, now: datetime, updates: str) -> str:

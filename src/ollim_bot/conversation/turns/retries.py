@@ -9,8 +9,7 @@ from uuid import uuid4
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.posting import RETRY, CommandChange
+from ollim_bot.conversation.message_poster import RETRY, CommandChange, MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, TurnId

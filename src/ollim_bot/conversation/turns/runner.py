@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
+from typing import Protocol
 from uuid import uuid4
 
 from ollim_bot.conversation import background_attempt, texts
-from ollim_bot.conversation.chat_log import open_items
+from ollim_bot.conversation.chat_log import TypedAddresses, open_items
+from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.jobs.foreground import LIMIT
-from ollim_bot.conversation.posting import Posting
-from ollim_bot.conversation.sessions.dialogue import ChatSession
+from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
-from ollim_bot.conversation.turns.current_run import CurrentRun, JobEnds
 from ollim_bot.conversation.turns.questions import TurnInput
 from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.answer_text import AnswerText
@@ -49,9 +49,11 @@ from ollim_bot.domain.inputs import (
     TurnRequest,
 )
 from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
-from ollim_bot.domain.notices import failing_key
-from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.notices import Notice, failing_key
+from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
+from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import ATTACHMENT, PICTURE, Taint, marked_taint
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import log_fields
@@ -66,8 +68,20 @@ from ollim_bot.store.steps import (
     note_success,
 )
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.tools.context import ToolContext
+
+JobEnds = Sequence[tuple[JobTurn, OccurrenceState]]
 
 
+class Watch(Protocol):
+    """Yields the events of a turn unchanged, and acts on what they change."""
+
+    def __call__(
+        self, events: AsyncIterator[AgentEvent], *, in_fork: bool
+    ) -> AsyncIterator[AgentEvent]: ...
+
+
+@dataclass(slots=True)
 class RunningTurn:
     """`was_asked` is set as soon as the engine may know of it, `has_ended` when it is done.
 
@@ -75,38 +89,27 @@ class RunningTurn:
     are sentences about files that the agent cannot use.
     """
 
-    def __init__(
-        self,
-        start: TurnStart,
-        presentation: Presentation,
-        clock: Clock,
-        *,
-        can_be_replaced: bool = True,
-    ) -> None:
-        self.start = start
-        self.began: datetime | None = None
-        self.activity = Activity()
-        self.notes: tuple[str, ...] = ()
-        self.text = AnswerText()
-        self.was_asked = False
-        self.has_ended = False
-        self.is_interrupted = False
-        self.is_timed_out = False
-        self.compacted: Compacted | None = None
-        self._can_be_replaced = can_be_replaced
-        self._is_compacting = False
-        self._presentation = presentation
-        self._clock = clock
+    start: TurnStart
+    shown: Presentation
+    clock: Clock
+    can_be_replaced: bool = True
+    began: datetime | None = None
+    activity: Activity = field(default_factory=Activity)
+    notes: tuple[str, ...] = ()
+    text: AnswerText = field(default_factory=AnswerText)
+    was_asked: bool = False
+    has_ended: bool = False
+    is_interrupted: bool = False
+    is_timed_out: bool = False
+    is_compacting: bool = False
+    compacted: Compacted | None = None
 
     @property
     def gives_way(self) -> bool:
         """Whether a newer message stops the turn."""
-        return self._can_be_replaced and not self._is_compacting
+        return self.can_be_replaced and not self.is_compacting
 
-    def show(self, event: AgentEvent) -> None:
-        self._presentation.show(event)
-
-    async def heard(self, events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]:
+    async def noting_end(self, events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]:
         """Yield the events unchanged. After the last one, the turn can no longer be stopped."""
         async for event in events:
             if isinstance(event, TurnEnded):
@@ -115,35 +118,29 @@ class RunningTurn:
 
     async def follow(self, events: AsyncIterator[AgentEvent]) -> TurnEnded:
         """Show all events except the last, which the caller shows after posting its results."""
-        if self.is_interrupted:
-            return TurnEnded(EndCause.INTERRUPTED)
-        self.was_asked = True
         end = TurnEnded(EndCause.INTERRUPTED)
+        if self.is_interrupted:
+            return end
+        self.was_asked = True
         async for event in events:
-            self._note(event)
+            self.text.add(event)
+            self.activity = self.activity.after(event)
+            match event:
+                case CompactionStarted():
+                    self.is_compacting = True
+                case Compacted():
+                    self.compacted = event
+                    self.is_compacting = False
+                case TextStreamed() | ToolStarted():
+                    self.is_compacting = False
+            if self.began is None and isinstance(event, TextStreamed | TextCompleted):
+                self.began = self.clock.now()
             if isinstance(event, TurnEnded):
                 end = event
             else:
-                self.show(event)
-        await self._presentation.flush()
+                self.shown.show(event)
+        await self.shown.flush()
         return end
-
-    async def close(self, end: TurnEnded) -> None:
-        await self._presentation.end(end)
-
-    def _note(self, event: AgentEvent) -> None:
-        self.text.add(event)
-        if self.began is None and isinstance(event, TextStreamed | TextCompleted):
-            self.began = self._clock.now()
-        self.activity = self.activity.after(event)
-        match event:
-            case CompactionStarted():
-                self._is_compacting = True
-            case Compacted():
-                self.compacted = event
-                self._is_compacting = False
-            case TextStreamed() | ToolStarted():
-                self._is_compacting = False
 
 
 _logger = logging.getLogger(__name__)
@@ -157,9 +154,10 @@ class _InputsChanged(Exception):
 
 
 class TurnRunner:
-    """Runs one turn at a time.
+    """Runs one turn at a time: gives its run to the tools, and writes how its jobs go.
 
-    `hurry` is called when the question under construction is obsolete.
+    `watch` yields the events of a turn unchanged, and acts on what they change. `hurry` is called
+    when the question under construction is obsolete.
     """
 
     def __init__(
@@ -167,25 +165,26 @@ class TurnRunner:
         state: ConversationState,
         forks: Forks,
         fanout: SurfaceFanout,
-        posting: Posting,
-        current: CurrentRun,
+        poster: MessagePoster,
+        context: ToolContext,
+        jobs: ForegroundJobs,
         clock: Clock,
         *,
+        watch: Watch,
         hurry: Callable[[], None],
     ) -> None:
         self._state = state
         self._forks = forks
         self._fanout = fanout
-        self._posting = posting
-        self._current = current
+        self._poster = poster
+        self._context = context
+        self._jobs = jobs
+        self._watch = watch
         self._clock = clock
         self._hurry = hurry
+        self._typed = TypedAddresses()
         self._unwanted: frozenset[InputId] = frozenset()
         self.running: RunningTurn | None = None
-
-    async def be_ready(self) -> None:
-        """Open the session in advance, so that the next turn starts without delay."""
-        await self._forks.current.be_ready()
 
     async def ask(self, asked: Sequence[TurnRequest], question: Awaitable[TurnInput]) -> bool:
         """Run a turn to its end, and show and commit everything that belongs to it.
@@ -195,36 +194,39 @@ class TurnRunner:
         be resumed. Does nothing if an input was edited or withdrawn before it was taken.
         """
         can_be_replaced = all(each.can_be_replaced for each in asked)
-        turn = self._begun((each.id for each in asked), can_be_replaced=can_be_replaced)
+        turn = self._begin((each.id for each in asked), can_be_replaced=can_be_replaced)
         end = TurnEnded(EndCause.INTERRUPTED)
         try:
             made = await question
             dialogue = self._forks.current
-            if any(isinstance(each, OwnerMessage) for each in asked):
+            if dialogue.in_fork and any(isinstance(each, OwnerMessage) for each in asked):
                 await dialogue.touch()
-            async with self._limited(turn, dialogue, asked):
+            is_job = any(isinstance(each, JobTurn) for each in asked)
+            alarm = asyncio.create_task(self._stop_late(turn, dialogue)) if is_job else None
+            try:
                 end = await self._run(turn, dialogue, made)
-            self._state.note_answer(end.usage.model)
+            finally:
+                if alarm is not None:
+                    alarm.cancel()
+            self._state.answering = end.usage.model or self._state.answering
             return await self._conclude(turn, dialogue, made, end)
         except _InputsChanged:
             return False
         finally:
-            self._has_ended()
-            await turn.close(end)
+            await self._close(turn, end)
 
     async def run_command(self, input_id: InputId, line: str) -> tuple[RunningTurn, TurnEnded]:
         """Run a command of the engine on the current session."""
-        turn = self._begun([input_id], can_be_replaced=False)
+        turn = self._begin([input_id], can_be_replaced=False)
         end = TurnEnded(EndCause.INTERRUPTED)
         dialogue = self._forks.current
         try:
             await dialogue.open()
-            end = await turn.follow(turn.heard(dialogue.command(line)))
+            end = await turn.follow(turn.noting_end(dialogue.turn(line)))
         except OllimError as error:
             end = _no_engine(error)
         finally:
-            self._has_ended()
-            await turn.close(end)
+            await self._close(turn, end)
         return turn, end
 
     async def interrupt(self) -> bool:
@@ -259,7 +261,8 @@ class TurnRunner:
             also(tx)
             return self._end(tx, asked, how, Usage())
 
-        self._current.note_ends(await self._state.transact(step))
+        for job, state in await self._state.transact(step):
+            self._jobs.note_end(job, state)
 
     def _end(
         self,
@@ -270,27 +273,28 @@ class TurnRunner:
         error: str = "",
     ) -> JobEnds:
         """End the inputs, and in the ledger the jobs among them; `error` says why they failed."""
-        ends = self._current.end(tx, asked, how, usage, error)
+        run, jobs = self._context.run, (each for each in asked if isinstance(each, JobTurn))
+        ends = [(job, self._jobs.end(tx, job, how, run, usage, error)) for job in jobs]
         tx.inbox.append(Ended(tx.now, tuple(each.id for each in asked), how))
         return ends
 
-    def _begun(self, inputs: Iterable[InputId], *, can_be_replaced: bool) -> RunningTurn:
+    def _begin(self, inputs: Iterable[InputId], *, can_be_replaced: bool) -> RunningTurn:
         start = TurnStart(TurnId(uuid4().hex), self._clock.now(), tuple(inputs))
-        shown = self._fanout.present(start)
-        turn = RunningTurn(start, shown, self._clock, can_be_replaced=can_be_replaced)
+        turn = RunningTurn(start, Presentation(start, self._fanout), self._clock, can_be_replaced)
         turn.is_interrupted = not self._unwanted.isdisjoint(start.inputs)
         self._unwanted = frozenset()
         self.running = turn
-        self._state.begin_turn(start)
+        self._state.turn = start
         return turn
 
-    def _has_ended(self) -> None:
+    async def _close(self, turn: RunningTurn, end: TurnEnded) -> None:
         self.running = None
         self._state.end_turn()
+        await turn.shown.end(end)
 
     def _upcoming(self) -> Iterable[TurnRequest]:
         """The inputs of the next turn, before it has begun."""
-        in_fork = self._forks.open is not None
+        in_fork = self._state.fork is not None
         inputs = self._state.inbox.taken or self._state.inbox.next_batch(in_fork=in_fork)
         return (each for each in inputs if not isinstance(each, CommandCall))
 
@@ -303,15 +307,18 @@ class TurnRunner:
             return _no_engine(error)
         if turn.is_interrupted:
             return TurnEnded(EndCause.INTERRUPTED)
-        run = dialogue.run_at(turn.start.at, session_id)
-        await self._current.begin(run, question.asked, question.attempt)
+        run = self._context.run = dialogue.run_at(turn.start.at, session_id)
+        await self._begin_run(run, question)
         prompt_id = str(uuid4())
         claim = await self._take(turn.start, dialogue, question, prompt_id, session_id)
-        await self._current.note_updates(claim)
+        marks = (marked_taint(each.untrusted) for each in claim.entries if each.untrusted)
+        if sources := tuple(source for mark in marks for source in mark.sources):
+            read = await self._note_reading(run, sources, ends=False)
+            run.taint = run.taint.having_read(*read)
         is_news = bool(claim.entries) and not dialogue.in_fork
         turn.notes = (*([texts.CATCHING_UP] if is_news else []), *question.notes)
         for note in turn.notes:
-            turn.show(Noted(note))
+            turn.shown.show(Noted(note))
         with log_fields(session=session_id, run=turn.start.turn):
             _logger.debug("A turn begins (attempt %d)", question.attempt)
             now = self._clock.now()
@@ -322,30 +329,64 @@ class TurnRunner:
                 open_items_block(waiting, now, newest),
             )
             text = question.text(updates, now, session_id, dialogue.resumed_at)
-            prompt = Prompt(text, question.images_for(session_id), prompt_id)
-            events = turn.heard(dialogue.turn(prompt))
-            end = await turn.follow(self._current.watched(events, in_fork=dialogue.in_fork))
+            images = () if session_id == question.known_in else question.images
+            events = turn.noting_end(dialogue.turn(Prompt(text, images, prompt_id)))
+            end = await turn.follow(self._watch(events, in_fork=dialogue.in_fork))
             _logger.debug("The turn ended: %s", end.cause)
         return end
 
-    @asynccontextmanager
-    async def _limited(
-        self, turn: RunningTurn, dialogue: ChatSession, asked: Sequence[TurnRequest]
-    ) -> AsyncIterator[None]:
+    async def _stop_late(self, turn: RunningTurn, dialogue: ChatSession) -> None:
         """Stop a job after its time limit, because no newer message stops it."""
+        await self._clock.sleep(LIMIT)
+        turn.is_interrupted = turn.is_timed_out = True
+        await dialogue.interrupt()
 
-        async def stop() -> None:
-            await self._clock.sleep(LIMIT)
-            turn.is_interrupted = turn.is_timed_out = True
-            await dialogue.interrupt()
+    async def _begin_run(self, run: Run, question: TurnInput) -> None:
+        """Find what taints the run, and write that its jobs are running.
 
-        is_job = any(isinstance(each, JobTurn) for each in asked)
-        alarm = asyncio.create_task(stop()) if is_job else None
-        try:
-            yield
-        finally:
-            if alarm is not None:
-                alarm.cancel()
+        The owner's own words end an earlier taint of the session, but not what an earlier attempt
+        at answering them has read, and not what the session begins with as a branch. The store has
+        the taint, so a restart does not clear it.
+        """
+        sources: list[str] = []
+        for each in question.asked:
+            if isinstance(each, JobTurn):
+                sources += marked_taint(each.untrusted).sources
+            elif isinstance(each, OwnerMessage):
+                sources += (one.source for one in (each.untrusted_quote, each.untrusted) if one)
+                sources += (PICTURE if one.is_image else ATTACHMENT for one in each.attachments)
+        is_owners_word = any(
+            each.text.strip() and not each.button and each.as_message().is_typed
+            for each in question.asked
+            if isinstance(each, OwnerMessage)
+        )
+        addresses = await self._state.read(self._typed.read)
+        ends = question.attempt == 1 and is_owners_word
+        run.taint = Taint(await self._note_reading(run, sources, ends=ends), addresses)
+        for each in question.asked:
+            if isinstance(each, JobTurn):
+                await self._jobs.begin(each, run)
+
+    async def _note_reading(
+        self, run: Run, sources: Sequence[str], *, ends: bool
+    ) -> tuple[str, ...]:
+        """Record what the turn reads; returns all that taints it."""
+        session = run.session
+        assert session is not None
+        fork = self._state.fork if run.policy.kind is RunKind.FORK else None
+        origin = fork.parent if fork is not None and fork.session is None else None
+
+        def step(tx: Transaction) -> tuple[str, ...]:
+            known = tx.taint.get()
+            known = known.after_owner(session) if ends else known
+            inherited = tx.taint.get().of(origin) if origin is not None else ()
+            known = known.with_read(session, inherited).after_turn(session, sources, tx.now)
+            return tx.taint.change(lambda _: known).of(session)
+
+        before = await self._state.read(lambda tx: tx.taint.get())
+        standing = before.of(session)
+        is_new = bool(sources or before.of(origin)) or (ends and bool(standing))
+        return await self._state.transact(step) if is_new else standing
 
     async def _take(
         self,
@@ -375,26 +416,28 @@ class TurnRunner:
             await self._cut_off(turn, dialogue, end, end.failure.kind)
             return True
         asked, now = question.asked, self._clock.now()
-        how = _how_ended(turn, end)
+        how, is_complete = _how_ended(turn, end), end.cause is EndCause.COMPLETED
         jobs = [each for each in asked if isinstance(each, JobTurn)]
         answer = None
         if _is_wanted(turn, asked, end, self._state.inbox):
             answer = self._answer(turn, dialogue, end)
         cost = answer.spent.cost_usd if answer is not None and answer.spent is not None else 0.0
         usage = replace(end.usage, cost_usd=cost)
-        explain = self._explaining(turn, asked, end, answer)
-        ask = self._asking(jobs, end)
+        explain: Step[None] = (
+            partial(_note_answered, jobs=jobs, over=new_notice(""))
+            if is_complete
+            else self._explaining(turn, asked, end, answer)
+        )
+        ask = self._asking(jobs[0]) if jobs and is_complete else _nothing
         taken, is_taken = self._state.inbox.running, False
         if taken is not None and taken.turn == turn.start.turn:
-            is_taken = turn.was_asked and (
-                end.cause is EndCause.COMPLETED or await dialogue.has_taken(taken)
-            )
+            is_taken = turn.was_asked and (is_complete or await dialogue.has_taken(taken))
 
         def step(tx: Transaction) -> JobEnds:
             can_be_superseded = how is InputEnd.STOPPED and not jobs
             is_superseded = can_be_superseded and _is_superseded(turn, tx.inbox.get())
             if answer is not None:
-                self._posting.add_answer(tx, dialogue, answer)
+                self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
                 ask(tx)
             if not is_superseded:
                 explain(tx)
@@ -408,21 +451,21 @@ class TurnRunner:
             ended = InputEnd.SUPERSEDED if is_superseded else how
             return self._end(tx, asked, ended, usage, end.failure.sentence if end.failure else "")
 
-        self._current.note_ends(await self._state.transact(step))
+        for job, state in await self._state.transact(step):
+            self._jobs.note_end(job, state)
         return False
 
-    def _asking(self, jobs: Sequence[JobTurn], end: TurnEnded) -> Step[None]:
+    def _asking(self, turn: JobTurn) -> Step[None]:
         """Adds, below the answer to a job that asks something of the owner, the card that does."""
-        job, now = self._current.job, self._clock.now()
-        is_answered = bool(jobs) and end.cause is EndCause.COMPLETED
-        if not is_answered or not isinstance(job, Routine | Reminder) or not job.asks:
-            return lambda _: None
-        card, item = item_message(job, Occurrence.parse(jobs[0].id), now)
+        job, now = self._context.run.job, self._clock.now()
+        if not isinstance(job, Routine | Reminder) or not job.asks:
+            return _nothing
+        card, item = item_message(job, Occurrence.parse(turn.id), now)
 
         def step(tx: Transaction) -> None:
             # The program may have delivered it while the turn went on.
             if tx.due_items.get(item.key) is None:
-                self._posting.add_item(tx, card, item)
+                self._poster.add_item(tx, card, item)
 
         return step
 
@@ -434,32 +477,27 @@ class TurnRunner:
         answer: ChatMessage | None,
     ) -> Step[None]:
         """Leaves why there is no answer: for a job as a notice, else as a note of the turn."""
-        over, jobs = new_notice(""), [each for each in asked if isinstance(each, JobTurn)]
-        note = self._posting.note(_explanation(turn, end), turn.start.turn)
+        jobs = [each for each in asked if isinstance(each, JobTurn)]
+        if jobs and end.failure is not None:
+            return self._failing(jobs[0], end)
+        note = self._poster.note(_explanation(turn, end), turn.start.turn)
         failed = FailedTurn.of(turn.start.turn, self._clock.now(), asked, end.failure)
         if failed is not None:
-            note = self._posting.failure(note.text, failed.turn, has_words=answer is not None)
+            note = self._poster.failure(note.text, failed.turn, has_words=answer is not None)
 
         def step(tx: Transaction) -> None:
-            if end.cause is EndCause.COMPLETED:
-                note_answer(tx, over, tx.now)
-                if tx.failed_turns.get().for_login(tx.now):
-                    tx.failed_turns.change(FailedTurns.answered)
-                for each in jobs:
-                    note_success(tx, each.job)
-            elif note.text:
-                self._posting.add_note(tx, note)
+            if note.text:
+                self._poster.add_note(tx, note)
             if failed is not None:
                 tx.failed_turns.change(lambda known: known.with_turn(failed))
 
-        is_failed_job = bool(jobs) and end.failure is not None
-        return self._failing(jobs[0], end) if is_failed_job else step
+        return step
 
     def _failing(self, job: JobTurn, end: TurnEnded) -> Step[None]:
         assert end.failure is not None
         reason, is_outage = end.failure.sentence, end.failure.kind.is_outage
         sentence = background_attempt.failed(job.title, reason)
-        given = self._current.job
+        given = self._context.run.job
         key, for_reminder = failing_key(job.job, reason), isinstance(given, Reminder)
         notice = new_notice(sentence, key=key, for_reminder=for_reminder)
         if given is None or not is_ordered(given):
@@ -477,7 +515,7 @@ class TurnRunner:
 
         def step(tx: Transaction) -> None:
             if answer is not None:
-                self._posting.add_answer(tx, dialogue, answer)
+                self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
             if forget is not None:
                 forget(tx)
 
@@ -489,23 +527,39 @@ class TurnRunner:
         self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded
     ) -> ChatMessage | None:
         """The answer, or what there is of one that will not be whole."""
-        is_cut_off = end.cause is not EndCause.COMPLETED
-        words = turn.text.broken_off if _is_broken_off(end) else turn.text.so_far
+        is_cut_off, run = end.cause is not EndCause.COMPLETED, self._context.run
+        words = turn.text.so_far
+        # The words that came stay, but not those of a refusal, or of a turn that is resumed.
+        if end.failure is not None and end.failure.kind not in (*_CUT_OFF, FailureKind.REFUSED):
+            words = turn.text.broken_off
         if is_cut_off and not words:
             return None
-        return self._posting.answer(
+        return self._poster.answer(
             dialogue,
             turn.start.turn,
             words if is_cut_off else turn.text.whole(end),
             end.usage,
             is_cut_off=is_cut_off,
-            late_since=None if is_cut_off else self._current.run.late_since,
-            waited_since=self._current.run.waited_since,
-            job=self._current.run.label,
+            late_since=None if is_cut_off else run.late_since,
+            waited_since=run.waited_since,
+            job=run.label,
             began=turn.began,
             remarks=(*turn.notes, turn.activity.refused),
-            taint=self._current.taint,
+            taint=run.taint,
         )
+
+
+def _note_answered(tx: Transaction, jobs: Sequence[JobTurn], over: Notice) -> None:
+    """The model works, and so do the jobs; `over` is told if the model had stopped answering."""
+    note_answer(tx, over, tx.now)
+    if tx.failed_turns.get().for_login(tx.now):
+        tx.failed_turns.change(FailedTurns.answered)
+    for job in jobs:
+        note_success(tx, job.job)
+
+
+def _nothing(_: Transaction) -> None:
+    """A step that changes nothing."""
 
 
 def _how_ended(turn: RunningTurn, end: TurnEnded) -> InputEnd:
@@ -514,12 +568,6 @@ def _how_ended(turn: RunningTurn, end: TurnEnded) -> InputEnd:
     if end.failure is not None:
         return InputEnd.FAILED
     return InputEnd.TIMED_OUT if turn.is_timed_out else InputEnd.STOPPED
-
-
-def _is_broken_off(end: TurnEnded) -> bool:
-    """Whether the words that came stay: not those of a refusal, or of a turn that is resumed."""
-    resumed_or_refused = (*_CUT_OFF, FailureKind.REFUSED)
-    return end.failure is not None and end.failure.kind not in resumed_or_refused
 
 
 def _explanation(turn: RunningTurn, end: TurnEnded) -> str:

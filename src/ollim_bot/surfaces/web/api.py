@@ -13,7 +13,7 @@ from ollim_bot.domain.search import terms_of
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import ChatService, IncomingMessage, OpenAttachment
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.files import Upload, Uploads, send_attachment
+from ollim_bot.surfaces.web.files import Uploads, send_attachment
 from ollim_bot.surfaces.web.frames import Json, answer_json, result_json
 from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.read_mark import ReadMark
@@ -61,23 +61,22 @@ class Api:
 
     async def _receive(self, request: web.Request) -> web.Response:
         async with self._uploads.received(request) as upload:
-            message = await self._reception.receive(await self._incoming(upload))
+            text = upload.fields.get("text", "")
+            if not text.strip() and not upload.files:
+                raise RequestRefused(400, texts.NOTHING_SAID)
+            given = MessageId(upload.fields.get("reply_to", ""))
+            replied_to = await self._reception.message(given) if given else None
+            message = await self._reception.receive(
+                IncomingMessage(
+                    upload.id,
+                    NAME,
+                    text,
+                    reply_to=None if replied_to is None else replied_to.id,
+                    files=tuple(upload.files),
+                )
+            )
         [shown] = await self._book.shown([message])
         return web.json_response({"message": shown})
-
-    async def _incoming(self, upload: Upload) -> IncomingMessage:
-        text = upload.fields.get("text", "")
-        if not text.strip() and not upload.files:
-            raise RequestRefused(400, texts.NOTHING_SAID)
-        given = MessageId(upload.fields.get("reply_to", ""))
-        reply_to = await self._reception.message(given) if given else None
-        return IncomingMessage(
-            upload.id,
-            NAME,
-            text,
-            reply_to=None if reply_to is None else reply_to.id,
-            files=tuple(upload.files),
-        )
 
     async def _older(self, request: web.Request) -> web.Response:
         before = MessageId(request.query.get("before", "")) or None

@@ -106,6 +106,7 @@ def _quoted(name: str) -> str:
 class Upload:
     """The content of the form. Its files are removed at the end unless they were moved."""
 
+    folder: Path
     fields: dict[str, str] = field(default_factory=dict)
     files: list[IncomingFile] = field(default_factory=list)
 
@@ -134,33 +135,29 @@ class Uploads:
         """Receive the form. Raises `RequestRefused` with what is wrong with it."""
         if request.content_type != "multipart/form-data":
             raise RequestRefused(415, texts.NO_FORM)
-        folder = self._folder / uuid.uuid4().hex
-        await _on_disk("The message", lambda: folder.mkdir(mode=0o700, parents=True))
+        upload = Upload(self._folder / uuid.uuid4().hex)
+        await _on_disk("The message", lambda: upload.folder.mkdir(mode=0o700, parents=True))
         try:
-            yield await self._read(request, folder)
+            await self._read(request, upload)
+            yield upload
         finally:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, upload.folder, ignore_errors=True)
 
-    async def _read(self, request: web.Request, folder: Path) -> Upload:
-        upload = Upload()
+    async def _read(self, request: web.Request, upload: Upload) -> None:
         try:
             async with asyncio.timeout(self._limits.upload_seconds):
-                await self._read_parts(request, upload, folder)
+                reader = await request.multipart()
+                while (part := await self._in_time(reader.next())) is not None:
+                    if not isinstance(part, BodyPartReader):
+                        raise RequestRefused(400, texts.NO_FORM)
+                    if part.filename is None:
+                        await self._take_field(part, upload)
+                    else:
+                        await self._take_file(part, part.filename, upload)
         except TimeoutError:
             raise RequestRefused(408, texts.TOO_SLOW) from None
         except _MALFORMED:
             raise RequestRefused(400, texts.NO_FORM) from None
-        return upload
-
-    async def _read_parts(self, request: web.Request, upload: Upload, folder: Path) -> None:
-        reader = await request.multipart()
-        while (part := await self._in_time(reader.next())) is not None:
-            if not isinstance(part, BodyPartReader):
-                raise RequestRefused(400, texts.NO_FORM)
-            if part.filename is None:
-                await self._take_field(part, upload)
-            else:
-                await self._take_file(part, part.filename, upload, folder)
 
     async def _take_field(self, part: BodyPartReader, upload: Upload) -> None:
         most = self._limits.text_characters
@@ -176,13 +173,11 @@ class Uploads:
             raise RequestRefused(400, texts.NO_FORM)
         upload.fields[part.name or ""] = text
 
-    async def _take_file(
-        self, part: BodyPartReader, given: str, upload: Upload, folder: Path
-    ) -> None:
+    async def _take_file(self, part: BodyPartReader, given: str, upload: Upload) -> None:
         if len(upload.files) >= self._limits.files:
             raise RequestRefused(413, texts.too_many_files(self._limits.files))
         name = _plain_name(given)
-        path = folder / str(len(upload.files))
+        path = upload.folder / str(len(upload.files))
         with await _on_disk(name, lambda: _created(path)) as target:
             await self._save(part, name, target)
             await _on_disk(name, target.flush)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from itertools import takewhile
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.search import Term, excerpt
 from ollim_bot.domain.text import shortened
-from ollim_bot.ports import OpenFork, Status, TurnStart
+from ollim_bot.ports import Status, TurnStart
 from ollim_bot.surfaces.web.markdown import plain, render
 
 Json = dict[str, object]
@@ -33,7 +34,7 @@ def message_json(
     return {
         "id": message.id,
         "at": message.at.isoformat(),
-        "began": _iso(message.began),
+        "began": message.began.isoformat() if message.began else None,
         "author": message.author.value,
         "html": html,
         "text": message.text,
@@ -67,10 +68,6 @@ def result_json(message: ChatMessage, terms: Sequence[Term]) -> Json:
     }
 
 
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
-
-
 def _quoted(message: ChatMessage) -> Json:
     words = " ".join(plain(message.text[:_READ_FOR_EXCERPT]).split())
     if not words and message.attachments:
@@ -97,16 +94,12 @@ def status_json(status: Status) -> Json:
         "bot_name": status.bot_name,
         "version": status.version,
         "program": status.program,
-        "fork": None if status.fork is None else _fork(status.fork),
+        "fork": asdict(status.fork) if status.fork else None,
         "quiet": "" if status.quiet_until is None else clock_time(status.quiet_until),
-        "trouble": " ".join(plain(status.trouble).split()),
+        "trouble": " ".join(plain(status.trouble).split()) if status.trouble else "",
         "zone": status.zone,
         "has_jobs": status.has_jobs,
     }
-
-
-def _fork(fork: OpenFork) -> Json:
-    return {"topic": fork.topic, "card": fork.card}
 
 
 def command_json(command: CommandSpec) -> Json:
@@ -149,28 +142,19 @@ def live_json(
     return {
         "turn": start.turn,
         "elapsed": round(elapsed, 1),
-        "began": _iso(began),
+        "began": began.isoformat() if began else None,
         "blocks": list(blocks),
         "tail": tail,
-        **_activity(activity),
+        **activity_json(activity),
     }
 
 
-def _activity(activity: Activity) -> Json:
+def activity_json(activity: Activity) -> Json:
     tools = [
         {"id": line.id, "label": line.label, "state": line.state.value, "reason": line.reason}
         for line in activity.tools
     ]
     return {"phase": activity.phase, "tools": tools, "notes": list(activity.notes)}
-
-
-def message_frame(message: Mapping[str, object], change: int) -> Json:
-    """`change` is the number of the message in the log; 0 if it is not in the log yet."""
-    return {"type": "message", "message": message, "change": change}
-
-
-def turn_frame(live: Mapping[str, object]) -> Json:
-    return {"type": "turn", "live": live}
 
 
 def draft_frame(
@@ -182,23 +166,11 @@ def draft_frame(
     return {
         "type": "draft",
         "turn": turn,
-        "began": _iso(began),
+        "began": began.isoformat() if began else None,
         "keep": keep,
         "blocks": list(now[keep:]),
         "tail": tail,
     }
-
-
-def activity_frame(turn: TurnId, activity: Activity) -> Json:
-    return {"type": "activity", "turn": turn, **_activity(activity)}
-
-
-def ended_frame(turn: TurnId) -> Json:
-    return {"type": "ended", "turn": turn}
-
-
-def status_frame(status: Status) -> Json:
-    return {"type": "status", "status": status_json(status)}
 
 
 def read_frame(message_id: MessageId) -> Json:

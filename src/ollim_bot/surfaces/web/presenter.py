@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,11 +16,9 @@ from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, Tex
 from ollim_bot.ports import Clock, TurnStart
 from ollim_bot.surfaces.web.frames import (
     Json,
-    activity_frame,
+    activity_json,
     draft_frame,
-    ended_frame,
     live_json,
-    turn_frame,
 )
 from ollim_bot.surfaces.web.markdown import block_starts, render
 
@@ -29,6 +28,7 @@ _MOST_WORK = 20_000
 _WORK_OF_SIGNS = {"[": 30, "*": 4, "_": 4, "~": 4, "<": 4, "&": 4, "\n": 16}
 
 
+_NEWLINE = re.compile("\r\n?|\n")
 _PACE = 0.05
 # A long list is one block and is rendered again for each draft, so it is drawn less often.
 _SHARE_OF_TIME = 5
@@ -54,9 +54,11 @@ class HtmlDraft:
         The last block may always continue. A line counts only when it has ended: `***` ends a
         paragraph, but `***word***` continues it.
         """
-        if is_much_work(self.rest):
+        if not _NEWLINE.search(self.rest) or is_much_work(self.rest):
             return self
-        text, held_back = _with_plain_newlines(self.rest)
+        # A carriage return at the end may be half of a newline.
+        held_back = "\r" if self.rest.endswith("\r") else ""
+        text = _NEWLINE.sub("\n", self.rest.removesuffix("\r"))
         end = text.rfind("\n") + 1
         *done, last = _sources(text[:end])
         if not done:
@@ -86,13 +88,6 @@ def _sources(text: str) -> list[str]:
     return ["".join(lines[begin:end]) for begin, end in pairwise(bounds)]
 
 
-def _with_plain_newlines(text: str) -> tuple[str, str]:
-    """Hold back a carriage return at the end, which may be half of a newline."""
-    held_back = "\r" if text.endswith("\r") else ""
-    text = text.removesuffix("\r")
-    return text.replace("\r\n", "\n").replace("\r", "\n"), held_back
-
-
 @dataclass(frozen=True, slots=True)
 class LiveHtml:
     """`done` is the HTML of the completed pieces of the answer; `draft` is the next one."""
@@ -120,9 +115,6 @@ class LiveHtml:
         draft = self.draft.settled()
         return self if draft is self.draft else replace(self, draft=draft)
 
-    def has_same_text(self, other: LiveHtml) -> bool:
-        return (self.done, self.draft) == (other.done, other.draft)
-
     @property
     def blocks(self) -> tuple[str, ...]:
         return (*self.done, *self.draft.blocks)
@@ -138,7 +130,7 @@ class WebPresenter:
         if self._shown is not None:
             self._end(self._shown)
         shown = self._shown = _Shown(start, self._clock.monotonic())
-        self._send(turn_frame(shown.json(self._clock.monotonic())))
+        self._send({"type": "turn", "live": shown.json(self._clock.monotonic())})
         drawing = asyncio.create_task(self._draw_paced(shown))
         try:
             async for event in events:
@@ -151,15 +143,13 @@ class WebPresenter:
 
     def answered(self, message: ChatMessage) -> None:
         """End the drafts of a turn whose answer was posted."""
-        if message.author is Author.ASSISTANT and self._shows(message):
+        is_answer = message.author is Author.ASSISTANT
+        if is_answer and self._shown and self._shown.start.turn == message.turn:
             self._shown = None
 
     def live(self) -> Json | None:
         """The running turn, for a tab that opens now."""
         return None if self._shown is None else self._shown.json(self._clock.monotonic())
-
-    def _shows(self, message: ChatMessage) -> bool:
-        return self._shown is not None and self._shown.start.turn == message.turn
 
     async def _draw_paced(self, shown: _Shown) -> None:
         while True:
@@ -180,21 +170,22 @@ class WebPresenter:
         shown.is_ended = True
         if shown is self._shown:
             self._shown = None
-        self._send(ended_frame(shown.start.turn))
+        self._send({"type": "ended", "turn": shown.start.turn})
 
 
+@dataclass(slots=True)
 class _Shown:
     """A turn: its events so far, and which of them were drawn."""
 
-    def __init__(self, start: TurnStart, began: float) -> None:
-        self.start = start
-        self.news = asyncio.Event()
-        self.is_ended = False
-        self._began = began
-        self._first_words: datetime | None = None
-        self._live = self._drawn = LiveHtml()
-        self._blocks: tuple[str, ...] = ()
-        self._tail = ""
+    start: TurnStart
+    _began: float
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    is_ended: bool = False
+    _first_words: datetime | None = None
+    _live: LiveHtml = field(default_factory=LiveHtml)
+    _drawn: LiveHtml = field(default_factory=LiveHtml)
+    _blocks: tuple[str, ...] = ()
+    _tail: str = ""
 
     def take(self, event: AgentEvent, now: datetime) -> None:
         if self._first_words is None and isinstance(event, TextStreamed | TextCompleted):
@@ -208,8 +199,9 @@ class _Shown:
         before, self._drawn = self._drawn, self._live.settled()
         self._live = self._drawn
         if self._drawn.activity != before.activity:
-            yield activity_frame(self.start.turn, self._drawn.activity)
-        if not self._drawn.has_same_text(before):
+            activity = activity_json(self._drawn.activity)
+            yield {"type": "activity", "turn": self.start.turn, **activity}
+        if (self._drawn.done, self._drawn.draft) != (before.done, before.draft):
             blocks, tail = self._drawn.blocks, self._drawn.draft.tail()
             yield draft_frame(self.start.turn, self._first_words, self._blocks, blocks, tail)
             self._blocks, self._tail = blocks, tail

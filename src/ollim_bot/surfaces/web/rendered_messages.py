@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
-from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import ChatService
@@ -28,41 +28,32 @@ class RenderedMessages:
         return len(self._kept)
 
     async def shown(self, messages: Sequence[ChatMessage]) -> list[Json]:
-        near = {message.id: message for message in messages}
-        return [await self._shown(message, near) for message in messages]
+        near, all_shown = {message.id: message for message in messages}, []
+        for message in messages:
+            known, shown = self._kept.pop(message.id, (None, {}))
+            if known != message:
+                # The text of a card is its plain form and would be shown twice.
+                html = "" if message.card else await rendered(message.text)
+                card = None
+                if message.card is not None:
+                    is_long = len(message.card.text) >= _LONG
+                    draw = partial(card_json, message.card)
+                    card = await asyncio.to_thread(draw) if is_long else draw()
+                replied_to = near.get(message.reply_to) if message.reply_to else None
+                if message.reply_to and replied_to is None:
+                    replied_to = await self._found(message.reply_to)
+                shown = message_json(message, html, card, replied_to)
+            self._kept[message.id] = (message, shown)
+            if len(self._kept) > self._most:
+                del self._kept[next(iter(self._kept))]
+            all_shown.append(shown)
+        return all_shown
 
-    async def _shown(self, message: ChatMessage, near: dict[MessageId, ChatMessage]) -> Json:
-        known, shown = self._kept.get(message.id, (None, {}))
-        if known != message:
-            # The text of a card is its plain form and would be shown twice.
-            html = "" if message.card else await rendered(message.text)
-            card = await _card_shown(message.card) if message.card else None
-            shown = message_json(message, html, card, await self._replied_to(message, near))
-        self._keep(message, shown)
-        return shown
-
-    async def _replied_to(
-        self, message: ChatMessage, near: dict[MessageId, ChatMessage]
-    ) -> ChatMessage | None:
-        if message.reply_to is None:
-            return None
-        if message.reply_to in near:
-            return near[message.reply_to]
-        kept, _ = self._kept.get(message.reply_to, (None, {}))
+    async def _found(self, message_id: MessageId) -> ChatMessage | None:
+        kept, _ = self._kept.get(message_id, (None, {}))
         with suppress(OllimError):  # a message without its quote is better than none
-            return kept or await self._reception.message(message.reply_to)
+            return kept or await self._reception.message(message_id)
         return None
-
-    def _keep(self, message: ChatMessage, shown: Json) -> None:
-        self._kept.pop(message.id, None)
-        self._kept[message.id] = (message, shown)
-        if len(self._kept) > self._most:
-            del self._kept[next(iter(self._kept))]
-
-
-async def _card_shown(card: Card) -> Json:
-    is_short = len(card.text) < _LONG
-    return card_json(card) if is_short else await asyncio.to_thread(card_json, card)
 
 
 async def rendered(text: str) -> str:

@@ -15,7 +15,7 @@ from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.access import AccessControl
 from ollim_bot.surfaces.web.api import NAME, Api
 from ollim_bot.surfaces.web.files import Uploads
-from ollim_bot.surfaces.web.frames import message_frame, status_frame
+from ollim_bot.surfaces.web.frames import status_json
 from ollim_bot.surfaces.web.keys import BrowserKeys
 from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.presenter import WebPresenter
@@ -143,11 +143,11 @@ class WebSurface:
         async with self._in_order:
             if self._book is not None:
                 [shown] = await self._book.shown([message])
-                self._tabs.send(message_frame(shown, change))
+                self._tabs.send({"type": "message", "message": shown, "change": change})
             self._presenter.answered(message)
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         await self._presenter.present(start, events)
 
     async def changed(self, status: Status) -> None:
-        self._tabs.send(status_frame(status))
+        self._tabs.send({"type": "status", "status": status_json(status)})

@@ -1,0 +1,324 @@
+"""The engine's sessions in which the owner and the agent talk, and the main one of them."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from datetime import datetime
+from uuid import uuid4
+
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.state import ConversationState
+from ollim_bot.domain.activity import tool_label
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed, Usage
+from ollim_bot.domain.inbox import Taken, ToolCalled
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.sessions import Cause, Session, SessionId
+from ollim_bot.domain.updates import PendingUpdates, pop_pending_updates
+from ollim_bot.errors import OllimError, SessionLost
+from ollim_bot.ports import (
+    AgentEngine,
+    AgentSession,
+    Clock,
+    Gate,
+    Prompt,
+    Refusal,
+    SessionSpec,
+    ToolCall,
+    Toolset,
+    Trace,
+)
+from ollim_bot.prompts.context import FOR_MAIN
+from ollim_bot.store.database import Step
+from ollim_bot.store.messages import MAIN, Sender
+from ollim_bot.store.steps import leave_notice, new_notice
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.registry import MAIN_TOOLS
+from ollim_bot.tools.toolset import toolset
+
+_POLICY = RunPolicy(RunKind.MAIN, MAIN_TOOLS)
+
+_logger = logging.getLogger(__name__)
+
+_LOOKS = 3
+_BETWEEN_LOOKS = 0.2
+
+Spec = Callable[[], Awaitable[SessionSpec]]
+
+
+class ChatSession(ABC):
+    """Runs one turn at a time.
+
+    `spec` is called before each turn, so that changes of the profile and the settings reach the
+    agent without a new conversation.
+    """
+
+    in_fork: bool
+    header: str
+
+    def __init__(self, engine: AgentEngine, clock: Clock, *, spec: Spec, tools: Toolset) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._spec = spec
+        self._tools = tools
+        self._live: AgentSession | None = None
+        self._begun: SessionId | None = None
+        self._lifetime = AsyncExitStack()
+        self._spent = 0.0
+
+    @property
+    @abstractmethod
+    def id(self) -> SessionId | None:
+        """None until the engine has named it."""
+
+    @property
+    @abstractmethod
+    def resumed_at(self) -> datetime | None:
+        """When the message was sent that the first prompt replies to; None if to none."""
+
+    @abstractmethod
+    def run_at(self, now: datetime, session: SessionId) -> Run:
+        """The `Run` of a new turn."""
+
+    @abstractmethod
+    def claim(self, tx: Transaction) -> PendingUpdates:
+        """Take the updates that the prompt of the turn will show."""
+
+    @abstractmethod
+    def settle(self, tx: Transaction, claim: PendingUpdates, *, is_taken: bool) -> None:
+        """Confirm the claimed updates, or return them if the engine did not take the prompt.
+
+        Repeatable.
+        """
+
+    @abstractmethod
+    def adopt(self, tx: Transaction, session_id: SessionId, now: datetime) -> None:
+        """Continue with a session that was begun but not stored before a crash."""
+
+    @abstractmethod
+    def forgetting(self) -> Step[None]:
+        """The step after the engine has lost the session: the next turn begins a new one."""
+
+    @abstractmethod
+    def answering(self, tx: Transaction, message: ChatMessage) -> Sender:
+        """Note that an answer is posted. Returns who says it, so that a reply finds them."""
+
+    @abstractmethod
+    async def touch(self) -> None:
+        """Note that the owner said something in the session."""
+
+    @abstractmethod
+    def rest(self, tx: Transaction, now: datetime) -> None:
+        """Note that a turn has ended."""
+
+    @abstractmethod
+    async def _opened(self, spec: SessionSpec) -> AgentSession: ...
+
+    @abstractmethod
+    async def _named(self, session_id: SessionId) -> None: ...
+
+    @abstractmethod
+    async def _compacted(self, session_id: SessionId) -> None: ...
+
+    async def open(self) -> SessionId:
+        """Open the session if needed, and return the id that it has or will have.
+
+        Raises `EngineError` if the engine cannot be started.
+        """
+        spec = await self._spec()
+        if self._live is None:
+            self._live = await self._opened(spec)
+        await self._live.reconfigure(
+            model=spec.model,
+            thinking=spec.thinking,
+            system_prompt=spec.system_prompt,
+            skills=spec.skills,
+        )
+        return self._live.id or self._begun or SessionId("")
+
+    async def be_ready(self) -> None:
+        """Open the session ahead of the next turn; a failure shows in that turn."""
+        if self._live is None:
+            with suppress(OllimError):
+                await self.open()
+
+    async def turn(self, asked: Prompt | str) -> AsyncIterator[AgentEvent]:
+        """Run a turn of the opened session, or a command of the engine in it.
+
+        The last event is the only `TurnEnded`.
+        """
+        assert self._live is not None
+        live = self._live
+        async for event in live.command(asked) if isinstance(asked, str) else live.turn(asked):
+            match event:
+                case SessionNamed(session_id):
+                    await self._named(session_id)
+                case Compacted(session_id):
+                    await self._compacted(session_id)
+            yield event
+
+    async def interrupt(self) -> None:
+        if self._live is not None:
+            await self._live.interrupt()
+
+    async def trace(self, taken: Taken) -> Trace:
+        """What the engine has recorded of a turn."""
+        if taken.session is None:
+            return Trace(is_taken=False)
+        return await self._engine.trace(taken.session, taken.prompt)
+
+    async def has_taken(self, taken: Taken) -> bool:
+        """Whether the engine took the prompt; waits briefly for the engine's record."""
+        for _ in range(_LOOKS):
+            if (await self.trace(taken)).is_taken:
+                return True
+            await self._clock.sleep(_BETWEEN_LOOKS)
+        return False
+
+    def cost_since_last(self, usage: Usage) -> float:
+        """The cost since the last call; `usage` counts from the opening of the session."""
+        cost = max(0.0, usage.cost_usd - self._spent)
+        self._spent += cost
+        return cost
+
+    async def close(self) -> None:
+        """End the engine's process; the session can be opened again."""
+        self._live = self._begun = None
+        self._spent = 0.0
+        lifetime, self._lifetime = self._lifetime, AsyncExitStack()
+        await lifetime.aclose()
+
+    async def _enter(self, spec: SessionSpec) -> AgentSession:
+        return await self._lifetime.enter_async_context(self._engine.open(spec, self._tools))
+
+
+def main_run(now: datetime) -> Run:
+    """A run of the main session outside of a turn."""
+    return Run(_POLICY, now)
+
+
+def replace_session(tx: Transaction, session_id: SessionId, cause: Cause, now: datetime) -> None:
+    """Make a session the main one, and append the event for the cause."""
+    before = tx.session.get()
+    if cause is Cause.COMPACTED and before is not None:
+        tx.taint.change(lambda known: known.with_read(session_id, known.of(before)))
+    session, event = Session(before).after(session_id, cause, now)
+    tx.session.put(session.id)
+    if event is not None:
+        tx.session_history.append(event)
+
+
+def leave_session(tx: Transaction, now: datetime) -> SessionId | None:
+    """Leave the main session, so that the next turn begins one. Returns the session left."""
+    left = tx.session.get()
+    session, event = Session(left).cleared(now)
+    tx.session.put(session.id)
+    if event is not None:
+        tx.session_history.append(event)
+    return left
+
+
+class MainSession(ChatSession):
+    """The session of the conversation, under the stored id."""
+
+    in_fork = False
+    header = FOR_MAIN
+    resumed_at: datetime | None = None
+
+    def __init__(
+        self,
+        engine: AgentEngine,
+        state: ConversationState,
+        clock: Clock,
+        *,
+        spec: Spec,
+        tools: Toolset,
+    ) -> None:
+        super().__init__(engine, clock, spec=spec, tools=tools)
+        self._state = state
+
+    @property
+    def id(self) -> SessionId | None:
+        return self._state.session
+
+    def run_at(self, now: datetime, session: SessionId) -> Run:
+        return Run(_POLICY, now, session=session)
+
+    def claim(self, tx: Transaction) -> PendingUpdates:
+        """Move the pending updates into the row of the turn."""
+        return tx.updates.take(pop_pending_updates)
+
+    def settle(self, tx: Transaction, claim: PendingUpdates, *, is_taken: bool) -> None:
+        """Make updates of a prompt that the engine did not take pending again."""
+        if claim != PendingUpdates():
+            pending = tx.updates.get()
+            tx.updates.put(pending.committed(claim) if is_taken else pending.restored(claim))
+
+    def adopt(self, tx: Transaction, session_id: SessionId, now: datetime) -> None:
+        if tx.session.get() is None:
+            replace_session(tx, session_id, Cause.NAMED, now)
+
+    def answering(self, _: Transaction, __: ChatMessage) -> Sender:
+        """A reply to it is an ordinary message."""
+        return MAIN
+
+    async def touch(self) -> None:
+        """The main session has no idle timeout."""
+
+    def rest(self, tx: Transaction, now: datetime) -> None:
+        """The main session has no idle timeout."""
+
+    def forgetting(self) -> Step[None]:
+        lost = self.id
+        _logger.warning("The engine does not know session %s any more", lost)
+        notice = new_notice(texts.SESSION_LOST, key=f"session-lost {lost}")
+        now = self._clock.now()
+
+        def step(tx: Transaction) -> None:
+            if tx.session.get() is not None:
+                leave_notice(tx, notice, now)
+            tx.session.put(None)
+
+        return step
+
+    async def _opened(self, spec: SessionSpec) -> AgentSession:
+        if self.id is not None:
+            try:
+                return await self._enter(replace(spec, resume=self.id))
+            except SessionLost:
+                await self.close()
+                await self._state.transact(self.forgetting())
+        self._begun = SessionId(str(uuid4()))
+        return await self._enter(replace(spec, begin=self._begun))
+
+    async def _named(self, session_id: SessionId) -> None:
+        if session_id != self.id:
+            await self._become(session_id, Cause.NAMED)
+
+    async def _compacted(self, session_id: SessionId) -> None:
+        await self._become(session_id, Cause.COMPACTED)
+
+    async def _become(self, session_id: SessionId, cause: Cause) -> None:
+        now = self._clock.now()
+        await self._state.transact(lambda tx: replace_session(tx, session_id, cause, now))
+
+
+def conversation_tools(
+    context: ToolContext, gate: Gate, state: ConversationState, clock: Clock
+) -> Toolset:
+    """Each allowed call is committed before it is made, so that a crash does not repeat it."""
+
+    async def recorded(call: ToolCall) -> Refusal | None:
+        refusal = await gate(call)
+        running = state.inbox.running
+        if refusal is None and running is not None:
+            label = tool_label(call.tool, call.arguments)
+            await state.append(ToolCalled(clock.now(), running.turn, call.tool, label))
+        return refusal
+
+    return toolset(context, recorded)

@@ -1,1 +1,0 @@
-"""The engine's sessions in which the owner and the agent talk."""
