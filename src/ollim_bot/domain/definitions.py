@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import (
     Job,
     JobKind,
@@ -21,8 +20,9 @@ from ollim_bot.domain.jobs import (
 )
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.repeats import Rhythm, read_rhythm
 from ollim_bot.domain.schedule import JobKey
-from ollim_bot.errors import BadCron
+from ollim_bot.errors import BadCron, BadRepeat
 
 ARMED = "armed"
 CHANGED = "changed"
@@ -51,7 +51,7 @@ def holder_among(rivals: Sequence[Job], armed: Mapping[JobKey, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`timing` is a cron line, a `run-at` as in the file, or empty for a webhook.
+    """`timing` is the text of a rhythm, a `run-at` as in the file, or empty for a webhook.
 
     `before` are the lengths at which heads-ups precede its moments.
     """
@@ -104,11 +104,11 @@ class Definition:
         try:
             zone = ZoneInfo(self.zone)
             if self.key.kind is JobKind.ROUTINE:
-                return _from(Cron.parse(self.timing), after, zone)
+                return _from(read_rhythm(self.timing), after, zone)
             if self.key.kind is JobKind.REMINDER:
                 moment = instant(datetime.fromisoformat(self.timing), zone)
                 return iter([moment.astimezone(UTC).replace(microsecond=0)])
-        except (BadCron, KeyError, OSError) as wrong:
+        except (BadCron, BadRepeat, KeyError, OSError) as wrong:
             raise ValueError(str(wrong)) from None
         return iter(())
 
@@ -118,16 +118,16 @@ _TIMING = {JobKind.ROUTINE: "cron", JobKind.REMINDER: "run_at", JobKind.WEBHOOK:
 
 def _timing(job: Job) -> str:
     match job:
-        case Routine(cron=cron):
-            return cron.text
+        case Routine(rhythm=rhythm):
+            return rhythm.text
         case Reminder(run_at=run_at):
             return run_at.isoformat()
     return ""
 
 
-def _from(cron: Cron, after: datetime, zone: tzinfo) -> Iterator[datetime]:
+def _from(rhythm: Rhythm, after: datetime, zone: tzinfo) -> Iterator[datetime]:
     start = after.astimezone(UTC) + datetime.resolution
-    return (moment.astimezone(UTC) for moment in cron.between(start, _NEVER, zone))
+    return (moment.astimezone(UTC) for moment in rhythm.between(start, _NEVER, zone))
 
 
 def armed_row(new: Definition, now: datetime, since: datetime) -> LedgerRow:

@@ -16,7 +16,7 @@ from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, has_words, shortened
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
-    from ollim_bot.domain.cron import Cron
+    from ollim_bot.domain.repeats import Rhythm
 
 T = TypeVar("T")
 J = TypeVar("J", bound="Job")
@@ -190,7 +190,7 @@ class Routine:
     """With `quiet`, one that runs in the conversation waits for the end of the quiet."""
 
     spec: JobSpec
-    cron: Cron
+    rhythm: Rhythm
     quiet: bool = True
 
     @property
@@ -214,8 +214,9 @@ class Routine:
         in_conversation = not self.spec.background and not self.spec.plain
         return self.quiet and in_conversation and not self.must
 
-    def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime:
-        return self.cron.next(moment, self.spec.zone(default_zone))
+    def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime | None:
+        """The first moment later than `moment`; None if its rhythm has ended."""
+        return self.rhythm.next(moment, self.spec.zone(default_zone))
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ def _about(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
 
 def _rhythm(routine: Routine) -> str:
     zone = f" ({routine.spec.timezone})" if routine.spec.timezone else ""
-    return f"{routine.cron.explain()}{zone}"
+    return f"{routine.rhythm.explain()}{zone}"
 
 
 def _buttons(job: ScheduledJob, *, is_skipped: bool) -> Iterator[Button]:

@@ -236,8 +236,9 @@ class Repeat:
         end = wall.date()
         while end >= self.start:
             begin = max(self.start, end - self.rule.longest_gap)
-            walls = takewhile(lambda each, end=end: each.date() <= end, self._walls_from(begin))
-            yield from reversed([each for each in walls if each < wall])
+            limit = min(wall, datetime.combine(end, time.max))
+            walls = [*takewhile(limit.__gt__, self._walls_from(begin))]
+            yield from reversed(walls)
             end = begin - _ONE_DAY
 
     def _walls_from(self, day: date) -> Iterator[datetime]:

@@ -92,6 +92,11 @@ def parse_rhythm(text: str, now: datetime, quiet: QuietHours | None = None) -> s
     return cron
 
 
+def is_repeat(text: str) -> bool:
+    """Whether the text of a rhythm is more than a cron line."""
+    return text.startswith(("every ", "cron ", "after-done "))
+
+
 def is_interval(phrase: str) -> bool:
     """Whether a normalized phrase is of the form `every 2 hours`."""
     return _INTERVAL.fullmatch(phrase) is not None
