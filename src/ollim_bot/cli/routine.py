@@ -51,7 +51,8 @@ class RoutineNoun(JobNoun[Routine]):
         quiet: QuietHours | None,
     ) -> dict[str, object]:
         if "every" not in given:
-            return fields_given(given, ("cron", "quiet"))
+            others = dict.fromkeys(("every", "after-done", "at")) if "cron" in given else {}
+            return others | fields_given(given, ("cron", "quiet"))
         if "cron" in given:
             raise WrongInput("--every and --cron both say when. Give one of them.")
         from ollim_bot.domain.phrases import parse_rhythm
@@ -82,7 +83,7 @@ class RoutineNoun(JobNoun[Routine]):
         moments = [*islice(self.upcoming(job, now), 3)]
         words = [describe_with_distance(each, now) for each in moments[:1]]
         words += [describe(each, now) for each in moments[1:]]
-        none = "none, it has ended" if job.spec.enabled else "none while it is paused"
+        none = f"none, it {job.standstill}" if job.spec.enabled else "none while it is paused"
         line = f" (cron {job.rhythm})" if isinstance(job.rhythm, Cron) else ""
         return [
             ("when", f"{_rhythm(job)}{line}"),

@@ -214,6 +214,11 @@ class Routine:
         in_conversation = not self.spec.background and not self.spec.plain
         return self.quiet and in_conversation and not self.must
 
+    @property
+    def standstill(self) -> str:
+        """Why it has no further moment."""
+        return "waits for your answer" if self.rhythm.text.startswith("after-done") else "has ended"
+
     def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime | None:
         """The first moment later than `moment`; None if its rhythm has ended."""
         return self.rhythm.next(moment, self.spec.zone(default_zone))

@@ -131,7 +131,8 @@ def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
     elif isinstance(job, Routine):
         zone = f" ({job.spec.timezone})" if job.spec.timezone else ""
         yield f"{job.rhythm.explain()}{zone}."
-        yield f"Next: {', '.join(describe(each, now) for each in _next(job, now))}."
+        moments = ", ".join(describe(each, now) for each in _next(job, now))
+        yield f"Next: {moments}." if moments else f"It {job.standstill}."
     elif isinstance(job, Reminder):
         due = job.due(now.tzinfo or UTC)
         where = f", {IN_QUIET_HOURS}" if is_quiet else ""
