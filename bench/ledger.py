@@ -88,7 +88,7 @@ def _year() -> Iterator[LedgerRow]:
     yield from Armed().rows_for([Definition.of(job, UTC) for job in jobs], start, start)
     for job in jobs:
         job_id = job.spec.id
-        moments = job.cron.between(start + _SECOND, END + _SECOND, UTC)
+        moments = job.rhythm.between(start + _SECOND, END + _SECOND, UTC)
         yield from (row for at in moments for row in _run(job_id, at))
     for day in range(1, DAYS + 1):
         at = start + timedelta(days=day)

@@ -42,6 +42,7 @@ ALLOWED_IMPORTERS = {
     "claude_agent_sdk": ["engine"],
     "discord": ["surfaces.discord"],
     "cronsim": ["domain.cron"],
+    "dateutil": ["domain.repeats"],
     "watchfiles": ["schedule.watcher"],
     "aiohttp": [
         "surfaces.web",

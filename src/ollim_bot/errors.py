@@ -64,6 +64,10 @@ class BadCron(WrongInput):
         self.reason = reason
 
 
+class BadRepeat(WrongInput):
+    """A repeat that cannot be understood; the text says what would be right."""
+
+
 class BadPhrase(WrongInput):
     """`readings` are the right phrases that may be meant by `text`."""
 

@@ -63,6 +63,61 @@ def test_a_rhythm_in_words_becomes_a_cron_line(terminal: Terminal) -> None:
     assert "at 8:00 every day" in terminal.done("routine", "edit", "plan", "--every", "day at 8am")
 
 
+def test_a_repeat_in_words_becomes_fields_and_an_edit_replaces_them(terminal: Terminal) -> None:
+    words = ("routine", "add", "put the bins out", "--every", "other tuesday at 7pm until 24 dec")
+    assert terminal.done(*words, "--id", "bins") == (
+        "Routine set: put the bins out, at 19:00 every 2 weeks on Tuesday, until 24 Dec 2026. "
+        "Next: Tue 17 Nov 19:00 (in 2 d 4 h).\n"
+        "id bins, file ~/.ollim-bot/routines/put-the-bins-out.md\n"
+    )
+    file = terminal.paths.routines / "put-the-bins-out.md"
+    assert file.read_text().startswith(
+        '---\nid: bins\nevery: "2 weeks"\nat: "19:00"\nfrom: "2026-11-17"\nuntil: "2026-12-24"\n'
+    )
+    terminal.done("routine", "edit", "bins", "--every", "last day of the month at 9am")
+    assert "until" not in file.read_text()
+    shown = terminal.done("routine", "show", "bins")
+    assert "at 9:00 on the last day of every month\n" in shown
+    terminal.done("routine", "edit", "bins", "--cron", "0 9 1 * *")
+    fields = terminal.json("routine", "show", "bins")
+    assert (fields["cron"], fields["every"], fields["at"]) == ("0 9 1 * *", None, None)
+
+
+def test_a_routine_that_has_ended_stays_in_the_list(terminal: Terminal) -> None:
+    terminal.write(
+        "routines/old.md",
+        "---\nid: old\nevery: 1 day\nat: 9:00\nfrom: 2026-11-01\ntimes: 3\n---\nTake the pill",
+    )
+    assert terminal.done("routine", "list") == "old  has ended  Take the pill\n"
+    assert "none, it has ended" in terminal.done("routine", "show", "old")
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ("", "cron: is missing"),
+        ("every: 2 weeks\ncron: '0 9 * * *'", "every: cannot be combined with cron"),
+        ("every: 2 weeks\nat: 9:00", "from: is missing beside every"),
+        ("every: 2 weeks\nfrom: 2026-11-01", "at: is missing beside every; write it like 9:00"),
+        ("every: 2 weeks\nfrom: 2026-11-01\nat: 25:00", "`25:00` is not a time of day such as"),
+        ("every: 2 years\nfrom: 2026-11-01\nat: 9:00", "every: `2 years` is not `2 weeks`"),
+        ("every: 1 day\nfrom: 1 May\nat: [9:00, 20:00]", "from: `1 May` is not a day such as"),
+        ("cron: '0 9 * * *'\ntimes: 3", "times: needs from, the day from which"),
+        ("cron: '0 9 * * *'\nat: 9:00", "at: is for every and after-done"),
+        ("after-done: 3d\nat: 9:00\nfrom: 2026-11-01\ntimes: 3", "times: is for cron and every"),
+        (
+            "every: 1 day\nat: 9:00\nfrom: 2026-11-01\nuntil: 2026-10-01",
+            "until: is earlier than from",
+        ),
+    ],
+)
+def test_a_wrong_repeat_in_a_file_says_what_would_be_right(
+    terminal: Terminal, fields: str, sentence: str
+) -> None:
+    terminal.write("routines/wrong.md", f"---\nid: wrong\n{fields}\n---\nTake the pill")
+    assert sentence in "".join(map(str, terminal.run("routine", "list")))
+
+
 def test_an_interval_leaves_out_the_quiet_hours_and_says_so(terminal: Terminal) -> None:
     terminal.done("config", "set", "quiet_hours", "22:00-07:00")
     words = ("routine", "add", "drink water", "--every", "2 hours", "--id", "water")

@@ -145,7 +145,7 @@ class Scene:
             yield job.due(BERLIN)
         elif isinstance(job, Routine):
             moment = job.next_after(self.watched, BERLIN)
-            while moment <= self.now:
+            while moment is not None and moment <= self.now:
                 yield moment
                 moment = job.next_after(moment, BERLIN)
 

@@ -1,4 +1,4 @@
-"""A rhythm in words becomes one cron line, or is refused with a suggestion."""
+"""A rhythm in words becomes one cron line or one repeat, or is refused with a suggestion."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.phrases import parse_rhythm
 from ollim_bot.domain.quiet import QuietHours
+from ollim_bot.domain.repeats import read_rhythm
 from ollim_bot.errors import BadPhrase
 
 RHYTHMS = {
@@ -44,7 +45,28 @@ RHYTHMS = {
     "every two hours": "0 */2 * * *",
     "30 minutes": "*/30 * * * *",
     "every 15 min": "*/15 * * * *",
+    # Repeats that no cron line can hold; it is Tuesday 17 November, noon.
+    "every other day at 9am": "every 2 days at 9:00 from 2026-11-18",
+    "every third day at 8am and 8pm": "every 3 days at 8:00, 20:00 from 2026-11-17",
+    "every other friday at 9am": "every 2 weeks at 9:00 from 2026-11-20",
+    "every 2 weeks on tuesday at 18:00": "every 2 weeks at 18:00 from 2026-11-17",
+    "every 2 weeks on tuesday at 9am": "every 2 weeks at 9:00 from 2026-11-24",
+    "fortnightly on monday at 9am": "every 2 weeks at 9:00 from 2026-11-23",
+    "the 1st monday of the month at 9am": "every first monday of the month at 9:00 from 2026-11-18",
+    "last day of the month at 9am": "every last day of the month at 9:00 from 2026-11-18",
+    "at the end of every month at 9am": "every last day of the month at 9:00 from 2026-11-18",
+    "every month on the 31st at 9am": "every 1 month at 9:00 from 2026-10-31",
+    "every 3 months on the 1st at 9am": "every 3 months at 9:00 from 2026-12-01",
+    "3 days after it is done at 9am": "after-done 3 days at 9:00 from 2026-11-18",
+    "2 weeks after I've done it at 9am": "after-done 2 weeks at 9:00 from 2026-11-18",
+    "every day at 9am until friday": "cron 0 9 * * * until 2026-11-20",
+    "every day until 24 december at 9am": "cron 0 9 * * * until 2026-12-24",
+    "every monday at 9am starting 7 december": "cron 0 9 * * 1 from 2026-12-07",
+    "every monday at 9am ten times": "cron 0 9 * * 1 from 2026-11-23 times 10",
+    "every other day at 9am 5 times": "every 2 days at 9:00 from 2026-11-18 times 5",
+    "every other day at 9am for 2 weeks": "every 2 days at 9:00 from 2026-11-18 until 2026-12-01",
 }
+NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 REFUSED = {
     "every day": "has no time of day. Write `every day at 8am` or `every day at 8pm`",
     "every monday": "has no time of day. Write `every monday at 8am` or `every monday at 8pm`",
@@ -54,17 +76,14 @@ REFUSED = {
     "every monday at midnight": "two ways. Write `every monday at 0:00`",
     "every day at 8:00 and 20:30": "different minutes",
     "every evening at 9am": "outside that part of the day",
-    "every month on the 31st at 9am": "a day that some months do not have",
     "every 7 minutes": "is not a rhythm that I know. Write `every 10 minutes`",
     "every minute": "is not a rhythm that I know",
     "every 5 hours": "is not a rhythm that I know. Write `every 2 hours`",
-    "every other day at 9am": "a rhythm that I cannot keep yet. Write `every day at 9am`",
     "every day at half past seven": "Write `every day at 7:30am` or `every day at 7:30pm`",
-    "every other friday at 9am": "I cannot keep yet. Write `every friday at 9am`",
-    "every 2 weeks on friday at 9am": "I cannot keep yet. Write `every friday at 9am`",
-    "every 3 days": "I cannot keep yet. Write `every day at 8am` or `every day at 8pm`",
-    "the first monday of the month at 9am": "I cannot keep yet. Write `every monday at 9am`",
-    "the last day of every month at 9am": "keep yet. Write `every month on the 28th at 9am`",
+    "every 3 days": "has no time of day. Write `every 3 days at 8am` or `every 3 days at 8pm`",
+    "every 2 weeks at 9am": "on which day. Write `every 2 weeks on monday at 9am`",
+    "every 3 months at 9am": "on which day. Write `every 3 months on the 1st at 9am`",
+    "3 days after it is done at 9am until friday": "one time of day and no end",
     "twice a day": "does not say when. Write `every day at 8am and 8pm`",
     "every monday except sunday at 9am": "is not a rhythm that I know",
     "every day at 25:00": "a time that does not exist",
@@ -77,18 +96,18 @@ REFUSED = {
 
 @pytest.mark.parametrize(("phrase", "cron"), RHYTHMS.items())
 def test_a_phrase_names_one_rhythm(phrase: str, cron: str) -> None:
-    assert parse_rhythm(phrase) == cron
-    assert str(Cron.parse(cron)) == cron
+    assert parse_rhythm(phrase, NOW) == cron
+    assert str(read_rhythm(cron)) == cron
 
 
 @pytest.mark.parametrize(("phrase", "reason"), REFUSED.items())
 def test_a_refused_rhythm_is_told_why_and_what_would_do(phrase: str, reason: str) -> None:
     with pytest.raises(BadPhrase) as refused:
-        parse_rhythm(phrase)
+        parse_rhythm(phrase, NOW)
     assert reason in str(refused.value)
     examples = re.findall(r"`([^`]*)`", str(refused.value).partition(" Write ")[2])
     assert examples
-    assert all(parse_rhythm(example) for example in examples)
+    assert all(parse_rhythm(example, NOW) for example in examples)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +126,7 @@ def test_a_refused_rhythm_is_told_why_and_what_would_do(phrase: str, reason: str
 def test_an_interval_leaves_out_the_quiet_hours_and_nothing_else_does(
     phrase: str, quiet: str, cron: str
 ) -> None:
-    assert parse_rhythm(phrase, QuietHours.parse(quiet)) == cron
+    assert parse_rhythm(phrase, NOW, QuietHours.parse(quiet)) == cron
     assert str(Cron.parse(cron)) == cron
 
 
@@ -117,19 +136,19 @@ def test_an_interval_leaves_out_the_quiet_hours_and_nothing_else_does(
 )
 def test_no_moment_of_an_interval_is_quiet(phrase: str, ends: tuple[time, time]) -> None:
     quiet = QuietHours.parse(f"{ends[0]:%H:%M}-{ends[1]:%H:%M}")
-    cron = parse_rhythm(phrase, quiet)
+    cron = parse_rhythm(phrase, NOW, quiet)
     moment, moments = datetime(2026, 6, 1, tzinfo=UTC), []
     for _ in range(30):
         moment = Cron.parse(cron).next(moment, UTC)
         moments.append(moment)
-    is_left = cron != parse_rhythm(phrase)
+    is_left = cron != parse_rhythm(phrase, NOW)
     assert not (is_left and any(quiet.has(each.time()) for each in moments))
 
 
 @given(st.text() | st.builds("every {} at {}".format, st.text(), st.text()))
-def test_any_text_is_a_cron_line_or_a_refusal(text: str) -> None:
+def test_any_text_is_a_rhythm_or_a_refusal(text: str) -> None:
     try:
-        cron = parse_rhythm(text)
+        cron = parse_rhythm(text, NOW)
     except BadPhrase:
         return
-    assert str(Cron.parse(cron)) == cron
+    assert str(read_rhythm(cron)) == cron

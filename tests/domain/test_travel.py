@@ -94,7 +94,7 @@ def test_every_time_of_day_comes_or_is_jumped_over(
         wall(m, after)
         for m in moments_between(job, min(move.jumped_since, at), at + 2 * DAY, after)
     }
-    days = [*job.cron.walls(wall(at, after) - DAY, wall(at, after) + DAY)]
+    days = [*job.rhythm.walls(wall(at, after) - DAY, wall(at, after) + DAY)]
     # A time that does not exist on a day is shown as the end of its gap.
     shown = {wall(m, after) for m in moments_between(job, at - 2 * DAY, at + 2 * DAY, after)}
     missing = [day for day in days if day not in old | new and day in shown]

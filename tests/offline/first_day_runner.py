@@ -243,7 +243,7 @@ class Day:
     def _command(self, words: Sequence[str]) -> str:
         match words:
             case ["routine", "add", message, flag, when]:
-                cron = parse_rhythm(when) if flag == "--every" else when
+                cron = parse_rhythm(when, NOW) if flag == "--every" else when
                 return f"routine: {_wished(message.removeprefix('--message='), cron)}"
             case ["tasks", "add", *rest]:
                 due = "".join(each.removeprefix("--due=") for each in rest if each[:6] == "--due=")

@@ -101,7 +101,7 @@ def change_of(call: CallTool) -> str:
     _, noun, verb, *rest = shlex.split(str(given["command"]))
     if verb == "add":
         message, flag, when = rest
-        cron = parse_rhythm(when) if flag == "--every" else when
+        cron = parse_rhythm(when, NOW) if flag == "--every" else when
         return f"routine: {message.removeprefix('--message=')} @ {cron}"
     name = NAMES[rest[0]]
     if verb != "snooze":

@@ -101,7 +101,7 @@ async def check_that_a_rhythm_becomes_a_routine_whatever_its_words_are(bot: Bot)
     answer = await bot.ask('every weekday at 9 ask me for "mum\'s" $HOME `plan` & more')
     (routine,) = routines(bot)
     assert routine.spec.message == 'ask me for "mum\'s" $HOME `plan` & more'
-    assert str(routine.cron) == "0 9 * * 1-5"
+    assert str(routine.rhythm) == "0 9 * * 1-5"
     assert answer == texts.ONLY_ITS_WORDS
     cards = [each["card"] for each in await bot.messages() if each["card"]]
     assert "At 9:00 on Monday through Friday" in str(cards[-1])
@@ -115,7 +115,7 @@ async def check_that_what_is_there_is_paused_by_its_words(bot: Bot) -> None:
     await bot.ask("take my meds every day at 8am and 8pm")
     assert (await bot.ask("pause the meds routine")).startswith("Routine paused: ")
     (paused,) = routines(bot)
-    assert (str(paused.cron), paused.spec.enabled) == ("0 8,20 * * *", False)
+    assert (str(paused.rhythm), paused.spec.enabled) == ("0 8,20 * * *", False)
     assert (await bot.ask("unpause meds")).startswith("Routine resumed: ")
     assert routines(bot)[0].spec.enabled
 

@@ -82,7 +82,7 @@ Plan the day.
 def test_a_changed_field_changes_one_line_of_the_file(data: DataDirectory) -> None:
     path = write(data, "mine.md", FULL)
     changed = data.open().routines.amend("a1b2c3d4", {"cron": "0 9 * * *"})
-    assert str(changed.cron) == "0 9 * * *"
+    assert str(changed.rhythm) == "0 9 * * *"
     assert path.read_text() == FULL.replace('"30 8 * * 1-5"', '"0 9 * * *"')
     assert data.journal.notes == [(path, "edit routine a1b2c3d4")]
 

@@ -11,10 +11,12 @@ from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Given, small, zone_of
 from ollim_bot.cli.jobs.fields import AGENT, JobNoun, fields_given, flag
 from ollim_bot.cli.jobs.verbs import job_command
+from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.errors import WrongInput
-from ollim_bot.store.routine_format import ROUTINES
+from ollim_bot.store.job_formats import written_value
+from ollim_bot.store.routine_format import RHYTHM_FIELDS, ROUTINES, rhythm_fields
 
 if TYPE_CHECKING:
     from ollim_bot.domain.quiet import QuietHours
@@ -40,26 +42,31 @@ class RoutineNoun(JobNoun[Routine]):
     def own_fields(
         self,
         given: Given,
-        now: datetime,  # noqa: ARG002
+        now: datetime,
         quiet: QuietHours | None,
     ) -> dict[str, object]:
         if "every" not in given:
-            return fields_given(given, ("cron", "quiet"))
+            others = dict.fromkeys(("every", "after-done", "at")) if "cron" in given else {}
+            return others | fields_given(given, ("cron", "quiet"))
         if "cron" in given:
             raise WrongInput("--every and --cron both say when. Give one of them.")
         from ollim_bot.domain.phrases import parse_rhythm
+        from ollim_bot.domain.repeats import read_rhythm
 
-        cron, unbroken = parse_rhythm(given["every"], quiet), parse_rhythm(given["every"])
-        if cron != unbroken:
+        text, unbroken = parse_rhythm(given["every"], now, quiet), parse_rhythm(given["every"], now)
+        if text != unbroken:
             hint = f'`--cron "{unbroken}"` would keep them in.'
             note(f"it leaves out your quiet hours, {quiet}. {hint}")
-        return {"cron": cron, **fields_given(given, ("quiet",))}
+        fields = rhythm_fields(read_rhythm(text)).items()
+        return {
+            **dict.fromkeys(RHYTHM_FIELDS),
+            **{name: written_value(value) for name, value in fields},
+            **fields_given(given, ("quiet",)),
+        }
 
     def upcoming(self, job: Routine, now: datetime) -> Iterator[datetime]:
-        moment = now
-        while True:
-            moment = job.next_after(moment, zone_of(now))
-            yield moment
+        zone = job.spec.zone(zone_of(now))
+        return job.rhythm.moments_from(now + datetime.resolution, zone)
 
     def promise(self, job: Routine, now: datetime) -> str:
         moment = self.next(job, now)
@@ -68,17 +75,20 @@ class RoutineNoun(JobNoun[Routine]):
         return f"{_rhythm(job)}. Next: {describe_with_distance(moment, now)}"
 
     def facts(self, job: Routine, now: datetime) -> list[tuple[str, str]]:
-        first, *others = islice(self.upcoming(job, now), 3)
-        moments = [describe_with_distance(first, now), *(describe(other, now) for other in others)]
+        moments = [*islice(self.upcoming(job, now), 3)]
+        words = [describe_with_distance(each, now) for each in moments[:1]]
+        words += [describe(each, now) for each in moments[1:]]
+        none = f"none, it {job.standstill}" if job.spec.enabled else "none while it is paused"
+        line = f" (cron {job.rhythm})" if isinstance(job.rhythm, Cron) else ""
         return [
-            ("when", f"{_rhythm(job)} (cron {job.cron})"),
-            ("next", ", ".join(moments) if job.spec.enabled else "none while it is paused"),
+            ("when", f"{_rhythm(job)}{line}"),
+            ("next", ", ".join(words) if words and job.spec.enabled else none),
         ]
 
 
 def _rhythm(routine: Routine) -> str:
     zone = routine.spec.timezone
-    return small(routine.cron.explain()) + (f" in {zone.key}" if zone else "")
+    return small(routine.rhythm.explain()) + (f" in {zone.key}" if zone else "")
 
 
 run = job_command(RoutineNoun()).run

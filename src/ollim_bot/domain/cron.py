@@ -105,20 +105,13 @@ class Cron:
         return takewhile(lambda wall: wall <= until, _wall_times(self._spec, after))
 
     def _by_the_wall(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
-        last = start - _SECOND
-        for wall in _wall_times(self._spec, _shown(last, offset_at(last, zone))):
-            moment = instant(wall, zone).astimezone(UTC)
-            if moment >= start:
-                start = moment + _SECOND
-                yield moment
+        return moments_by_wall(lambda wall: _wall_times(self._spec, wall), start, zone)
 
     def _last_by_the_wall(self, end: datetime, zone: tzinfo) -> datetime:
-        # While the clocks show an hour for the second time, all of its first time is earlier:
-        # start from the time that they would show had they not been put back.
-        unchanged = end.astimezone(zone).replace(fold=0).utcoffset() or timedelta()
-        walls = _wall_times(self._spec, _shown(end, unchanged), reverse=True)
-        moments = (instant(wall, zone).astimezone(UTC) for wall in walls)
-        return next(moment for moment in moments if moment < end)
+        walls = lambda wall: _wall_times(self._spec, wall, reverse=True)  # noqa: E731
+        found = last_moment_by_wall(walls, end, zone)
+        assert found is not None, "every cron line has come at some time"
+        return found
 
     # Real time is searched in stretches of one offset, in which it runs as evenly as a wall clock:
     # up to a clock change, or for a day, and then on to a day before the next match.
@@ -146,6 +139,31 @@ class Cron:
             if moment >= start:
                 return moment
             end = start if changed else min(start, moment + _ONE_DAY)
+
+
+def moments_by_wall(
+    walls_after: Callable[[datetime], Iterator[datetime]], start: datetime, zone: tzinfo
+) -> Iterator[datetime]:
+    """The instants from `start` on at which the clocks show the walls, in UTC and in order."""
+    start = _rounded_up(start)
+    last = start - _SECOND
+    for wall in walls_after(_shown(last, offset_at(last, zone))):
+        moment = instant(wall, zone).astimezone(UTC)
+        if moment >= start:
+            start = moment + _SECOND
+            yield moment
+
+
+def last_moment_by_wall(
+    walls_before: Callable[[datetime], Iterator[datetime]], end: datetime, zone: tzinfo
+) -> datetime | None:
+    """The last instant before `end` at which the clocks show one of the walls, in UTC."""
+    # While the clocks show an hour for the second time, all of its first time is earlier:
+    # start from the time that they would show had they not been put back.
+    end = _rounded_up(end)
+    unchanged = end.astimezone(zone).replace(fold=0).utcoffset() or timedelta()
+    moments = (instant(wall, zone).astimezone(UTC) for wall in walls_before(_shown(end, unchanged)))
+    return next((moment for moment in moments if moment < end), None)
 
 
 class _WallTimes(CronSim):
@@ -381,7 +399,7 @@ def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
     if rhythm and len(moments) > 3:
         return f"every {rhythm} from {_clock(moments[0])} to {_clock(moments[-1])}"
     if len(moments) <= 6:
-        return f"at {_joined(map(_clock, moments))}"
+        return f"at {joined(map(_clock, moments))}"
     past = f"at {_plural('minute', minutes)} {_series(minutes, str)}"
     return f"{past} of {_plural('hour', hours)} {_series(hours, str)}"
 
@@ -422,15 +440,15 @@ def _days(pattern: CronPattern) -> str:
         return ""
     special = {pattern.LAST: "the last day", pattern.LAST_WEEKDAY: "the last weekday"}
     named = [words for day, words in special.items() if day in pattern.days]
-    return _joined([*_numbered_days(numbers), *named])
+    return joined([*_numbered_days(numbers), *named])
 
 
 def _numbered_days(days: Sequence[int]) -> list[str]:
     steps = {later - earlier for earlier, later in pairwise(days)}
     if len(days) > 3 and len(steps) == 1 and steps != {1}:
-        step = _ordinal(steps.pop())
-        return [f"every {step} day from the {_ordinal(days[0])} to the {_ordinal(days[-1])}"]
-    return _runs(days, lambda day: f"the {_ordinal(day)}")
+        step = ordinal(steps.pop())
+        return [f"every {step} day from the {ordinal(days[0])} to the {ordinal(days[-1])}"]
+    return _runs(days, lambda day: f"the {ordinal(day)}")
 
 
 def _weekdays(pattern: CronPattern) -> str:
@@ -440,11 +458,11 @@ def _weekdays(pattern: CronPattern) -> str:
     named = _runs(sorted((day - 1) % 7 for day in plain), _WEEKDAY_WORDS.__getitem__)
     nth = {(day[0] % 7, day[1]) for day in pattern.weekdays if not isinstance(day, int)}
     in_order = sorted(nth, key=lambda day: (day[0], abs(day[1])))
-    return _joined([*named, *(_nth_weekday(pattern, *day) for day in in_order)])
+    return joined([*named, *(_nth_weekday(pattern, *day) for day in in_order)])
 
 
 def _nth_weekday(pattern: CronPattern, day: int, which: int) -> str:
-    place = "last" if which == pattern.LAST else _ordinal(which)
+    place = "last" if which == pattern.LAST else ordinal(which)
     return f"the {place} {_WEEKDAY_WORDS[day - 1]} of the month"
 
 
@@ -454,7 +472,7 @@ def _months(pattern: CronPattern) -> str:
 
 
 def _series(values: Sequence[int], label: Callable[[int], str]) -> str:
-    return _joined(_runs(values, label))
+    return joined(_runs(values, label))
 
 
 def _runs(values: Sequence[int], label: Callable[[int], str]) -> list[str]:
@@ -474,7 +492,7 @@ def _runs(values: Sequence[int], label: Callable[[int], str]) -> list[str]:
     return words
 
 
-def _joined(words: Iterable[str]) -> str:
+def joined(words: Iterable[str]) -> str:
     *others, last = words
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -483,7 +501,7 @@ def _plural(noun: str, values: Sequence[int]) -> str:
     return noun if len(values) == 1 else f"{noun}s"
 
 
-def _ordinal(number: int) -> str:
+def ordinal(number: int) -> str:
     teens = 10 < number % 100 < 20
     suffix = "th" if teens else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{suffix}"

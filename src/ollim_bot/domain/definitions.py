@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import (
     Job,
     JobKind,
@@ -20,8 +19,9 @@ from ollim_bot.domain.jobs import (
 )
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.repeats import REPEATS, Rhythm, read_rhythm
 from ollim_bot.domain.schedule import JobKey
-from ollim_bot.errors import BadCron
+from ollim_bot.errors import BadCron, BadRepeat
 
 ARMED = "armed"
 CHANGED = "changed"
@@ -50,7 +50,7 @@ def holder_among(rivals: Sequence[Job], armed: Mapping[JobKey, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`timing` is a cron line, a `run-at` as in the file, or empty for a job that is called.
+    """`timing` is the text of a rhythm, a `run-at`, or empty for a job that is called.
 
     `before` are the lengths at which heads-ups precede its moments.
     """
@@ -75,7 +75,7 @@ class Definition:
         if not (isinstance(job, str) and isinstance(mark, str) and isinstance(zone, str)):
             raise ValueError("not a definition")
         key = JobKey(JobKind(str(kind)), job)
-        timing = str(facts.get(_TIMING.get(key.kind, ""), ""))
+        timing = str(facts.get(_TIMING.get(key.kind, ""), facts.get(_REPEAT, "")))
         before = facts.get("before")
         lengths = [parse_length(str(each)) for each in before] if isinstance(before, list) else ()
         return cls(key, mark, timing, zone, facts.get("enabled") is True, tuple(lengths))
@@ -83,7 +83,8 @@ class Definition:
     @property
     def facts(self) -> dict[str, object]:
         """The facts of the row that records it."""
-        timing = {_TIMING[self.key.kind]: self.timing} if self.timing else {}
+        name = _REPEAT if self.timing.startswith(REPEATS) else _TIMING.get(self.key.kind, "")
+        timing = {name: self.timing} if self.timing else {}
         before = {"before": [length_text(each) for each in self.before]} if self.before else {}
         return {
             "kind": self.key.kind.value,
@@ -103,21 +104,22 @@ class Definition:
         try:
             zone = ZoneInfo(self.zone)
             if self.key.kind is JobKind.ROUTINE:
-                return _from(Cron.parse(self.timing), after, zone)
+                return _from(read_rhythm(self.timing), after, zone)
             if self.key.kind is JobKind.REMINDER:
                 moment = instant(datetime.fromisoformat(self.timing), zone)
                 return iter([moment.astimezone(UTC).replace(microsecond=0)])
-        except (BadCron, KeyError, OSError) as wrong:
+        except (BadCron, BadRepeat, KeyError, OSError) as wrong:
             raise ValueError(str(wrong)) from None
         return iter(())
 
 
+_REPEAT = "repeat"
 _TIMING = {job.kind: job.timing_name for job in (Routine, Reminder)}
 
 
-def _from(cron: Cron, after: datetime, zone: tzinfo) -> Iterator[datetime]:
+def _from(rhythm: Rhythm, after: datetime, zone: tzinfo) -> Iterator[datetime]:
     start = after.astimezone(UTC) + datetime.resolution
-    return (moment.astimezone(UTC) for moment in cron.between(start, _NEVER, zone))
+    return (moment.astimezone(UTC) for moment in rhythm.between(start, _NEVER, zone))
 
 
 def armed_row(

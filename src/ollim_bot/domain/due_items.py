@@ -362,7 +362,7 @@ def _nearer_to_next(job: Reminder | Routine, due: datetime) -> datetime | None:
     if not isinstance(job, Routine) or due.tzinfo is None:
         return None
     following = job.next_after(due, due.tzinfo)
-    return due.astimezone(UTC) + elapsed(due, following) / 2
+    return following and due.astimezone(UTC) + elapsed(due, following) / 2
 
 
 DONE, TAKEN, NOT_TAKEN = "done", "taken", "not_taken"

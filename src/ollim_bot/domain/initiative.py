@@ -210,12 +210,14 @@ def _to_chain(before: Job | None, after: Job) -> Iterator[str]:
 
 def _to_rhythm(before: Job | None, after: Job) -> Iterator[str]:
     if not isinstance(after, Routine) or (
-        isinstance(before, Routine) and before.cron == after.cron
+        isinstance(before, Routine) and before.rhythm == after.rhythm
     ):
         return
     # Each hour that matches has the same minutes, so the first shows how often it comes.
-    first = after.cron.next(_SOME_DAY, UTC)
-    in_hour = after.cron.between(first, first + timedelta(hours=1), UTC)
+    first = after.rhythm.next(_SOME_DAY, UTC)
+    if first is None:
+        return
+    in_hour = after.rhythm.between(first, first + timedelta(hours=1), UTC)
     if sum(1 for _ in in_hour) * SHORTEST_PAUSE > timedelta(hours=1):
         yield "cron: a background run sets nothing that comes more often than every 5 minutes"
 

@@ -21,7 +21,7 @@ from ollim_bot.domain.webhook_data import has_free_text, task_text
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
-    from ollim_bot.domain.cron import Cron
+    from ollim_bot.domain.repeats import Rhythm
 
 T = TypeVar("T")
 J = TypeVar("J", bound="Job")
@@ -271,7 +271,7 @@ class Routine(Job):
     rank: ClassVar[int] = 1
     timing_name: ClassVar[str] = "cron"
 
-    cron: Cron
+    rhythm: Rhythm
     quiet: bool = True
 
     @property
@@ -297,10 +297,16 @@ class Routine(Job):
 
     @property
     def timing(self) -> str:
-        return self.cron.text
+        return self.rhythm.text
 
-    def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime:
-        return self.cron.next(moment, self.spec.zone(default_zone))
+    @property
+    def standstill(self) -> str:
+        """Why it has no further moment."""
+        return "waits for your answer" if self.timing.startswith("after-done") else "has ended"
+
+    def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime | None:
+        """The first moment later than `moment`; None if its rhythm has ended."""
+        return self.rhythm.next(moment, self.spec.zone(default_zone))
 
 
 @dataclass(frozen=True, slots=True)

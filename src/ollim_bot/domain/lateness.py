@@ -45,4 +45,6 @@ def _default_rule(job: ScheduledJob, due: datetime, now: datetime, zone: tzinfo)
 
 def _patience(routine: Routine, due: datetime, zone: tzinfo) -> timedelta:
     following = routine.next_after(due, zone)
+    if following is None:
+        return LONGEST_PATIENCE
     return min(elapsed(due, following) / 2, LONGEST_PATIENCE)

@@ -161,13 +161,15 @@ def _about(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
             yield f"Skipped: {describe(skipped, now)}."
         if following is not None:
             yield f"Next: {describe_with_distance(following, now)}."
+        elif skipped is None and isinstance(job, Routine):
+            yield f"It {job.standstill}."
     if job.spec.set_by:
         yield f"Set by {job.spec.set_by} in the background, within the ping budget."
 
 
 def _rhythm(routine: Routine) -> str:
     zone = f" ({routine.spec.timezone})" if routine.spec.timezone else ""
-    return f"{routine.cron.explain()}{zone}"
+    return f"{routine.rhythm.explain()}{zone}"
 
 
 def _buttons(job: ScheduledJob, *, is_skipped: bool) -> Iterator[Button]:

@@ -50,7 +50,8 @@ def next_due(job: ScheduledJob, after: datetime, zone: tzinfo) -> datetime | Non
     if not job.spec.enabled:
         return None
     if isinstance(job, Routine):
-        return job.next_after(after, zone).astimezone(UTC)
+        following = job.next_after(after, zone)
+        return following and following.astimezone(UTC)
     due = job.due(zone).astimezone(UTC)
     return due if due > after.astimezone(UTC) else None
 
@@ -61,7 +62,8 @@ def last_due(job: ScheduledJob, until: datetime, zone: tzinfo) -> datetime | Non
         return None
     if isinstance(job, Routine):
         end = until.astimezone(UTC) + _HAIR
-        return job.cron.previous(end, job.spec.zone(zone)).astimezone(UTC)
+        previous = job.rhythm.previous(end, job.spec.zone(zone))
+        return previous and previous.astimezone(UTC)
     due = job.due(zone).astimezone(UTC)
     return due if due <= until.astimezone(UTC) else None
 
@@ -78,7 +80,7 @@ def moments_between(
 
 def _moments(job: ScheduledJob, start: datetime, end: datetime, zone: tzinfo) -> Iterator[datetime]:
     if isinstance(job, Routine) and job.spec.enabled:
-        moments = job.cron.between(start + _HAIR, end + _HAIR, job.spec.zone(zone))
+        moments = job.rhythm.between(start + _HAIR, end + _HAIR, job.spec.zone(zone))
         yield from (moment.astimezone(UTC) for moment in moments)
     elif (due := next_due(job, start, zone)) is not None and due <= end:
         yield due

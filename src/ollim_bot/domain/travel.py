@@ -86,7 +86,7 @@ class ZoneMove:
         # A clock that is put back shows a later time before an earlier one.
         first = min(self._old_wall, self._new_wall)
         last = self._old_wall + (until - self.at) + _LARGEST_CHANGE
-        for wall in routine.cron.walls(first, last):
+        for wall in routine.rhythm.walls(first, last):
             new = instant(wall, self.after).astimezone(UTC)
             old = instant(wall - self.days, self.before).astimezone(UTC)
             if old <= until and self.jumped_since < new:
@@ -103,7 +103,7 @@ class ZoneMove:
         """
         if not self.moves(job) or not isinstance(job, Routine):
             return self.moves(job)
-        return not is_rhythm(job, self) or (job.must and not job.cron.follows_real_time)
+        return not is_rhythm(job, self) or (job.must and not job.rhythm.follows_real_time)
 
     def moved(self, moment: datetime) -> datetime:
         """The instant at which the new clock shows what the old one shows at `moment`."""
@@ -120,7 +120,7 @@ def follows_zone(job: Job) -> bool:
 
 def is_rhythm(routine: Routine, move: ZoneMove) -> bool:
     """Whether it comes so often that it goes on by the new clock, as if nothing had happened."""
-    if routine.cron.follows_real_time:
+    if routine.rhythm.follows_real_time:
         return True
     day = moments_between(routine, move.at - _DAY, move.at, move.before, limit=_RHYTHM)
     return len([*day]) == _RHYTHM

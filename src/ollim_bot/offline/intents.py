@@ -10,7 +10,7 @@ from datetime import datetime
 from ollim_bot.domain.phrases import is_moment, parse_moment
 from ollim_bot.domain.phrases.dates import WEEKDAY
 from ollim_bot.domain.phrases.durations import Unclear, is_duration, normalized, spelled_out
-from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, read_rhythm
+from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, is_repeat, read_rhythm
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import is_dose, is_order, without_nag
 from ollim_bot.errors import BadPhrase
@@ -312,7 +312,7 @@ def _unclear(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent 
         parse_moment(phrase, now)
     except BadPhrase as refused:
         rhythms = (f"every day {phrase}", f"every {phrase}") if " and " in phrase else ()
-        if daily := next((each for each in rhythms if isinstance(_cron(each, ""), str)), ""):
+        if daily := next((each for each in rhythms if isinstance(_rhythm(each, "", now), str)), ""):
             whole = f"{daily} remind me {'to' if vocabulary.is_errand(task) else 'of'} {task}"
             return AmbiguousIntent(texts.more_moments(phrase, daily), FollowUp(((daily, whole),)))
         parts = task.split()
@@ -378,7 +378,7 @@ def _is_moment(words: Sequence[str], now: datetime) -> bool:
     return is_moment(" ".join(words).rstrip(",:"), now)
 
 
-def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
+def routine_intent(text: str, now: datetime) -> Repeat | AmbiguousIntent | None:
     """None if the text names no repetition, or gives no order."""
     if not vocabulary.names_rhythm(text) and not _has_rhythm(text):
         return None
@@ -388,15 +388,16 @@ def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
     if _YEARLY.search(text):
         return AmbiguousIntent(texts.NOT_YEARLY)
     for rhythm, order, is_behind in _arrangements(text):
-        cron = _cron(rhythm, order)
+        cron = _rhythm(rhythm, order, now)
         if cron is None or (is_behind and not _order(order)):
             continue
         is_doubtful = is_behind and vocabulary.may_own_the_moment(order)
         if is_doubtful:
             return AmbiguousIntent(texts.RHYTHM_FIRST)
         wish = _checked_routine(order, cron)
-        every = rhythm if is_interval(normalized(rhythm)) else ""
-        return replace(wish, every=every) if isinstance(wish, Repeat) else wish
+        if isinstance(wish, Repeat) and (is_interval(normalized(rhythm)) or is_repeat(wish.cron)):
+            return replace(wish, every=rhythm)
+        return wish
     is_order = _ORDER.fullmatch(text) or text.lower().startswith(("every ", "each ", "daily "))
     return AmbiguousIntent(texts.RHYTHM) if is_order and _ORDER.search(text) else None
 
@@ -462,10 +463,10 @@ def _order(words: str) -> tuple[str, str] | None:
     return ("remind me", f"{link} {words}") if link else None
 
 
-def _cron(words: str, order: str) -> str | AmbiguousIntent | None:
+def _rhythm(words: str, order: str, now: datetime) -> str | AmbiguousIntent | None:
     """None if the words are not a rhythm; a question, if they are a doubtful one for the order."""
     try:
-        return read_rhythm(normalized(words))
+        return read_rhythm(normalized(words), now)
     except Unclear as unclear:
         refused = unclear.about(words, unclear.examples, RHYTHM_EXAMPLES)
         choices = tuple((each, f"{each} {order}") for each in unclear.examples)
@@ -557,10 +558,10 @@ def _asked_at(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent
         return _readable(_asked(Remind(task or "the timer is over", timer or phrase)), now)
     days = re.findall(rf"\b{WEEKDAY}\b", phrase)
     rhythm = f"every {phrase}" if len(days) > 1 and not vocabulary.names_rhythm(phrase) else phrase
-    if not task and isinstance(_cron(rhythm, ""), str):
+    if not task and isinstance(_rhythm(rhythm, "", now), str):
         asked = FollowUp(blank=f"{rhythm} remind me of {{}}")
         return AmbiguousIntent(texts.what_at(rhythm), asked)
-    if isinstance(_cron(rhythm, ""), str):
+    if isinstance(_rhythm(rhythm, "", now), str):
         whole = task if is_order(task) else f"remind me of {task}"
         return _readable(_confirmed(f"{rhythm} {whole}"), now)
     return None
@@ -582,7 +583,7 @@ def _asked_about(words: Sequence[str], task: str, now: datetime) -> AmbiguousInt
     said = " ".join(words)
     if not any(each(said) for each in (*names, _has_rhythm, vocabulary.names_length)):
         return None
-    rhythm = _cron(said, f"remind me of {task}")
+    rhythm = _rhythm(said, f"remind me of {task}", now)
     if isinstance(rhythm, str):
         return None
     return rhythm or _unclear(words, task, now)
@@ -599,12 +600,12 @@ def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
     core = _without_courtesies(_spelled(line))
     words = core.rstrip(" .!?…")
     said, again = without_nag(re.sub(r"\bive\b", "i've", words))
-    if again and (wish := routine_intent(said) or reminder_intent(said, now)):
+    if again and (wish := routine_intent(said, now) or reminder_intent(said, now)):
         return _coming_again(wish, again)
     intent: ScheduleIntent | None = (
         task_intent(words, now)
         or change_intent(words, now)
-        or routine_intent(_DUTY.sub("", words, count=1) if _DUTY.match(words) else words)
+        or routine_intent(_DUTY.sub("", words, count=1) if _DUTY.match(words) else words, now)
         or reminder_intent(words, now)
     )
     if not _is_framed(words):

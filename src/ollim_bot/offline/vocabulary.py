@@ -32,7 +32,8 @@ class Remind:
 class Repeat:
     """`message` is what the owner wants to hear or to be asked, in the owner's own words.
 
-    `every` has the words of an interval, from which the command line leaves out the quiet hours.
+    `every` has the words of what is no cron line, or of an interval, from which the command line
+    leaves out the quiet hours.
     """
 
     message: str

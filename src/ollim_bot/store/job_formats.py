@@ -182,7 +182,7 @@ Fault = tuple[str | None, str]
 # Fields of one kind only: on another kind they are a mistake, as they change when a job runs.
 _OF_ONE_KIND = frozenset(
     (
-        *("cron", "run-at", "max-chain", "chain-depth", "chain-parent"),
+        *("cron", "every", "after-done", "run-at", "max-chain", "chain-depth", "chain-parent"),
         *("fields", "pick", "auth", "secret-env", "deliver"),
     )
 )
@@ -231,6 +231,7 @@ class _Findings:
 class JobFormat(Generic[J]):
     """One kind of job: its fields, the required ones, and how they make a value.
 
+    Exactly one of `moments` says when it comes.
     `faults` finds problems between fields that are each valid by themselves, and with the body.
     """
 
@@ -240,6 +241,7 @@ class JobFormat(Generic[J]):
         *,
         own_rules: Iterable[FieldRule],
         required: tuple[str, ...],
+        moments: tuple[str, ...] = (),
         background_by_default: bool,
         build: Callable[[JobSpec, Mapping[str, Any]], J],
         own_fields: Callable[[J], Mapping[str, object]],
@@ -248,6 +250,7 @@ class JobFormat(Generic[J]):
         self.kind = kind
         self.rules = {rule.name: rule for rule in (*COMMON, *own_rules)}
         self.required = required
+        self.moments = moments
         self.background_by_default = background_by_default
         self._build = build
         self.own_fields = own_fields
@@ -312,6 +315,7 @@ class JobFormat(Generic[J]):
         for name in self.required:
             if name not in document.fields:
                 yield name, "is missing"
+        yield from self._faults_of_moments(document)
         if not document.body:
             yield None, "the text under the fields is empty"
         if not values.get("background", self.background_by_default):
@@ -322,6 +326,13 @@ class JobFormat(Generic[J]):
         if "set-by" in values:
             yield from self._faults_of_initiative(values)
         yield from self._own_faults(values, document.body)
+
+    def _faults_of_moments(self, document: Document) -> Iterator[Fault]:
+        given = [name for name in self.moments if name in document.fields]
+        if self.moments and not given:
+            yield self.moments[0], "is missing"
+        for name in given[1:]:
+            yield name, f"cannot be combined with {given[0]}; remove one of the two"
 
     def _faults_of_initiative(self, values: Mapping[str, Any]) -> Iterator[Fault]:
         for name in filter(values.get, _COME):
@@ -413,7 +424,8 @@ REMINDERS = JobFormat(
         FieldRule("chain-depth", whole),
         FieldRule("chain-parent", job_id),
     ),
-    required=("id", "run-at"),
+    required=("id",),
+    moments=("run-at",),
     background_by_default=True,
     build=_reminder,
     own_fields=_reminder_fields,

@@ -1,39 +1,144 @@
-"""The format of routines, apart because cron lines load a library that reminders do without."""
+"""The format of routines, apart because rhythms load a library that reminders do without."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.jobs import JobKind, Routine
-from ollim_bot.errors import BadCron
+from ollim_bot.domain.jobs import JobKind, JobSpec, Routine
+from ollim_bot.domain.repeats import (
+    MOST_TIMES,
+    AfterDone,
+    DayRule,
+    Repeat,
+    Rhythm,
+    clock_text,
+    days_text,
+    read_clocks,
+    read_day,
+    read_days,
+)
+from ollim_bot.errors import BadCron, BadRepeat
 from ollim_bot.store.document import Field
-from ollim_bot.store.job_formats import Fault, FieldRule, JobFormat, WrongValue, flag, text
+from ollim_bot.store.job_formats import (
+    Fault,
+    FieldRule,
+    JobFormat,
+    WrongValue,
+    flag,
+    text,
+    words,
+    wrong,
+)
+
+# The fields that say when a routine comes.
+RHYTHM_FIELDS = ("cron", "every", "after-done", "at", "from", "until", "times")
+T = TypeVar("T")
 
 
-def cron(field: Field) -> Cron:
-    try:
-        return Cron.parse(text(field))
-    except BadCron as bad:
-        raise WrongValue(str(bad)) from None
+def _read(read: Callable[[str], T]) -> Callable[[Field], T]:
+    def value(field: Field) -> T:
+        try:
+            return read(text(field))
+        except (BadCron, BadRepeat) as bad:
+            raise WrongValue(str(bad)) from None
+
+    return value
+
+
+def _clocks(field: Field) -> object:
+    if isinstance(field.value, list):
+        return _read(lambda _: read_clocks(words(field)))(field._replace(text=""))
+    return _read(lambda one: read_clocks([one]))(field)
+
+
+def _times(field: Field) -> int:
+    if isinstance(field.value, bool) or not isinstance(field.value, int):
+        raise wrong(field, f"a whole number from 1 to {MOST_TIMES}")
+    if not 1 <= field.value <= MOST_TIMES:
+        raise wrong(field, f"a whole number from 1 to {MOST_TIMES}")
+    return field.value
+
+
+def rhythm_fields(rhythm: Rhythm) -> dict[str, object]:
+    """The fields of a file that say so."""
+    if isinstance(rhythm, Cron):
+        return {"cron": rhythm}
+    if isinstance(rhythm, AfterDone):
+        days, at = days_text(rhythm.days), clock_text(rhythm.at)
+        return {"after-done": days, "at": at, "from": rhythm.start}
+    clocks = tuple(map(clock_text, rhythm.at))
+    fields = {
+        "cron" if isinstance(rhythm.rule, Cron) else "every": rhythm.rule,
+        "at": clocks[0] if len(clocks) == 1 else clocks or None,
+        "from": rhythm.start,
+        "until": rhythm.until,
+        "times": rhythm.times,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _built(spec: JobSpec, values: Mapping[str, Any]) -> Routine:
+    start, at = values.get("from"), values.get("at", ())
+    rhythm: Rhythm
+    if "after-done" in values:
+        rhythm = AfterDone(values["after-done"], at[0], values["from"])
+    elif "every" in values or start or values.keys() & {"until", "times"}:
+        rule = values["every"] if "every" in values else values["cron"]
+        rhythm = Repeat(rule, at, start, values.get("until"), values.get("times"))
+    else:
+        rhythm = values["cron"]
+    return Routine(spec, rhythm, values.get("quiet", True))
 
 
 def _fields(routine: Routine) -> dict[str, object]:
-    return {"cron": routine.cron} | ({} if routine.quiet else {"quiet": False})
+    return rhythm_fields(routine.rhythm) | ({} if routine.quiet else {"quiet": False})
 
 
 def _faults(values: Mapping[str, Any], _: str) -> Iterator[Fault]:
     if "quiet" in values and values.get("background"):
         yield "quiet", "is for routines in the conversation only; remove it, or background: true"
+    repeat = next((name for name in ("every", "after-done") if name in values), None)
+    if repeat is not None:
+        yield from _faults_of_repeat(repeat, values)
+    elif "at" in values:
+        yield "at", "is for every and after-done; a cron line has its times in itself"
+    elif "times" in values and "from" not in values:
+        yield "times", "needs from, the day from which they are counted, such as 2026-11-17"
+    if {"from", "until"} <= values.keys() and values["until"] < values["from"]:
+        yield "until", "is earlier than from"
+
+
+def _faults_of_repeat(repeat: str, values: Mapping[str, Any]) -> Iterator[Fault]:
+    for name, right in (("at", "9:00"), ("from", "2026-11-17")):
+        if name not in values:
+            yield name, f"is missing beside {repeat}; write it like {right}"
+    if repeat == "every":
+        return
+    if len(values.get("at", ())) > 1:
+        yield "at", "is one time of day beside after-done, such as 9:00"
+    for name in ("until", "times"):
+        if name in values:
+            yield name, "is for cron and every; what follows its answer has no end"
 
 
 ROUTINES = JobFormat(
     JobKind.ROUTINE,
-    own_rules=(FieldRule("cron", cron), FieldRule("quiet", flag)),
-    required=("id", "cron"),
+    own_rules=(
+        FieldRule("cron", _read(Cron.parse)),
+        FieldRule("every", _read(DayRule.parse)),
+        FieldRule("after-done", _read(read_days)),
+        FieldRule("at", _clocks),
+        FieldRule("from", _read(read_day)),
+        FieldRule("until", _read(read_day)),
+        FieldRule("times", _times),
+        FieldRule("quiet", flag),
+    ),
+    required=("id",),
+    moments=("cron", "every", "after-done"),
     background_by_default=False,
-    build=lambda spec, values: Routine(spec, values["cron"], values.get("quiet", True)),
+    build=_built,
     own_fields=_fields,
     faults=_faults,
 )

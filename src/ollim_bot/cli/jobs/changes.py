@@ -84,8 +84,10 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     message = message_given(given)
     if message is None:
         raise WrongInput(f"Say what to do, with -m. Example: {noun.add_example}")
-    fields = noun.completed(_fields(noun, given, None, data), message)
-    if not fields.keys() >= {*noun.form.required} - {"id"}:
+    given_fields = _fields(noun, given, None, data)
+    fields = noun.completed({k: v for k, v in given_fields.items() if v is not None}, message)
+    needed, moments = {*noun.form.required} - {"id"}, {*noun.form.moments}
+    if not fields.keys() >= needed or (moments and not fields.keys() & moments):
         raise WrongInput(f"Say when: {noun.main_flags}. Example: {noun.add_example}")
     _refuse_more_power(fields, (), data, caller)
     by, taint = setter(caller, data), data.standing_taint()

@@ -13,7 +13,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import ArgumentSpec, Given, argument
-from ollim_bot.domain.jobs import CalledJob, ItemKind, Job, named_by_words
+from ollim_bot.domain.jobs import CalledJob, ItemKind, Job, Routine, named_by_words
 from ollim_bot.domain.moments import describe, near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
 from ollim_bot.store.job_folder import MarkdownRepository
@@ -157,6 +157,13 @@ AGENT = flag(
 ID = flag("--id", "id", "its name in commands; a new job gets one anyway", metavar="ID")
 
 
+def without_moment(job: Job) -> str:
+    """What stands in the place of the next moment of a job that has none."""
+    if not job.spec.enabled:
+        return "paused"
+    return job.standstill if isinstance(job, Routine) else "when called"
+
+
 def fields_given(given: Given, fields: Iterable[str]) -> dict[str, object]:
     """The given fields, by their names in the file."""
     return {name: given[name] for name in fields if name in given}
@@ -260,7 +267,7 @@ class JobNoun(ABC, Generic[S]):
     def _when(self, job: S, now: datetime) -> str:
         moment = self.next(job, now)
         if moment is None:
-            return "when called" if job.spec.enabled else "paused"
+            return without_moment(job)
         return describe(moment, now)
 
     def next(self, job: S, now: datetime) -> datetime | None:

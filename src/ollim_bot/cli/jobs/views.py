@@ -11,7 +11,7 @@ from itertools import islice
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note, open_data
 from ollim_bot.cli.framework import Given, columns, is_past, plain, print_json, title
-from ollim_bot.cli.jobs.fields import JobNoun, S
+from ollim_bot.cli.jobs.fields import JobNoun, S, without_moment
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.jobs import (
     CalledJob,
@@ -91,7 +91,7 @@ def page(noun: JobNoun[S], job: S, file: str, now: datetime, *, for_agent: bool 
 
 def _moment(job: S, moment: datetime | None, now: datetime) -> str:
     if moment is None:
-        return "when called" if job.spec.enabled else "paused"
+        return without_moment(job)
     return f"overdue: {describe(moment, now)}" if is_past(moment, now) else describe(moment, now)
 
 

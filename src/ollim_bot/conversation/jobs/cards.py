@@ -130,8 +130,9 @@ def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
         yield "It is paused, and does not run."
     elif isinstance(job, Routine):
         zone = f" ({job.spec.timezone})" if job.spec.timezone else ""
-        yield f"{job.cron.explain()}{zone}."
-        yield f"Next: {', '.join(describe(each, now) for each in _next(job, now))}."
+        yield f"{job.rhythm.explain()}{zone}."
+        moments = ", ".join(describe(each, now) for each in _next(job, now))
+        yield f"Next: {moments}." if moments else f"It {job.standstill}."
     elif isinstance(job, Reminder):
         due = job.due(now.tzinfo or UTC)
         where = f", {IN_QUIET_HOURS}" if is_quiet else ""
@@ -169,13 +170,8 @@ def _codes(words: tuple[str, ...]) -> str:
 
 
 def _next(routine: Routine, now: datetime) -> Iterator[datetime]:
-    def moments() -> Iterator[datetime]:
-        moment = now
-        while True:
-            moment = routine.next_after(moment, now.tzinfo or UTC)
-            yield moment
-
-    return islice(moments(), _MOMENTS)
+    zone = routine.spec.zone(now.tzinfo or UTC)
+    return islice(routine.rhythm.moments_from(now + datetime.resolution, zone), _MOMENTS)
 
 
 def undone(name: str, end: UndoOutcome) -> str:

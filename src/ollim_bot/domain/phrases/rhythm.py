@@ -1,10 +1,11 @@
-"""Rhythms in words, as cron lines.
+"""Rhythms in words, as cron lines or as the text of a repeat.
 
 rhythm = days [part] times | times days | "every" [number] ("minutes" | "hours")
 days   = every day | every weekday | every monday and friday | mondays | every month on the 1st
 times  = at 9 | at 8am and 8pm
 
-The last form leaves out the quiet hours, if they are given.
+The last form leaves out the quiet hours, if they are given. Repeats that no cron line can hold, and
+the ends of a rhythm, are in `repeat`.
 
 An hour without am or pm means the 24-hour clock from 7 to 12, and is refused otherwise, unless a
 part of the day decides it.
@@ -14,11 +15,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import time
+from datetime import datetime, time
 
 from ollim_bot.domain.phrases.dates import MIDNIGHT, PARTS, ClockTime, read_time
 from ollim_bot.domain.phrases.durations import NUMBERS, Unclear, normalized
+from ollim_bot.domain.phrases.repeat import bounded, read_repeat, split_ends
 from ollim_bot.domain.quiet import QuietHours
+from ollim_bot.domain.repeats import REPEATS
 
 RHYTHM_EXAMPLES = ("every day at 8am", "every monday and thursday at 18:30", "every 2 hours")
 _DAY_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
@@ -41,9 +44,6 @@ _EXCEPT = re.compile(
     rf"(?:,? (?:except|but not|apart from|other than)(?: for)?(?: on)?"
     rf" (?P<days>(?:the )?weekends?|{_DAY}s?(?:{_SEPARATOR}{_DAY}s?)*))(?![a-z])"
 )
-_COUNT = rf"(?:other|second|[2-9]|\d\d|{'|'.join(NUMBERS)}|third|fourth|[2-9](?:nd|rd|th))"
-_NTH = r"(?:first|second|third|fourth|last|1st|2nd|3rd|4th)"
-_A_MONTH = r"(?:of|in) (?:the|every|each|a) month"
 _OF_A_WEEK = re.compile(rf"\b(?:every|each|once a) week on (?:an? )?({_DAY})s?(?![a-z])")
 _OF_A_MONTH = re.compile(
     r"\b(?:every|each) (?:month on )?(?:the )?(\d+(?:st|nd|rd|th)) of the month"
@@ -56,15 +56,6 @@ _NO_MOMENT = "does not say when"
 _BEYOND = tuple(
     (re.compile(rf"\b(?:{form})(?![a-z])"), nearest, why)
     for form, nearest, why in (
-        (rf"(?:on )?(?:the |every |each )?{_NTH} ({_DAY})s? {_A_MONTH}", r"every \1", _NOT_HELD),
-        (rf"(?:every|each) {_COUNT} (?:weeks? on )?({_DAY})s?", r"every \1", _NOT_HELD),
-        (rf"(?:every|each) (?:{_COUNT} weeks?|fortnight)|fortnightly", "every monday", _NOT_HELD),
-        (rf"(?:every|each) {_COUNT} days?", "every day", _NOT_HELD),
-        (
-            rf"(?:on )?the last day {_A_MONTH}|(?:at )?(?:the )?end of (?:every|each) month",
-            "every month on the 28th",
-            _NOT_HELD,
-        ),
         (
             rf"(?:every|each) ((?:\w+ )?(?:hour|minute)s?) {_BETWEEN}",
             r"every \1",
@@ -82,21 +73,19 @@ _INTERVAL = re.compile(
 )
 _DAYTIME = range(7, 13)
 _SHORTEST_MINUTES = 5
-# Later days are missing in some months.
-_LAST_DATE = 28
 _NOT_KNOWN = "is not a rhythm that I know"
 _TWO_WAYS = "can be read two ways"
 
 
-def parse_rhythm(text: str, quiet: QuietHours | None = None) -> str:
-    """The cron line of the rhythm that `text` names, with or without `every` in front.
+def parse_rhythm(text: str, now: datetime, quiet: QuietHours | None = None) -> str:
+    """The text of the rhythm that `text` names, with or without `every` in front.
 
     `every 2 hours` leaves out every hour with a moment in the `quiet` hours. Raises `BadPhrase` for
     everything else.
     """
     phrase = normalized(text)
     try:
-        cron = read_rhythm(phrase, quiet) or read_rhythm(f"every {phrase}", quiet)
+        cron = read_rhythm(phrase, now, quiet) or read_rhythm(f"every {phrase}", now, quiet)
         if cron is None:
             raise Unclear(_NOT_KNOWN)
     except Unclear as unclear:
@@ -104,13 +93,33 @@ def parse_rhythm(text: str, quiet: QuietHours | None = None) -> str:
     return cron
 
 
+def is_repeat(text: str) -> bool:
+    """Whether the text of a rhythm is more than a cron line."""
+    return text.startswith(REPEATS)
+
+
 def is_interval(phrase: str) -> bool:
     """Whether a normalized phrase is of the form `every 2 hours`."""
     return _INTERVAL.fullmatch(phrase) is not None
 
 
-def read_rhythm(phrase: str, quiet: QuietHours | None = None) -> str | None:
+def read_rhythm(phrase: str, now: datetime, quiet: QuietHours | None = None) -> str | None:
     """As `parse_rhythm`, for a normalized phrase; None if it names no rhythm, or `Unclear`."""
+    phrase, ends = split_ends(phrase, now.date())
+    repeat = read_repeat(phrase, ends, now, _times_of_day)
+    if repeat is not None:
+        return repeat
+    cron = _read_cron(phrase, quiet)
+    return None if cron is None else bounded(cron, ends, now)
+
+
+def _times_of_day(phrase: str) -> tuple[time, ...] | None:
+    """The times of a phrase `every day at 8am and 8:30pm`."""
+    minutes, hours, *_ = (_read_cron(phrase, None) or " ").split(" ")
+    return tuple(time(int(hour), int(minutes)) for hour in hours.split(",")) if hours else None
+
+
+def _read_cron(phrase: str, quiet: QuietHours | None) -> str | None:
     if every := _INTERVAL.fullmatch(phrase):
         return _interval(every, quiet)
     phrase = _OF_A_MONTH.sub(r"the \1 of every month", _OF_A_WEEK.sub(r"every \1", phrase))
@@ -139,7 +148,7 @@ def read_rhythm(phrase: str, quiet: QuietHours | None = None) -> str | None:
 def _readings(phrase: str) -> Sequence[str]:
     """The phrase if it is a rhythm, else what is known to be meant by it."""
     try:
-        return [phrase] if read_rhythm(phrase) else []
+        return [phrase] if _read_cron(phrase, None) else []
     except Unclear as unclear:
         return unclear.examples
 
@@ -194,8 +203,8 @@ def _awake(field: str, pace: int, marks: Sequence[time], quiet: QuietHours) -> s
 def _dates(found: re.Match[str], times: str) -> str:
     """The last three fields of the line."""
     date = found["first"] or found["second"]
-    if date and not 1 <= int(date) <= _LAST_DATE:
-        raise Unclear("names a day that some months do not have", "every month on the 28th at 9am")
+    if date and not 1 <= int(date) <= 31:
+        raise Unclear("names a day that no month has", "every month on the 28th at 9am")
     if date:
         return f"{int(date)} * *"
     if found["weekends"]:

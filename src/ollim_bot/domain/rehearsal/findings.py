@@ -83,11 +83,11 @@ def _odd_wall(job: ScheduledJob, change: _Change) -> datetime | None:
     if not isinstance(job, Routine):
         wall = job.run_at
         return wall if wall.tzinfo is None and change.low <= wall < change.high else None
-    if job.cron.follows_real_time:
+    if job.rhythm.follows_real_time:
         return None
     # In a zone without clock changes, all wall-clock times exist once.
     low, high = (wall.replace(tzinfo=UTC) for wall in (change.low, change.high))
-    first = next(job.cron.between(low, high, UTC), None)
+    first = next(job.rhythm.between(low, high, UTC), None)
     return None if first is None else first.replace(tzinfo=None)
 
 

@@ -10,7 +10,6 @@ from heapq import heappop, heappush, merge
 from itertools import count, groupby, islice
 
 from ollim_bot.domain.catch_up import catch_up
-from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.decision import (
     BETWEEN_LATE_RUNS,
     WITHDRAWN,
@@ -32,6 +31,7 @@ from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget, PingRefused, charged
 from ollim_bot.domain.quiet import QuietSettings, quiet_until
+from ollim_bot.domain.repeats import AfterDone, Rhythm
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between, next_due, occurrence_at
@@ -121,7 +121,7 @@ class Fire:
         return is_ordered(self.job)
 
 
-Timing = tuple[Cron | datetime, tzinfo]
+Timing = tuple[Rhythm | datetime, tzinfo]
 
 
 def by_timing(
@@ -130,7 +130,7 @@ def by_timing(
     """Group the jobs that are due at the same moments, which are then computed once."""
     alike: dict[Timing, list[ScheduledJob]] = {}
     for job in jobs:
-        when = job.cron if isinstance(job, Routine) else job.run_at
+        when = job.rhythm if isinstance(job, Routine) else job.run_at
         alike.setdefault((when, job.spec.zone(zone)), []).append(job)
     return alike
 
@@ -149,7 +149,15 @@ def coming(
 def _walk(
     number: int, job: ScheduledJob, start: datetime, end: datetime, zone: tzinfo
 ) -> Iterator[tuple[datetime, int]]:
-    return ((at, number) for at in moments_between(job, start, end, zone))
+    """What follows its answer is taken to be answered at its moment."""
+    if not isinstance(job, Routine) or not isinstance(job.rhythm, AfterDone):
+        yield from ((at, number) for at in moments_between(job, start, end, zone))
+        return
+    rhythm, own_zone = job.rhythm, job.spec.zone(zone)
+    at = next(moments_between(job, start, end, zone), None)
+    while at is not None and at <= end:
+        yield at, number
+        at = rhythm.after_answer(at, own_zone).astimezone(UTC)
 
 
 def caught_up(
