@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.offline.vocabulary import Change, Remind, Repeat, ScheduleIntent
+from ollim_bot.offline.vocabulary import Change, Remind, RoutineWish, ScheduleIntent
 
 WATER = Remind("drink water", "in 20 minutes")
 MUM = Remind("call mum", "tomorrow at 9")
-PLAN = Repeat("ask me for my plan", "0 9 * * 1-5")
-PILLS = Repeat("remind me to take my pills", "0 8 * * *")
+PLAN = RoutineWish("ask me for my plan", "0 9 * * 1-5")
+PILLS = RoutineWish("remind me to take my pills", "0 8 * * *")
 
 REMINDING: tuple[tuple[str, ScheduleIntent], ...] = (
     ("remind me in 20 minutes to drink water", WATER),
@@ -79,21 +79,21 @@ REPEATING: tuple[tuple[str, ScheduleIntent], ...] = (
     ("every morning at 8 remind me to take my pills", PILLS),
     ("take my pills every day at 8am", PILLS),
     ("every day at 8am take my pills", PILLS),
-    ("every morning remind me to stretch", Repeat("remind me to stretch", "0 9 * * *")),
-    ("each monday at 10:30 remind me to plan", Repeat("remind me to plan", "30 10 * * 1")),
+    ("every morning remind me to stretch", RoutineWish("remind me to stretch", "0 9 * * *")),
+    ("each monday at 10:30 remind me to plan", RoutineWish("remind me to plan", "30 10 * * 1")),
     ("every sunday evening at 6 ask me about my week",
-     Repeat("ask me about my week", "0 18 * * 0")),
+     RoutineWish("ask me about my week", "0 18 * * 0")),
     ("every monday and thursday at 18:30 remind me to run",
-     Repeat("remind me to run", "30 18 * * 1,4")),
-    ("mondays at noon tell me to eat", Repeat("tell me to eat", "0 12 * * 1")),
-    ("every day at midnight remind me to sleep", Repeat("remind me to sleep", "0 0 * * *")),
-    ("every hour remind me to drink", Repeat("remind me to drink", "0 * * * *", "every hour")),
+     RoutineWish("remind me to run", "30 18 * * 1,4")),
+    ("mondays at noon tell me to eat", RoutineWish("tell me to eat", "0 12 * * 1")),
+    ("every day at midnight remind me to sleep", RoutineWish("remind me to sleep", "0 0 * * *")),
+    ("every hour remind me to drink", RoutineWish("remind me to drink", "0 * * * *", "every hour")),
     ("every two hours remind me to drink",
-     Repeat("remind me to drink", "0 */2 * * *", "every two hours")),
+     RoutineWish("remind me to drink", "0 */2 * * *", "every two hours")),
     ("every 30 minutes remind me to look up",
-     Repeat("remind me to look up", "*/30 * * * *", "every 30 minutes")),
+     RoutineWish("remind me to look up", "*/30 * * * *", "every 30 minutes")),
     ("every morning at 8 ask me what matters today",
-     Repeat("ask me what matters today", "0 8 * * *")),
+     RoutineWish("ask me what matters today", "0 8 * * *")),
 )  # fmt: skip
 
 CANCELLING: tuple[tuple[str, ScheduleIntent], ...] = (

@@ -18,7 +18,13 @@ from tests.offline.schedule_phrases import (
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.offline.intents import schedule_intent
-from ollim_bot.offline.vocabulary import AmbiguousIntent, Change, Remind, Repeat, ScheduleIntent
+from ollim_bot.offline.vocabulary import (
+    AmbiguousIntent,
+    Change,
+    Remind,
+    RoutineWish,
+    ScheduleIntent,
+)
 
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
 CLEAR = (*REMINDING, *REPEATING, *CANCELLING)
@@ -67,7 +73,7 @@ THANKFUL = st.sampled_from([", thanks!", " please", "\nthank you", ", thank you 
 
 
 def is_action(intent: ScheduleIntent | None) -> bool:
-    return isinstance(intent, Remind | Repeat | Change)
+    return isinstance(intent, Remind | RoutineWish | Change)
 
 
 @pytest.mark.parametrize(("text", "intent"), CLEAR)
@@ -149,7 +155,7 @@ def test_no_word_is_overlooked(case: tuple[str, str]) -> None:
     intent = schedule_intent(text, NOW)
     if isinstance(intent, Remind):
         assert word in intent.task.split(" ") or f"{word}:" in intent.task
-    if isinstance(intent, Repeat):
+    if isinstance(intent, RoutineWish):
         assert word in intent.message
 
 
@@ -173,6 +179,6 @@ def test_a_rhythm_comes_at_the_time_and_on_the_day_that_were_said(
     if (hour, minute) == (0, 0):
         assert isinstance(intent, AmbiguousIntent)
         return
-    assert isinstance(intent, Repeat)
+    assert isinstance(intent, RoutineWish)
     following = Cron.parse(intent.cron).next(NOW, UTC)
     assert (following.hour, following.minute, f"{following:%A}") == (hour, minute, f"{date:%A}")

@@ -26,7 +26,7 @@ from ollim_bot.offline.vocabulary import (
     AmbiguousIntent,
     Change,
     Remind,
-    Repeat,
+    RoutineWish,
     ScheduleIntent,
     SettleItem,
     SettleTask,
@@ -165,7 +165,7 @@ def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
             return Say(intent.reason, intent.follow_up)
         case Remind():
             return _remind(intent, situation)
-        case Repeat():
+        case RoutineWish():
             return _repeat(intent, situation)
         case Change():
             return _change(intent, situation)
@@ -293,7 +293,7 @@ def _arguments(when: str) -> dict[str, object]:
     return {"delay_minutes": int(minutes) if minutes.is_integer() else minutes}
 
 
-def _repeat(intent: Repeat, situation: Situation) -> Part:
+def _repeat(intent: RoutineWish, situation: Situation) -> Part:
     # Joined to its flag, because the text may begin with a dash.
     when = ("--every", intent.every) if intent.every else ("--cron", intent.cron)
     call = shell_call("routine", "add", f"--message={intent.message}", *when)

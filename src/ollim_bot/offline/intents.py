@@ -24,7 +24,7 @@ from ollim_bot.offline.vocabulary import (
     POLITELY,
     AmbiguousIntent,
     Remind,
-    Repeat,
+    RoutineWish,
     ScheduleIntent,
     SettleItem,
 )
@@ -378,7 +378,7 @@ def _is_moment(words: Sequence[str], now: datetime) -> bool:
     return is_moment(" ".join(words).rstrip(",:"), now)
 
 
-def routine_intent(text: str, now: datetime) -> Repeat | AmbiguousIntent | None:
+def routine_intent(text: str, now: datetime) -> RoutineWish | AmbiguousIntent | None:
     """None if the text names no repetition, or gives no order."""
     if not vocabulary.names_rhythm(text) and not _has_rhythm(text):
         return None
@@ -395,7 +395,9 @@ def routine_intent(text: str, now: datetime) -> Repeat | AmbiguousIntent | None:
         if is_doubtful:
             return AmbiguousIntent(texts.RHYTHM_FIRST)
         wish = _checked_routine(order, cron)
-        if isinstance(wish, Repeat) and (is_interval(normalized(rhythm)) or is_repeat(wish.cron)):
+        if isinstance(wish, RoutineWish) and (
+            is_interval(normalized(rhythm)) or is_repeat(wish.cron)
+        ):
             return replace(wish, every=rhythm)
         return wish
     is_order = _ORDER.fullmatch(text) or text.lower().startswith(("every ", "each ", "daily "))
@@ -425,7 +427,7 @@ def _arrangements(text: str) -> Iterator[tuple[str, str, bool]]:
             yield " ".join(inner[:end]), f"{order['verb']} {rest}", False
 
 
-def _checked_routine(words: str, cron: str | AmbiguousIntent) -> Repeat | AmbiguousIntent:
+def _checked_routine(words: str, cron: str | AmbiguousIntent) -> RoutineWish | AmbiguousIntent:
     order = _order(words)
     if order is None:
         return AmbiguousIntent(texts.ORDER)
@@ -441,7 +443,7 @@ def _checked_routine(words: str, cron: str | AmbiguousIntent) -> Repeat | Ambigu
     has_other_time = vocabulary.names_rhythm(rest) or vocabulary.names_clock(rest)
     if has_other_time or _names_other_day(rest):
         return AmbiguousIntent(texts.RHYTHM)
-    return Repeat(f"{verb} {rest}", cron)
+    return RoutineWish(f"{verb} {rest}", cron)
 
 
 def _names_other_day(rest: str) -> bool:
@@ -574,7 +576,7 @@ def _confirmed(whole: str) -> AmbiguousIntent:
 def _readable(intent: AmbiguousIntent, now: datetime) -> AmbiguousIntent | None:
     """The question, if its answer would be understood."""
     (_, whole), *_ = intent.follow_up.choices
-    return intent if isinstance(_of_line(whole, now), Remind | Repeat) else None
+    return intent if isinstance(_of_line(whole, now), Remind | RoutineWish) else None
 
 
 def _asked_about(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent | None:
@@ -648,7 +650,7 @@ def _coming_again(intent: ScheduleIntent, again: str) -> ScheduleIntent:
     match intent:
         case Remind():
             return replace(intent, task=intent.task + again)
-        case Repeat():
+        case RoutineWish():
             return replace(intent, message=intent.message + again)
         case AmbiguousIntent(_, asked):
             choices = tuple((label, sentence + again) for label, sentence in asked.choices)

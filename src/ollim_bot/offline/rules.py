@@ -28,7 +28,13 @@ from ollim_bot.offline.messages import CallTool, FollowUp, ModelRequest, Part, R
 from ollim_bot.offline.phrasings import COURTESIES, Intent, intents_in
 from ollim_bot.offline.settling import about_it, finished_task, settled_by_words
 from ollim_bot.offline.situation import SHELL, ParsedPrompt, Situation, said_by_owner, situations_of
-from ollim_bot.offline.vocabulary import AmbiguousIntent, Remind, Repeat, is_negated, names_time
+from ollim_bot.offline.vocabulary import (
+    AmbiguousIntent,
+    Remind,
+    RoutineWish,
+    is_negated,
+    names_time,
+)
 
 PING = "mcp__discord__ping_user"
 REPORT = "mcp__discord__report_updates"
@@ -228,7 +234,7 @@ def _by_schedule_intent(situation: Situation) -> Part:
         return Say(texts.NOT_UNDERSTOOD)
     if prompt.moment is None:
         return Say(texts.NO_CLOCK)
-    is_job = isinstance(intent, Remind | Repeat)
+    is_job = isinstance(intent, Remind | RoutineWish)
     if is_job and prompt.points_elsewhere and _STANDING_FOR_IT.search(prompt.text):
         return Say(texts.SAY_WHAT)
     return next_step(intent, situation)

@@ -29,7 +29,7 @@ class Remind:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class RoutineWish:
     """`message` is what the owner wants to hear or to be asked, in the owner's own words.
 
     `every` has the words of what is no cron line, or of an interval, from which the command line
@@ -97,7 +97,7 @@ class SettleItem:
     words: str
 
 
-ScheduleIntent = Remind | Repeat | Change | AmbiguousIntent | AddTask | SettleTask | SettleItem
+ScheduleIntent = Remind | RoutineWish | Change | AmbiguousIntent | AddTask | SettleTask | SettleItem
 
 
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
