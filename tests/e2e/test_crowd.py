@@ -58,6 +58,7 @@ async def test_twelve_hundred_idle_connections_cost_neither_time_nor_log(killabl
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+@pytest.mark.minutes
 @pytest.mark.own_process
 async def test_what_strangers_send_holds_up_neither_a_reminder_nor_a_call(tmp_path: Path) -> None:
     """They prove nothing: heads full of signatures, bodies of tiny chunks, many without a head."""

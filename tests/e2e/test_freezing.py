@@ -159,6 +159,7 @@ def is_listed_or_late(bot: Bot, name: str) -> bool:
     return bool(state.waiting or state.trouble)
 
 
+@pytest.mark.minutes
 @pytest.mark.own_process
 async def test_hostile_tool_servers_hold_up_neither_the_bot_nor_a_reminder(killable: Scene) -> None:
     bot = killable.bot
