@@ -82,11 +82,10 @@ def pytest_configure(config: pytest.Config) -> None:
                 wait_for_file(awaited)
             measure_patience()
 
-        # With one worker nothing runs beside a test.
-        real = _REAL_PER_PROCESSOR * (os.cpu_count() or 1) if config.option.workers > 1 else 1
-        workers = WorkerPool(
-            config.option.workers, is_real, fork_server.prepare, prepare_phase, real
-        )
+        # `make test` has one worker more than processors.
+        size = config.option.workers
+        real = max(1, _REAL_PER_PROCESSOR * (size - 1))
+        workers = WorkerPool(size, is_real, fork_server.prepare, prepare_phase, real)
         config.pluginmanager.register(workers)
     if config.option.chaos_seed is None:
         # Long runs look for new failures; a short run is the same each time.
@@ -100,8 +99,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not _is_long(config):
-        left = [each for each in items if each.get_closest_marker("minutes")]
-        config.hook.pytest_deselected(items=left)
+        left = {each for each in items if each.get_closest_marker("minutes")}
+        config.hook.pytest_deselected(items=[*left])
         items[:] = [each for each in items if each not in left]
     items.sort(key=lambda each: _WAITING.isdisjoint(each.path.parts))
 
