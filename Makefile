@@ -26,16 +26,19 @@ setup: $(DEV)
 run: $(RUNTIME)
 	@$(BIN)/ollim-bot
 
-# Virtual tests wait a little for threads, so there is one worker more than processors; of the real
-# tests, one runs on each processor. `tests/kinds.py` tells them apart.
+# Virtual tests wait a little for threads, so there is one worker more than processors; real ones
+# wait most of the time. `tests/kinds.py` tells them apart, `tests/conftest.py` says how many run.
 WORKERS = $$($(BIN)/python -c 'import os; print((os.cpu_count() or 2) + 1)')
 PYTEST = $(BIN)/python -X utf8 -m pytest
 
-# Lint runs beside the collection and the virtual tests. The real ones wait for its end.
+# Lint runs beside the collection and the virtual tests. The real ones wait for its end. The tests
+# end their processes when they are told to end, which a shell that is told so does not pass on.
 test: $(BROWSER)
 	@rm -f $(LINTED); { began=$$(date +%s); $(LINT); code=$$?; \
 		echo "lint: $$(($$(date +%s) - began)) s"; echo $$code >$(LINTED); } >$(LINTED).log 2>&1 & \
-	$(PYTEST) --workers $(WORKERS) --real-after $(LINTED) $(TESTS) </dev/null; tests=$$?; \
+	$(PYTEST) --workers $(WORKERS) --real-after $(LINTED) $(TESTS) </dev/null & pytest=$$!; \
+	trap 'kill $$pytest 2>/dev/null; wait $$pytest; exit 130' INT TERM HUP; \
+	wait $$pytest; tests=$$?; \
 	wait; cat $(LINTED).log; \
 	test $$tests = 0 || echo "make test: the tests have FAILED, see above"; \
 	test "$$(cat $(LINTED))" = 0 || echo "make test: lint has FAILED, see above"; \
@@ -44,9 +47,11 @@ test: $(BROWSER)
 lint: $(DEV)
 	@$(LINT)
 
-# A machine that cannot reach npm still checks all the rest.
+# A machine that cannot reach npm still checks all the rest. mypy waits for its workers for seconds
+# only and ends with 2 when they are late, as they are beside load; it needs none.
 LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && \
-	$(BIN)/mypy --num-workers $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') && \
+	{ $(BIN)/mypy --num-workers $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') || \
+		{ test $$? = 2 && $(BIN)/mypy; }; } && \
 	if make --no-print-directory $(TYPESCRIPT_READY); \
 	then $(NODE) $(VENV)/typescript/package/lib/tsc.js && echo "The types of the page are right."; \
 	else echo "The types of the page were not checked: there is no TypeScript here."; fi

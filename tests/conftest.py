@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 from tests.defined_start import begin_in_defined_state, use_folders
 from tests.e2e import fork_server
 from tests.engine.cheap_starts import CHEAP_STARTS
@@ -27,7 +28,14 @@ __all__ = ["nothing_left_behind"]
 settings.register_profile("usual", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1000)
 _LONG, _USUAL_SEED = 60.0, 1
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
+settings.load_profile(_profile := os.environ.get("HYPOTHESIS_PROFILE", "usual"))
+if _profile == "usual":
+    # Else each worker reads the constants of all our modules, which takes seconds, and the examples
+    # depend on the modules that the tests before have loaded.
+    providers._get_local_constants = lambda: providers._local_constants
+
+# Real tests wait for processes and pauses most of the time.
+_REAL_PER_PROCESSOR = 2
 
 # Tests that mostly wait come first. Half of the workers begin there, half at the other end.
 _WAITING = frozenset({"e2e", "browser"})
@@ -74,7 +82,10 @@ def pytest_configure(config: pytest.Config) -> None:
                 wait_for_file(awaited)
             measure_patience()
 
-        workers = WorkerPool(config.option.workers, is_real, fork_server.prepare, prepare_phase)
+        # `make test` has one worker more than processors.
+        size = config.option.workers
+        real = max(1, _REAL_PER_PROCESSOR * (size - 1))
+        workers = WorkerPool(size, is_real, fork_server.prepare, prepare_phase, real)
         config.pluginmanager.register(workers)
     if config.option.chaos_seed is None:
         # Long runs look for new failures; a short run is the same each time.
@@ -88,8 +99,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not _is_long(config):
-        left = [each for each in items if each.get_closest_marker("minutes")]
-        config.hook.pytest_deselected(items=left)
+        left = {each for each in items if each.get_closest_marker("minutes")}
+        config.hook.pytest_deselected(items=[*left])
         items[:] = [each for each in items if each not in left]
     items.sort(key=lambda each: _WAITING.isdisjoint(each.path.parts))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.patience import patience, wait_for_file
 
 pytestmark = pytest.mark.real_process
 
@@ -34,21 +37,28 @@ class Runner:
     """Runs tests in a process of its own, with two workers."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         (folder / "conftest.py").write_text(_CONFTEST)
         (folder / "pytest.ini").write_text(_SETTINGS)
 
+    def begin(self, tests: str) -> subprocess.Popen[str]:
+        (self.folder / "test_some.py").write_text(f"import pytest\n{tests}")
+        # Of the plugins only the one that is needed is loaded, which saves half of the time.
+        options = ["-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin"]
+        environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        with (self.folder / "output.log").open("w") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "pytest", *options, "--rootdir", self.folder, self.folder],
+                env=environment,
+                stdout=output,
+                stderr=output,
+                text=True,
+                cwd=_ROOT,
+            )
+
     def run(self, tests: str) -> tuple[int, str]:
-        (self._folder / "test_some.py").write_text(f"import pytest\n{tests}")
-        options = ["-p", "no:cacheprovider", "--rootdir", str(self._folder)]
-        ran = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, str(self._folder)],
-            capture_output=True,
-            text=True,
-            cwd=_ROOT,
-            check=False,
-        )
-        return ran.returncode, ran.stdout + ran.stderr
+        code = self.begin(tests).wait(patience())
+        return code, (self.folder / "output.log").read_text()
 
     def failed(self, tests: str) -> str:
         code, output = self.run(tests)
@@ -62,7 +72,7 @@ class Runner:
 
     @property
     def second_tries(self) -> str:
-        return (self._folder / ".pytest_cache" / "second-tries.txt").read_text()
+        return (self.folder / ".pytest_cache" / "second-tries.txt").read_text()
 
 
 @pytest.fixture
@@ -142,6 +152,35 @@ def test_virtual(number, request):
     (request.config.rootpath / f"virtual{number}").touch()
 """)
     assert output.index("virtual: 30 tests") < output.index("real: 1 tests")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_cut_short_leaves_no_process_behind(runner: Runner, how: int) -> None:
+    """Not even one in a session of its own, below a test that listens to nothing."""
+    process = runner.begin("""
+import os, signal, subprocess
+
+@pytest.mark.real_process
+def test_that_never_ends(request):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    below = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    (request.config.rootpath / "pids.draft").write_text(f"{os.getpid()} {below.pid}")
+    (request.config.rootpath / "pids.draft").rename(request.config.rootpath / "pids")
+    below.wait()
+""")
+    wait_for_file(runner.folder / "pids")
+    begun = [int(each) for each in (runner.folder / "pids").read_text().split()]
+    process.send_signal(how)
+    assert process.wait(patience()) == pytest.ExitCode.INTERRUPTED
+    assert [pid for pid in begun if is_running(pid)] == []
+
+
+def is_running(pid: int) -> bool:
+    """Whether it has not ended; who has lost its parent may wait for a while to be collected."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
 
 
 _NOT_VIRTUAL = {

@@ -1,22 +1,24 @@
 """Tests in several processes: one process collects all tests, and the workers are forks of it.
 
 Collecting takes seconds of CPU time, which each worker would spend if it did not start as a fork.
-There are two phases: the virtual tests, and then the real ones with one worker for each processor.
-A real test that fails is run once more, alone, when all else is over.
+There are two phases: the virtual tests, and then the real ones with a number of workers of their
+own. A real test that fails is run once more, alone, when all else is over.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -50,8 +52,10 @@ class WorkerPool:
         is_real: Callable[[pytest.Item], bool],
         prepare: Callable[[], None] = lambda: None,
         prepare_phase: Callable[[str], None] = lambda _: None,
+        real_size: int | None = None,
     ) -> None:
         self._size = size
+        self._real_size = real_size or min(size, os.cpu_count() or 1)
         self._is_real = is_real
         self._prepare = prepare
         self._prepare_phase = prepare_phase
@@ -73,9 +77,9 @@ class WorkerPool:
         tests = range(len(session.items))
         real = [test for test in tests if self._is_real(session.items[test])]
         virtual = sorted(set(tests).difference(real))
-        with _no_capture(session.config):
+        with _no_capture(session.config), _terminated_as_interrupted(), self._ended_with_all():
             self._run(session, "virtual", virtual, self._size)
-            self._run(session, "real", real, min(self._size, os.cpu_count() or 1))
+            self._run(session, "real", real, self._real_size)
             self._run_again(session)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
@@ -109,6 +113,14 @@ class WorkerPool:
                 self.second_tries[session.items[test].nodeid] = _error(session.config, first)
         for reports in self._failed.values():
             _log(session.config, reports)
+
+    @contextmanager
+    def _ended_with_all(self) -> Iterator[None]:
+        """End the workers and all that they have started, such as browsers, if it is cut short."""
+        try:
+            yield
+        finally:
+            end_processes(each.process.pid for each in self._workers)
 
     def _start(self, session: pytest.Session) -> None:
         others = [each.connection for each in self._workers]
@@ -211,6 +223,7 @@ def _work(
     number: int,
     prepare: Callable[[], None],
 ) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # Workers see the end of a crashed pool only if no other worker holds their connection open.
     for each in ours:
         each.close()
@@ -297,6 +310,40 @@ def _say(session: pytest.Session, line: str) -> None:
     if reporter is not None:
         reporter.ensure_newline()
         reporter.write_line(line)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM end the run as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def end_processes(pids: Iterable[int | None]) -> None:
+    """Kill these processes and all below them, whatever group or session they are in."""
+    for root in pids:
+        if root is None:
+            continue
+        tree = [root]
+        for pid in tree:
+            # Stopped first, so that it can start no other while its children are read.
+            with suppress(OSError):
+                os.kill(pid, signal.SIGSTOP)
+            tree.extend(_children(pid))
+        for pid in tree:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found.extend(map(int, children.read_text().split()))
+    return found
 
 
 def _by_file(items: Sequence[pytest.Item], tests: Sequence[int]) -> Iterator[deque[int]]:

@@ -44,16 +44,13 @@ def says(text: str, sees: str, *parts: str, lacks: str = "", messages: int = 1) 
 def lists(text: str, sees: str, *parts: str) -> Step:
     """Types on the page; the answer has these words in this order."""
 
-    async def act(day: FirstDay) -> None:
-        await day.types(text)
-        await answer(day, *parts)
-
     async def check(day: FirstDay) -> None:
+        await answer(day, *parts)
         seen = await day.new()
         places = [seen.find(part) for part in parts]
         assert places == sorted(places), seen
 
-    return Step(f"types: {text}", sees, act, check)
+    return Step(f"types: {text}", sees, lambda day: day.types(text), check)
 
 
 def is_asked(text: str, sees: str, *parts: str) -> Step:
@@ -108,10 +105,10 @@ def on_discord(*parts: str) -> Act:
 async def answer(day: FirstDay, *parts: str) -> None:
     """What the bot has answered, once it has nothing more to say."""
 
-    async def below() -> str:
-        return "" if day.bot.open_inputs() else await day.new()
-
-    await day.until(below, *parts)
+    await day.until(day.new, *parts)
+    # Only now, because before its first words the message may not have been accepted yet.
+    await day.bot.until(day.is_at_rest)
+    await day.until(day.new, *parts)
 
 
 async def _look_at_the_empty_page(day: FirstDay) -> None:

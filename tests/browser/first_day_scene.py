@@ -89,6 +89,10 @@ class FirstDay:
         await self.page.goto(address(self.bot.port, code))
         await expect(box(self.page)).to_be_focused()
 
+    async def closes_the_page(self) -> None:
+        if self._page is not None:
+            await self._page.context.close()
+
     async def at(self, moment: str) -> None:
         """Time passes until this moment, such as `Mon 8:00`."""
         await self._mark()
@@ -158,7 +162,17 @@ class FirstDay:
         """The messages and notes of the bot."""
         return self.page.locator("#log article:not(.owner), #log .note")
 
+    async def is_at_rest(self) -> bool:
+        """Whether all is answered, and the page shows the newest message."""
+        if self.bot.open_inputs():
+            return False
+        newest = self.bot.log()[-1:]
+        shown = [self.page.locator(f'#log [data-id="{each.message.id}"]') for each in newest]
+        return all([await each.count() for each in shown])
+
     async def _mark(self) -> None:
+        # What still comes is the answer to the act before.
+        await self.bot.until(self.is_at_rest)
         self._shown = await self._articles().count()
         self._said = len(self.discord.said)
 
@@ -179,6 +193,5 @@ async def first_day(home: Path, browser: Browser) -> AsyncIterator[FirstDay]:
                     await day.bot.start()
                     yield day
                 finally:
-                    for context in browser.contexts:
-                        await context.close()
+                    await day.closes_the_page()
                     await day.bot.kill()

@@ -165,17 +165,6 @@ def quiet_nights(seed: int, days: int) -> Outcome:
     return outcome
 
 
-@pytest.mark.real_process
-@pytest.mark.chaos
-def test_after_some_quiet_nights_all_that_waited_came_once_in_one_message(
-    record_property: Callable[[str, object], None],
-) -> None:
-    outcome = quiet_nights(3, 3)
-    assert outcome.counts["pings held"] > 3
-    assert outcome.counts["digests"]
-    record_property("chaos", summary(3, 3, outcome))
-
-
 @pytest.mark.chaos
 @pytest.mark.minutes
 @pytest.mark.parametrize("seed", range(1, 11))

@@ -104,12 +104,12 @@ def test_other_exclamation_marks_stay(text: str) -> None:
 
 @pytest.mark.real_time
 def test_the_time_to_take_commands_out_grows_with_the_text_only() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     for piece in ("`", "~", "!", "``` ", "~~~!", "`!", "```!\n", "!`", "~~~ ! ", " ", "```!\n x"):
         text = piece * (200_000 // len(piece))
         assert not command_lines(without_commands(text))
         command_lines(text)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_the_ways_of_other_programs_to_list_tools_are_read() -> None:

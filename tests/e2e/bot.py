@@ -8,10 +8,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from io import BytesIO
+from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -237,6 +238,7 @@ class Bot:
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """Poll the condition within the time limit; it may be a coroutine function."""
+        pauses = self._pauses_between_looks()
         async with asyncio.timeout(patience()):
             while True:
                 self._check()
@@ -247,7 +249,10 @@ class Bot:
                 if result:
                     return
                 # Each check takes time from the bot, which may run in this process.
-                await asyncio.sleep(max(0.02, 3 * (time.monotonic() - begun)))
+                await asyncio.sleep(max(next(pauses), 3 * (time.monotonic() - begun)))
+
+    def _pauses_between_looks(self) -> Iterator[float]:
+        return repeat(0.02)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The lines of a log in `state/`."""

@@ -58,6 +58,7 @@ async def test_twelve_hundred_idle_connections_cost_neither_time_nor_log(killabl
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+@pytest.mark.minutes
 @pytest.mark.own_process
 async def test_what_strangers_send_holds_up_neither_a_reminder_nor_a_call(tmp_path: Path) -> None:
     """They prove nothing: heads full of signatures, bodies of tiny chunks, many without a head."""
@@ -91,6 +92,7 @@ async def test_what_strangers_send_holds_up_neither_a_reminder_nor_a_call(tmp_pa
             async with watched(bot) as watch:
                 moment = remind(bot, "water", 3, head="must: true\n")
                 await bot.until(call_until_the_reminder_has_come)
+                await bot.until(lambda: watch.answers > 10)
         finally:
             await strangers.communicate(b"")
         (late,) = [at - moment for at in await said(bot, "Drink water.")]
@@ -98,5 +100,4 @@ async def test_what_strangers_send_holds_up_neither_a_reminder_nor_a_call(tmp_pa
         # Each call is proven, even those beyond the number for a minute.
         assert {status for status, _ in answers} <= {202, 200, 429}
         assert max(seconds for _, seconds in answers) < 5
-        assert watch.answers > 10
         assert watch.worst < 1.0

@@ -159,6 +159,7 @@ def is_listed_or_late(bot: Bot, name: str) -> bool:
     return bool(state.waiting or state.trouble)
 
 
+@pytest.mark.minutes
 @pytest.mark.own_process
 async def test_hostile_tool_servers_hold_up_neither_the_bot_nor_a_reminder(killable: Scene) -> None:
     bot = killable.bot
@@ -169,9 +170,9 @@ async def test_hostile_tool_servers_hold_up_neither_the_bot_nor_a_reminder(killa
         await bot.until(lambda: all(is_listed_or_late(bot, name) for name in LARGE))
         await bot.until(lambda: server_state(bot, "honest").waiting)
         await bot.until(lambda: "water" not in left(bot))
+        await bot.until(lambda: watch.answers > 10)
     (came,) = await said(bot, "Drink water.")
     assert came - moment < timedelta(seconds=5)
-    assert watch.answers > 10
     assert watch.worst < 1.0
 
 
@@ -197,8 +198,8 @@ async def test_nothing_that_is_looked_at_holds_up_the_bot(scene: Scene) -> None:
         await bot.answer()
         await bot.until(lambda: len(ends(bot)) == 1)
         await bot.until(lambda: "water" not in left(bot))
+        await bot.until(lambda: watch.answers > 10)
     (came,) = await said(bot, "Drink water.")
     assert came - moment < timedelta(seconds=60)
     assert ends(bot) == {"widest": "done"}
-    assert watch.answers > 10
     assert watch.worst < 1.0

@@ -11,7 +11,9 @@ from itertools import repeat
 from typing import Any
 
 _OBJECT = {"type": "object", "properties": {}}
+# Close to the longest message that is read, and a tenth of it.
 _DENSE = "[" + "[]," * 2_200_000 + "[]]"
+_LESS_DENSE = "[" + "[]," * 220_000 + "[]]"
 _CHANGED = '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
 _LOG = (
     '{"jsonrpc": "2.0", "method": "notifications/message", '
@@ -39,7 +41,7 @@ def listing(manner: str) -> str:
         dense = '{"type": "object", "properties": {"x": {"enum": %s}}}'
         tools.append(_tool("big", dense % _DENSE))
     if manner == "tools":
-        tools += [_tool(f"t{number}", json.dumps(_OBJECT)) for number in range(40_000)]
+        tools += [_tool(f"t{number}", json.dumps(_OBJECT)) for number in range(8_000)]
     if manner == "deep":
         tools.append(_tool("deep", '{"type": "object", "not":' * 400 + "{}" + "}" * 400))
     if manner == "costly":
@@ -65,7 +67,7 @@ def answer(manner: str, asked: dict[str, Any]) -> str | None:
             return listing(manner)
         case "tools/call":
             text = json.dumps([{"type": "text", "text": "Found."}])
-            more = f', "structuredContent": {{"x": {_DENSE}}}' if manner == "result" else ""
+            more = f', "structuredContent": {{"x": {_LESS_DENSE}}}' if manner == "result" else ""
             return f'{{"content": {text}{more}}}'
         case _:
             return None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import patience
 from tests.tool_servers.hostile_server import answer, listing
 
 from ollim_bot.domain.server_messages import reduce_message
@@ -24,19 +25,21 @@ from ollim_bot.tool_servers.connection import ServerConnection, ServerTimeouts, 
 from ollim_bot.tool_servers.screening import LONGEST_MESSAGE
 
 SERVER = Path(__file__).with_name("hostile_server.py")
-LONG = ServerTimeouts(start=60, call=60)
 
 
 class LoopWatch:
-    """`worst` is the longest time for which the loop did nothing else, in seconds."""
+    """`worst` is the most processor time between two turns of the loop, in seconds.
+
+    What else the machine does meanwhile is no part of it.
+    """
 
     worst = 0.0
 
     async def run(self) -> None:
         while True:
-            begun = time.monotonic()
+            begun = time.thread_time()
             await asyncio.sleep(0.005)
-            self.worst = max(self.worst, time.monotonic() - begun)
+            self.worst = max(self.worst, time.thread_time() - begun)
 
 
 @asynccontextmanager
@@ -51,8 +54,9 @@ async def watched() -> AsyncIterator[LoopWatch]:
 
 @asynccontextmanager
 async def opened(folder: Path, spec: ServerSpec) -> AsyncIterator[ServerConnection]:
+    long = ServerTimeouts(start=patience(), call=patience())
     async with watched() as watch:
-        async with open_connection(spec, DataPaths(folder), os.environ, LONG) as server:
+        async with open_connection(spec, DataPaths(folder), os.environ, long) as server:
             yield server
         assert watch.worst < 1.0
 
@@ -106,7 +110,7 @@ async def test_a_server_that_floods_is_given_up(tmp_path: Path, manner: str, rea
                 pass
 
     with pytest.raises(ToolServerFailed) as failed:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(patience()):
             await hold()
     assert str(failed.value) == reason
 
@@ -177,7 +181,7 @@ async def test_an_address_that_floods_is_given_up(
         async with opened(tmp_path, spec) as held:
             await held.until_changed()
 
-    async with server.serving() as spec, asyncio.timeout(60):
+    async with server.serving() as spec, asyncio.timeout(patience()):
         with pytest.raises(ToolServerFailed) as failed:
             await hold(spec)
     assert str(failed.value) == reason
@@ -258,7 +262,7 @@ async def test_an_answer_over_http_is_read_no_further_than_its_limit(
     tmp_path: Path, kind: str, begin: bytes, status: str, is_measured: bool
 ) -> None:
     server = HugeAnswers(kind, begin, status, is_measured)
-    async with server.serving() as spec, asyncio.timeout(60):
+    async with server.serving() as spec, asyncio.timeout(patience()):
         with suppress(ToolServerFailed):
             async with opened(tmp_path, spec) as held:
                 assert (await held.call("find", {})).is_error

@@ -533,9 +533,9 @@ def test_more_than_can_be_looked_through_is_refused_soon(
 ) -> None:
     for number in range(60):
         (home.data / f"routines/{number}").mkdir()
-    began = time.monotonic()
+    began = time.process_time()
     assert judged(home, path_policy, SERVER, arguments) == texts.TOO_MUCH_GIVEN
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 PIECES = [
