@@ -93,6 +93,7 @@ from ollim_bot.ports import (
     TaskList,
 )
 from ollim_bot.prompts.system import read_screening, read_set_up
+from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.dispatch import Dispatcher, UpcomingReader
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags
@@ -566,5 +567,6 @@ def build_schedule(
             Heartbeat(store, HeartbeatFile(paths, disk)),
             zone,
         ),
+        AnswerPlans(store, index, clock),
         clock,
     )

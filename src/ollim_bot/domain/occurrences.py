@@ -56,7 +56,9 @@ _ENDS = frozenset(
 
 _FOLLOWERS = {
     None: frozenset({OccurrenceState.DUE, OccurrenceState.PLANNED}),
-    OccurrenceState.PLANNED: frozenset({OccurrenceState.DONE, OccurrenceState.SKIPPED}),
+    OccurrenceState.PLANNED: frozenset(
+        {OccurrenceState.DUE, OccurrenceState.DONE, OccurrenceState.SKIPPED}
+    ),
     # A cost cap or a missing model ends an occurrence that never ran as `failed`.
     OccurrenceState.DUE: frozenset(
         {

@@ -132,11 +132,17 @@ class History:
 
     @classmethod
     def of(cls, rows: Iterable[LedgerRow]) -> History:
-        """Read the stories. Rows without an occurrence are ignored."""
+        """Read the stories. Rows without an occurrence are ignored.
+
+        A moment that was planned, withdrawn and planned again begins with its newest plan.
+        """
         found: dict[Occurrence, list[LedgerRow]] = {}
         for row in rows:
             if row.occurrence is not None:
-                found.setdefault(row.occurrence, []).append(row)
+                its_rows = found.setdefault(row.occurrence, [])
+                if row.state == OccurrenceState.PLANNED and is_withdrawn(its_rows):
+                    its_rows.clear()
+                its_rows.append(row)
         return cls({each: RunStory(each, its_rows) for each, its_rows in found.items()})
 
     @property
@@ -154,10 +160,17 @@ class History:
         return [story for story in self.stories.values() if story.is_owed]
 
 
-def planned_row(occurrence: Occurrence, title: str, at: datetime, now: datetime) -> LedgerRow:
-    """The first row of a time that something comes again."""
-    facts = {"job": title, PLANNED_AT: at.astimezone(UTC).isoformat()}
+def planned_row(
+    occurrence: Occurrence, title: str, at: datetime, now: datetime, **more: object
+) -> LedgerRow:
+    """The first row of a time that something comes again, or of what follows an answer."""
+    facts = {"job": title, PLANNED_AT: at.astimezone(UTC).isoformat(), **more}
     return LedgerRow(now, OccurrenceState.PLANNED.value, occurrence, facts)
+
+
+def is_withdrawn(rows: Sequence[LedgerRow]) -> bool:
+    """Whether the rows are those of a plan that ended before its moment."""
+    return [row.state for row in rows] == [OccurrenceState.PLANNED, OccurrenceState.SKIPPED]
 
 
 def fired_at(rows: Sequence[LedgerRow]) -> datetime:
@@ -165,7 +178,9 @@ def fired_at(rows: Sequence[LedgerRow]) -> datetime:
     first = rows[0]
     if first.state != OccurrenceState.PLANNED:
         return first.ts
-    return rows[-1].ts if len(rows) > 1 else moment_in(first, PLANNED_AT) or first.ts
+    if len(rows) == 1:
+        return moment_in(first, PLANNED_AT) or first.ts
+    return next((row.ts for row in rows if row.state == OccurrenceState.DUE), rows[-1].ts)
 
 
 def part_in_words(one: Occurrence) -> str:

@@ -70,6 +70,13 @@ class DueItems:
         )
         return [each for each in _decoded(rows) if each.is_of(kind, job_id) and not each.same_as]
 
+    def put_off_to(self, reminder: str) -> DueItem | None:
+        """The item for which a snooze made the reminder with this id."""
+        rows = self._statements.rows(
+            "SELECT value FROM due_items WHERE instr(value, ?) > 0", f'"{reminder}"'
+        )
+        return next((each for each in _decoded(rows) if each.copy == reminder), None)
+
     def with_undo(self) -> list[DueItem]:
         """The items whose message offers Undo, the one that offers it shortest first."""
         rows = self._statements.rows(
