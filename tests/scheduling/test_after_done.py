@@ -14,6 +14,9 @@ from tests.scheduling.test_plain_delivery import is_right, items
 from tests.scheduling.test_travelling import BERLIN, TOKYO, clock_in, travel, wait_for
 
 from ollim_bot.domain.jobs import JobKind, Routine
+from ollim_bot.domain.overviews import job_card
+from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.rehearsal import Assumptions, rehearse
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.store.answer_plans import open_plans
 
@@ -280,3 +283,33 @@ async def test_a_moment_that_the_new_clock_jumps_over_comes_late(tmp_path: Path)
         assert came(at) == ["2026-02-24T11:00:00Z", "2026-02-27T03:00:00Z"]
         assert len(items(at)) == 1
         assert is_right(at)
+
+
+async def test_the_rehearsal_tells_what_comes_if_each_moment_is_answered(tmp_path: Path) -> None:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        plants(at)
+        await at.advance(20)
+        budget, config = at.store.query(lambda tx: (tx.budget.get(), tx.config.get()))
+        jobs = [each.item for each in at.stores.repositories.routines.all()]
+        told = rehearse(jobs, Assumptions(at.clock.now(), UTC, budget, config), days=10)
+        for fire in told.fires:
+            await wait_for(at, f"{fire.due:%Y-%m-%dT%H:%M}")
+            await click(at, "Done")
+        await at.advance(20)
+        assert came(at) == [f"{fire.due:%Y-%m-%dT%H:%M:%SZ}" for fire in told.fires]
+        assert len(told.fires) == 4
+        assert is_right(at)
+
+
+async def test_the_lists_know_the_next_moment(tmp_path: Path) -> None:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        plants(at)
+        await at.advance(20)
+        await wait_for(at, "2026-02-24T10:20")
+        (job,) = (each.item for each in at.stores.repositories.routines.all())
+        assert job_card(job, Skips(), at.clock.now()).text.endswith("It waits for your answer.")
+        await click(at, "Done")
+        await at.advance(20)
+        (job,) = (each.item for each in at.stores.repositories.routines.all())
+        card = job_card(job, Skips(), at.clock.now())
+        assert "Next: Fri 27 Feb 10:20" in card.text, card

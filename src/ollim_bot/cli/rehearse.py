@@ -120,9 +120,11 @@ def page(rehearsal: Rehearsal, events: Events, *, is_running: bool) -> str:
 def _assumed(rehearsal: Rehearsal, *, is_running: bool) -> str:
     start = "" if is_running else "the bot started now, "
     length = duration_in_words(rehearsal.guess.run)
+    is_answered = any(fire.job.follows_answers for fire in rehearsal.fires)
+    you = "answered at once what comes after it is done" if is_answered else "wrote nothing"
     return (
         f"{start}each run took {length}, each background run pinged once at its end, "
-        "no reminder followed up, and you wrote nothing"
+        f"no reminder followed up, and you {you}"
     )
 
 

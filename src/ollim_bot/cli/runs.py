@@ -30,7 +30,7 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import ANSWERED, Answer
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import (
@@ -43,6 +43,7 @@ from ollim_bot.domain.run_history import (
     RELEASED,
     SENTINEL,
     fired_at,
+    is_withdrawn,
     part_in_words,
 )
 from ollim_bot.domain.runs import in_words, outcome
@@ -126,6 +127,8 @@ def run_records(rows: Iterable[LedgerRow]) -> list[RunRecord]:
     for row in rows:
         if row.occurrence is not None:
             record = found.setdefault(row.occurrence.id, RunRecord(row.occurrence))
+            if row.state == OccurrenceState.PLANNED and is_withdrawn(record.rows):
+                record.rows.clear()
             record.rows.append(row)
     return sorted(found.values(), key=lambda record: record.fired.timestamp(), reverse=True)
 

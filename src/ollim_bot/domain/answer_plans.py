@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import TypeVar
@@ -88,19 +87,8 @@ def day_before(rhythm: AfterDone, day: date, now: datetime, zone: tzinfo) -> dat
     return day
 
 
-def with_plans(jobs: Iterable[J], days: Mapping[str, date]) -> list[J]:
-    """The jobs, where those that follow their answers know their next moment.
-
-    `days` has the days of the answers by the ids of the routines.
-    """
-    return [with_plan(job, days.get(job.spec.id)) for job in jobs]
-
-
-def follows_answers(job: Routine) -> bool:
-    return isinstance(job.rhythm, AfterDone)
-
-
 def with_plan(job: J, day: date | None) -> J:
+    """The job, which knows its next moment if it follows its answers; `day` is that of the last."""
     if day is None or not isinstance(job, Routine) or not isinstance(job.rhythm, AfterDone):
         return job
     return replace(job, rhythm=replace(job.rhythm, done_on=day))

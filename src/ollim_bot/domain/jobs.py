@@ -235,6 +235,11 @@ class Job:
         return self.spec.plain
 
     @property
+    def follows_answers(self) -> bool:
+        """Whether its next moment is set by the answer to the last."""
+        return False
+
+    @property
     def chain(self) -> Chain:
         return _NO_CHAIN
 
@@ -300,9 +305,13 @@ class Routine(Job):
         return self.rhythm.text
 
     @property
+    def follows_answers(self) -> bool:
+        return self.timing.startswith("after-done ")
+
+    @property
     def standstill(self) -> str:
         """Why it has no further moment."""
-        return "waits for your answer" if self.timing.startswith("after-done") else "has ended"
+        return "waits for your answer" if self.follows_answers else "has ended"
 
     def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime | None:
         """The first moment later than `moment`; None if its rhythm has ended."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.clock import zone_of
-from ollim_bot.domain.answer_plans import follows_answers, with_plan
+from ollim_bot.domain.answer_plans import with_plan
 from ollim_bot.domain.jobs import JobKind, Routine
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import StorageError
@@ -43,7 +43,7 @@ class AnswerPlans:
     def note_jobs(self) -> None:
         """To be called when jobs have changed."""
         every = (indexed.job for indexed in self._index.jobs.values())
-        self._jobs = [job for job in every if isinstance(job, Routine) and follows_answers(job)]
+        self._jobs = [job for job in every if isinstance(job, Routine) and job.follows_answers]
         self._changed.set()
 
     async def follow(self, since: datetime, *, has_moved: bool = False) -> Changes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import TypeVar
 
-from ollim_bot.domain.answer_plans import AnswerPlan, after_done_of, day_before
+from ollim_bot.domain.answer_plans import AnswerPlan, after_done_of, day_before, with_plan
 from ollim_bot.domain.due_items import Answer, DueItem, item_key
 from ollim_bot.domain.jobs import Job, JobKind, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
@@ -18,6 +19,8 @@ from ollim_bot.domain.repeats import AfterDone
 from ollim_bot.domain.run_history import RunStory, is_withdrawn
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.store.transaction import Transaction
+
+J = TypeVar("J", bound=Job)
 
 # The answers after which a routine comes again.
 SETTLING = frozenset({Answer.DONE, Answer.TAKEN, Answer.NOT_TAKEN, Answer.LET_GO})
@@ -44,6 +47,11 @@ def open_plans(tx: Transaction) -> dict[str, AnswerPlan]:
 def planned_days(tx: Transaction) -> Mapping[str, date]:
     """The days of the answers that have set a next moment, by the ids of the routines."""
     return {name: plan.day for name, plan in open_plans(tx).items()}
+
+
+def with_known_plan(tx: Transaction, job: J) -> J:
+    """The job with its next moment, if an answer has set one."""
+    return with_plan(job, planned_days(tx).get(job.spec.id))
 
 
 def plan_following(tx: Transaction, item: DueItem) -> None:
@@ -121,9 +129,9 @@ def follow_plans(
             _plan(tx, replace(plan, day=day), rhythm, own)
     for name, (job, rhythm) in routines.items():
         own = job.spec.zone(zone)
-        day = None if name in plans else _day_to_follow(tx, job, rhythm, own, since)
-        if day is not None:
-            day = day_before(rhythm, day, tx.now, own)
+        last = None if name in plans else _day_to_follow(tx, job, rhythm, own, since)
+        if last is not None:
+            day = day_before(rhythm, last, tx.now, own)
             any_moment = Occurrence.scheduled(JobKind.ROUTINE, name, tx.now)
             _plan(tx, AnswerPlan(any_moment, job.spec.title, day), rhythm, own)
     return planned_days(tx)
