@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,9 +12,17 @@ from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_nags import click
 from tests.scheduling.test_plain_delivery import is_right, items
-from tests.scheduling.test_travelling import BERLIN, TOKYO, clock_in, travel, wait_for
+from tests.scheduling.test_travelling import (
+    BERLIN,
+    NEW_YORK,
+    TOKYO,
+    clock_in,
+    travel,
+    wait_for,
+)
 
 from ollim_bot.domain.jobs import JobKind, Routine
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.overviews import job_card
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.rehearsal import Assumptions, rehearse
@@ -22,6 +31,7 @@ from ollim_bot.store.answer_plans import open_plans
 
 DAY = timedelta(days=1)
 FIRST, SECOND = "2026-02-24T10:20:00Z", "2026-02-27T10:20:00Z"
+CLOCKS = ("7:00", "12:00", "23:30")
 PLANTS: dict[str, Any] = {"plain": "true", "must": "true"}
 
 
@@ -313,3 +323,72 @@ async def test_the_lists_know_the_next_moment(tmp_path: Path) -> None:
         (job,) = (each.item for each in at.stores.repositories.routines.all())
         card = job_card(job, Skips(), at.clock.now())
         assert "Next: Fri 27 Feb 10:20" in card.text, card
+
+
+async def test_a_skipped_moment_counts_as_let_go(tmp_path: Path) -> None:
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        await first_answered(at)
+        second = Occurrence.parse(f"routine:plants:{SECOND}")
+        await at.store.transact(
+            lambda tx: tx.skips.change(lambda skips: skips.with_moment(second, tx.now))
+        )
+        await wait_for(at, "2026-02-27T10:20")
+        await at.advance(20)
+        assert at.ended("plants")[-1].facts["reason"] == "policy"
+        assert planned(at) == "2026-03-02T10:20:00Z"
+        assert is_right(at)
+
+
+LIVES = ("comes", "answered", "undone", "snoozed", "paused", "resumed", "edited", "off", "moved")
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_whatever_happens_it_comes_once_and_never_stands_still(
+    tmp_path: Path, seed: int
+) -> None:
+    """It has a next moment, or waits for an answer, unless it is paused."""
+    chance, clock = Random(seed), clock_in(BERLIN, NOW)
+    head: dict[str, Any] = {"clock": "12:00", "kind": "dose", "enabled": "true"}
+    events = ["comes", *chance.choices(LIVES, k=14)]
+    has_zone = False
+    while events:
+        async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+            if not has_zone:
+                await travel(at, BERLIN)
+                has_zone = True
+            plants(at, **head)
+            await at.advance(30)
+            while events and (event := events.pop(0)) != "off":
+                await _live(at, event, head, chance)
+                await at.advance(30)
+                assert is_right(at), event
+                assert len(came(at)) == len(set(came(at)))
+                is_waiting = any(each.is_open for each in items(at)) or at.reminders
+                is_on = head["enabled"] == "true"
+                assert not is_on or is_waiting or following(at), event
+        clock.jump(chance.choice([600, 86400, 300000]))
+
+
+async def _live(at: ScheduleScene, event: str, head: dict[str, Any], chance: Random) -> None:
+    buttons = {"answered": ("Taken", "Skipped"), "undone": ("Undo",), "snoozed": ("1 h",)}
+    match event:
+        case "comes":
+            at.clock.jump(chance.choice([3600, 86400, 4 * 86400]))
+        case "paused" | "resumed":
+            head["enabled"] = str(event == "resumed").lower()
+            plants(at, **head)
+        case "edited":
+            head |= {"days": chance.choice(["1 day", "3 days"]), "clock": chance.choice(CLOCKS)}
+            plants(at, **head)
+        case "moved":
+            await travel(at, chance.choice([BERLIN, TOKYO, NEW_YORK]))
+        case _:
+            found = [
+                (message.id, button.custom_id)
+                for message in at.log
+                if message.card is not None
+                for button in message.card.buttons
+                if button.label in buttons[event]
+            ]
+            if found:
+                await at.chat.click("web", *chance.choice(found))
