@@ -50,6 +50,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "setup": ("set the bot up by a few questions", "ollim_bot.cli.setup"),
     "today": ("what waits for you, what comes today, what is done", "ollim_bot.cli.today"),
     **GROUPS,
+    "doses": ("which doses you took, skipped or left unanswered", "ollim_bot.cli.doses"),
     "backup": ("save everything the bot knows in one file", "ollim_bot.cli.backup"),
     "restore": ("put a backup back, or try it out", "ollim_bot.cli.restore"),
     "doctor": ("check everything, and say what to do", "ollim_bot.cli.doctor"),

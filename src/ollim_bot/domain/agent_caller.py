@@ -19,8 +19,8 @@ _VERSION_WORDS = frozenset({"version", "--version"})
 # A command that is not listed here is the owner's, so a new command is closed to the agent.
 _OPEN = frozenset(
     {
-        *("cal", "completion", "doctor", "gmail", "help", "history", "rehearse", "reminder"),
-        *("routine", "runs", "tasks", "today", "version", "webhook"),
+        *("cal", "completion", "doctor", "doses", "gmail", "help", "history", "rehearse"),
+        *("reminder", "routine", "runs", "tasks", "today", "version", "webhook"),
     }
 )
 _OPEN_VERBS = frozenset(
