@@ -570,8 +570,11 @@ class TaskList(Protocol):
 class Journal(Protocol):
     """The history of the files that people and the agent share."""
 
-    def note(self, path: Path, message: str) -> None:
-        """Record that `path` was written or removed. Returns at once and never raises."""
+    def note(self, path: Path, message: str, source: str = "") -> None:
+        """Record that `path` was written or removed. Returns at once and never raises.
+
+        `source` is what the new words come from, as `domain.about_me` has it; empty if unknown.
+        """
 
 
 class Disk(Protocol):

@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "today": ("what waits for you, what comes today, what is done", "ollim_bot.cli.today"),
     **GROUPS,
     "doses": ("which doses you took, skipped or left unanswered", "ollim_bot.cli.doses"),
+    "about-me": ("what it knows about you, line by line", "ollim_bot.cli.about_me"),
     "backup": ("save everything the bot knows in one file", "ollim_bot.cli.backup"),
     "restore": ("put a backup back, or try it out", "ollim_bot.cli.restore"),
     "doctor": ("check everything, and say what to do", "ollim_bot.cli.doctor"),

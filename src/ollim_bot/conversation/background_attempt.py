@@ -432,7 +432,8 @@ class Attempt:
         outcome = self._failed(ENGINE_SILENT)
         watch = around.echo.watch(run.occurrence or CONVERSATION)
         tools = self._calls.of(toolset(context, watch.noting(around.tools.gate(run))))
-        tools = around.auto_commit.of(replace(tools, gate=self._noting_effects(tools.gate)))
+        tools = replace(tools, gate=self._noting_effects(tools.gate))
+        tools = around.auto_commit.of(tools, lambda: run)
         async with around.engine.open(spec, tools) as agent:
             try:
                 async for event in watch.watching(agent.turn(prompt), job=run.label):
