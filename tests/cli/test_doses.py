@@ -40,7 +40,7 @@ def store(terminal: Terminal, *items: DueItem) -> None:
     with closing(
         open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print)
     ) as database:
-        database.run(lambda tx: [tx.due_items.put(each) for each in items])
+        database.run(lambda tx: [tx.due_items.add(each) for each in items])
 
 
 def states(terminal: Terminal, *words: str) -> list[tuple[str, str]]:

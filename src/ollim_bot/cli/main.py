@@ -52,6 +52,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     **GROUPS,
     "doses": ("which doses you took, skipped or left unanswered", "ollim_bot.cli.doses"),
     "about-me": ("what it knows about you, line by line", "ollim_bot.cli.about_me"),
+    "forget": ("have it forget something, here or everywhere", "ollim_bot.cli.forget"),
     "backup": ("save everything the bot knows in one file", "ollim_bot.cli.backup"),
     "restore": ("put a backup back, or try it out", "ollim_bot.cli.restore"),
     "doctor": ("check everything, and say what to do", "ollim_bot.cli.doctor"),
