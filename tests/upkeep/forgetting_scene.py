@@ -47,7 +47,7 @@ def plant(terminal: Terminal) -> None:
         open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
     ) as database:
         database.run(_rows)
-        database.run(lambda tx: tx.messages.add(_message("m3", OTHER)) and None)
+        database.run(lambda tx: tx.messages.add(_message("m3", OTHER)))
     _fill_free_pages(terminal.paths.state / DATABASE)
     copy_database(terminal.paths.state / DATABASE, SUNDAY - timedelta(hours=2))
     _write_transcripts(terminal)
