@@ -30,7 +30,9 @@ from ollim_bot.domain.tasks import (
     due_words,
     facts,
     in_order,
+    named_section,
     named_task,
+    nested,
     task_row,
 )
 from ollim_bot.errors import TaskNotFound, WrongInput
@@ -79,7 +81,11 @@ def _list(given: Given, caller: Caller) -> None:
     elif found:
         marks_file = any(task.list != FILE_LIST for task in found)
         today = data.now.date()
-        show(columns([(task.id, _line(task, today, marks_file, given)) for task in found]))
+        rows = [
+            (task.id, f"{'  ' * depth}{_line(task, today, marks_file, given)}")
+            for depth, task in nested(found)
+        ]
+        show(columns(rows))
     else:
         show(f"No {'' if 'all' in given else 'open '}tasks. Add one: {_ADD}")
 
@@ -104,7 +110,7 @@ def _show(given: Given, caller: Caller) -> None:
         ("title", task.title),
         ("due", when),
         ("done", "yes" if task.done else "no"),
-        ("list", task.list),
+        ("list", task.list_name),
         ("id", task.id),
     ]
     show(plain(columns(rows)))
@@ -114,6 +120,10 @@ def _show(given: Given, caller: Caller) -> None:
 
 def _lists(given: Given, caller: Caller) -> None:
     lists = task_list(open_data(caller), caller).lists()
+    if caller.agent:
+        from ollim_bot.prompts.context import neutralised
+
+        lists = {neutralised(name): neutralised(called) for name, called in lists.items()}
     if "json" in given:
         print_json({"lists": list(lists), "titles": dict(lists)})
         return
@@ -127,11 +137,19 @@ def _add(given: Given, caller: Caller) -> None:
         words, read = " ".join(given["title"]), data.standing_taint()
         # Before there is a task: a crash must not leave one without its mark.
         _mark_title(data, words, read)
-        task = tasks.add(words, due, given.get("notes", ""))
+        task = tasks.add(words, due, given.get("notes", ""), _chosen_list(given, tasks, read))
         _mark_title(data, task.title, read, task.id)
         _tell("added", task, data, given, caller)
         if "json" not in given:
             show(f"id {task.id}")
+
+
+def _chosen_list(given: Given, tasks: TaskList, read: Taint | None) -> str:
+    """The list for a new task. Words of others cannot name a new one."""
+    name = str(given.get("list", ""))
+    if name and read and named_section([*tasks.lists()], name) is None:
+        raise WrongInput(f"There is no list {name}. Only the owner's own words can make one now.")
+    return name
 
 
 def _done(given: Given, caller: Caller) -> None:
@@ -217,7 +235,8 @@ def _tell(done: str, changed: Task, data: Data, given: Given, caller: Caller) ->
         print_json(task_row(task))
         return
     when = "" if task.due is None or task.done else f", {due_words(task.due, data.now.date())}"
-    show(f"Task {done}: {title(task.title)}{when}.")
+    where = f", on the list {title(task.list_name)}" if "list" in given else ""
+    show(f"Task {done}: {title(task.title)}{when}{where}.")
 
 
 def as_seen(task: Task, caller: Caller, *, is_whole: bool = False) -> Task:
@@ -236,7 +255,7 @@ def as_seen(task: Task, caller: Caller, *, is_whole: bool = False) -> Task:
     if task.untrusted and is_whole:
         source = Untrusted(task.untrusted, "the title of a task")
         title_words = f"\n{fenced(task.title, source)}"
-    return replace(task, title=title_words, notes=notes)
+    return replace(task, title=title_words, notes=notes, section=neutralised(task.section))
 
 
 def _ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
@@ -246,9 +265,16 @@ def _ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
             yield Completion(task.id, title(task.title))
 
 
+def _list_names(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    data = open_data(caller)
+    if not _is_at_google(data):
+        yield from map(Completion, task_list(data, caller).lists())
+
+
 def _list_flags(parser: Flags) -> None:
     parser.add_argument("--all", action="store_true", help="also those that are done")
-    parser.add_argument("--list", metavar="L", help="of this list only; `tasks lists` names them")
+    about = "of this list only; `tasks lists` names them"
+    parser.add_argument("--list", metavar="L", help=about, completions=_list_names)
     json_flag(parser)
 
 
@@ -259,9 +285,11 @@ def _task_flags(parser: Flags) -> None:
 
 
 def _add_flags(parser: Flags) -> None:
-    parser.usage = "%(prog)s TITLE [--due DAY] [--notes TEXT]"
+    parser.usage = "%(prog)s TITLE [--due DAY] [--notes TEXT] [--list L]"
     parser.add_argument("title", metavar="TITLE", nargs="+", help="what to do")
     _part_flags(parser)
+    about = "a heading of tasks.md, which is made if there is none, or a list at Google"
+    parser.add_argument("--list", metavar="L", help=about, completions=_list_names)
     json_flag(parser)
 
 
