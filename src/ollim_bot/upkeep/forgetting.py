@@ -112,6 +112,7 @@ class Forgetting:
         """Replace the words everywhere. Raises `OllimError`; then a second run may complete it."""
         self._reached("begin")
         self._mark.touch(mode=0o600)
+        self._disk.sync_folder(self._paths.state)
         if self._database.exists():
             self._forget_rows()
             self._reached("copies")
