@@ -31,7 +31,7 @@ _LONGEST_WAIT = 30.0
 class DiscardingJournal:
     """`Journal` that keeps no history."""
 
-    def note(self, path: Path, message: str) -> None:
+    def note(self, path: Path, message: str, source: str = "") -> None:
         """Do nothing."""
 
 

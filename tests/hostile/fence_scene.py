@@ -36,11 +36,12 @@ from ollim_bot.app.build import ConversationParts
 from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.events import AgentEvent, FailureKind
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.domain.jobs import JobSpec, Routine
+from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.taint import TaintedTask, Untrusted
 from ollim_bot.engine.transcripts import project_key
@@ -80,6 +81,8 @@ _COMMANDS = (
     ("runs",),
     ("runs", "--json"),
     ("rehearse",),
+    ("doses",),
+    ("doses", "--json"),
     ("history", "sessions", "--all"),
     ("history", "prompts"),
     ("history", "prompts", "--json"),
@@ -295,6 +298,7 @@ async def plant(at: FenceScene, source: Source) -> None:
     await at.chat.command("test", "/permissions default")
     await _plant_in_main(at, source)
     await _plant_task(at, source)
+    await _plant_dose(at)
     await _plant_in_background(at, source)
     await _plant_in_fork(at, source)
     # The reminders of the turns are due: one run speaks, and the other fails.
@@ -317,6 +321,18 @@ async def _plant_task(at: FenceScene, source: Source) -> None:
         await at.parts.state.transact(
             lambda tx: tx.taint.change(lambda known: known.with_task(marked))
         )
+
+
+async def _plant_dose(at: FenceScene) -> None:
+    """A dose that a turn had set, and that was taken."""
+    read = await at.parts.state.read(standing_taint)
+    spec = JobSpec(
+        id="dose", message=at.word("dose"), kind=ItemKind.DOSE, untrusted=read.mark or None
+    )
+    occurrence = Occurrence.scheduled(JobKind.REMINDER, spec.id, at.now)
+    item = DueItem.of(Reminder(spec, at.now), occurrence, MessageId("dose"), at.now)
+    taken = item.answered(Answer.TAKEN, at.now, "web")
+    await at.parts.state.transact(lambda tx: tx.due_items.put(taken))
 
 
 async def _plant_in_main(at: FenceScene, source: Source) -> None:

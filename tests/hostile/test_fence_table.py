@@ -87,7 +87,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "inputs": ("reminder",),
     "inbox_turn": ("report",),
     "messages": ("answer", "card", "question", "ping", "held ping", "ping of a reminder"),
-    "due_items": ("description", "first step"),
+    "due_items": ("description", "first step", "dose"),
     "webhook_deliveries": (),
     # what the agent is shown by our tools
     **dict.fromkeys(("cancel_reminder", "follow_up_chain", "settle_reminder"), ("description",)),

@@ -398,7 +398,7 @@ class Attempt:
         tools = toolset(context, watch.noting(around.tools.gate(run)))
         servers = {name: [*map(self._finishing, each)] for name, each in tools.servers.items()}
         gate = self._noting_effects(tools.gate)
-        tools = around.auto_commit.of(replace(tools, gate=gate, servers=servers))
+        tools = around.auto_commit.of(replace(tools, gate=gate, servers=servers), lambda: run)
         async with around.engine.open(spec, tools) as agent:
             try:
                 async for event in watch.watching(agent.turn(prompt), job=run.label):

@@ -22,7 +22,7 @@ _VERSION_WORDS = frozenset({"version", "--version"})
 # for that of a kind of job.
 _OPEN = frozenset(
     {
-        *("cal", "completion", "doctor", "gmail", "help", "history", "rehearse"),
+        *("cal", "completion", "doctor", "doses", "gmail", "help", "history", "rehearse"),
         *("runs", "tasks", "today", "version", *JobKind),
     }
 )

@@ -37,6 +37,7 @@ _UNTRUSTED = re.compile(
 )
 # The folder name of a longer path ends in a hash, which the SDK and its program make differently.
 _LONGEST_NAME = 200
+_SESSION = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -154,6 +155,31 @@ class Transcripts:
                     found = Path(below, name)
                     yield f"{session}/{found.relative_to(path.with_suffix(''))}", found
 
+    def all_files(self, directory: Path, sessions: Collection[str]) -> Iterator[Path]:
+        """Everything that the program has stored about a working directory and these sessions.
+
+        Also what belongs to a session outside its record, such as former versions of a file.
+        """
+        with _readable():
+            own = [
+                path
+                for folder in self._folders_of(directory)
+                if folder.is_dir()
+                for path in _records(folder)
+                if _is_of(path, directory)
+            ]
+            known = {*sessions, *(path.stem for path in own)}
+            folders = [each for each in _folders(self._projects.parent) if each.is_dir()]
+            places = dict.fromkeys(own)
+            for folder in (*_folders(self._projects), *folders):
+                named = folder.iterdir() if folder.is_dir() and not folder.is_symlink() else ()
+                places |= dict.fromkeys(each for each in named if _names_one_of(each.name, known))
+        for place in places:
+            if place.is_dir() and not place.is_symlink():
+                yield from (each for each in sorted(place.rglob("*")) if each.is_file())
+            elif place.is_file():
+                yield place
+
     def folder_of(self, directory: Path) -> Path:
         """Where the program looks for the sessions of a working directory."""
         folders = self._folders_of(directory)
@@ -209,6 +235,16 @@ def _stored(path: Path, directory: Path) -> StoredSession | None:
     changed_at = datetime.fromtimestamp(state.st_mtime, UTC)
     said = "\n".join(texts(prompt))
     return StoredSession(SessionId(path.stem), changed_at, first_prompt=said, size=state.st_size)
+
+
+def _is_of(path: Path, directory: Path) -> bool:
+    """Whether the record may be of the directory; one without a prompt may be of any."""
+    prompt = first_prompt(path)
+    return prompt is None or _belongs(path, str(prompt.get("cwd")), directory)
+
+
+def _names_one_of(name: str, sessions: Collection[str]) -> bool:
+    return any(found in sessions for found in _SESSION.findall(name))
 
 
 def _belongs(path: Path, recorded: str, directory: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
@@ -13,6 +13,7 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.definitions import ARMED, ROSTER, holder_among
 from ollim_bot.domain.digest import HeldMessage, HeldMessages
 from ollim_bot.domain.due_items import NO_CARD, DueItem, delivery_id
+from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.forks import ForkStory, end_id, entry_id, fork_of
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.jobs import Job, JobKind
@@ -28,10 +29,14 @@ from ollim_bot.domain.sessions import ClearedConversation, SessionId
 from ollim_bot.domain.taint import Taint, marked_taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.store.records import RECORDS
+from ollim_bot.store.search import can_index
 from ollim_bot.store.transaction import Transaction
 
 _LONGEST_SAID = 200
 _LOOKED_AT = 10
+_ALL = 2**62
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 # What a stop of the bot writes about an attempt, without its cost, which counts once.
 _OF_CUT_OFF = (
     *("started", "ended", "session", "pings", "refused_pings", "report", "tools", "subagents"),
@@ -357,3 +362,18 @@ def end_clear_undo(tx: Transaction) -> None:
     tx.cleared.put(ClearedConversation())
     tx.cleared_fork.put(None)
     tx.cleared_grants.put(Grants())
+
+
+def forget_words(tx: Transaction, passage: Passage) -> None:
+    """Replace the words in every row, and make the search index again.
+
+    Raises `Malformed` if the program could not read its own rows afterwards.
+    """
+    tx.texts.forget(passage)
+    tx.messages.prepare_search(is_supported=can_index())
+    for spec in RECORDS:
+        spec.__get__(tx, Transaction).get()
+    tx.inbox.get()
+    tx.ledger.page(0, _ALL)
+    tx.due_items.due_since(_EARLIEST)
+    tx.messages.after(0, _ALL)
