@@ -231,22 +231,21 @@ class BackgroundRuns:
             outcome = await attempt.within(limit)
         except asyncio.CancelledError:
             if is_begun.is_set():
-                cut = AttemptOutcome(
-                    OccurrenceState.CUT_OFF, attempt.usage, background_attempt.BOT_STOPPED
-                )
+                cut = AttemptOutcome(OccurrenceState.CUT_OFF, error=background_attempt.BOT_STOPPED)
+                cut = attempt.with_usage(cut)
                 await _at_once(partial(self._end, run, occurrence, cut, this.number))
             raise
         except Exception as error:  # a fault of one job must not reach the others
             _logger.exception("A background run failed")
             reason = str(error) if isinstance(error, OllimError) else background_attempt.FAULT
-            outcome = AttemptOutcome(OccurrenceState.FAILED, attempt.usage, reason)
+            outcome = AttemptOutcome(OccurrenceState.FAILED, error=reason)
         progress = Progress(OccurrenceState.RUNNING, this.number, run.has_effects)
         is_retried = this.may_fail and is_begun.is_set() and progress.may_retry
         if outcome.state is OccurrenceState.FAILED and is_retried and outcome.may_pass:
             outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
         elif outcome.state is OccurrenceState.FAILED and outcome.skips_for is not None:
             outcome = replace(outcome, state=OccurrenceState.SKIPPED)
-        return run, outcome
+        return run, attempt.with_usage(outcome)
 
     async def _begin(
         self,
@@ -287,6 +286,7 @@ class BackgroundRuns:
                 # Return the token of a ping that was not sent.
                 tx.budget.change(lambda budget: budget.released(occurrence.id, tx.now))
             tx.ledger.append(_row(tx, occurrence, outcome.state, facts))
+            tx.usage.add(*outcome.usage_rows(occurrence, tx.now))
 
         await self._commit(step, hurry)
         _logger.info("A background run ended: %s", outcome.state)

@@ -42,6 +42,7 @@ from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.domain.usage import UsageKind, UsageRow, dollars, micros, usage_rows
 from ollim_bot.domain.webhook_data import Data, free_values, named_fields
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (
@@ -140,6 +141,7 @@ class AttemptOutcome:
     """`error` says why it did not work, if it did not; `kind` says it if the model failed.
 
     `skips_for` is the reason of a job that did not begin; without another attempt it is skipped.
+    `screened` is what the check of text from outside has used.
     """
 
     state: OccurrenceState
@@ -147,6 +149,7 @@ class AttemptOutcome:
     error: str = ""
     kind: FailureKind | None = None
     skips_for: SkipReason | None = None
+    screened: Usage = _NOTHING_USED
 
     @property
     def may_pass(self) -> bool:
@@ -157,12 +160,20 @@ class AttemptOutcome:
     def is_outage(self) -> bool:
         return self.kind is not None and self.kind.is_outage
 
+    def usage_rows(self, occurrence: Occurrence, at: datetime) -> list[UsageRow]:
+        """The rows of the attempt, which counts from zero."""
+        screened = usage_rows(
+            self.screened, Usage(), at, UsageKind.SCREENING, occurrence=occurrence.id
+        )
+        own = usage_rows(self.usage, Usage(), at, UsageKind.RUN, occurrence=occurrence.id)
+        return [*screened, *own]
+
 
 def end_facts(
     run: Run, occurrence: Occurrence, outcome: AttemptOutcome, ended: datetime, *, attempts: int
 ) -> dict[str, object]:
     """The facts of the end row of an attempt, without empty ones."""
-    usage = outcome.usage
+    usage = outcome.screened if outcome.usage == _NOTHING_USED else outcome.usage
     facts: dict[str, object] = {
         "job": run.label,
         "started": run.began.isoformat(),
@@ -178,7 +189,7 @@ def end_facts(
         "subagents": list(dict.fromkeys(run.subagents)),
         "untrusted": run.taint.mark,
         "tokens": usage.context + usage.output,
-        "cost_usd": round(usage.cost_usd, 6),
+        "cost_usd": dollars(micros(outcome.usage.cost_usd) + micros(outcome.screened.cost_usd)),
         "price": "" if usage.price is Price.LISTED else usage.price.value,
         "reason": outcome.skips_for,
         "error": outcome.error,
@@ -309,7 +320,7 @@ class Attempt:
     def __init__(self, around: BackgroundDeps, job: Job, run: Run, this: Try) -> None:
         self.run = run
         self._around = around
-        self._used: Usage | None = None
+        self.usage = Usage()
         self._screening = Screening(around.engine, around.clock)
         self._data: Data = {}
         self._job = job
@@ -319,13 +330,9 @@ class Attempt:
         self._named: SessionId | None = None
         self._calls = BegunCalls()
 
-    @property
-    def usage(self) -> Usage:
-        """What the run has used, with the cost of the screening before it."""
-        used, screened = self._used, self._screening.usage
-        if used is None:
-            return screened
-        return replace(used, cost_usd=used.cost_usd + screened.cost_usd)
+    def with_usage(self, outcome: AttemptOutcome) -> AttemptOutcome:
+        """The outcome with what the attempt has used until now."""
+        return replace(outcome, usage=self.usage, screened=self._screening.usage)
 
     def begin(self, now: datetime) -> None:
         """Set the start: the wait for a slot or for the disk may have made the run late."""
@@ -348,7 +355,7 @@ class Attempt:
         finally:
             await self._calls.ended()
         too_long = took_too_long(min(seconds, self._around.clock.monotonic() - began))
-        return outcome or AttemptOutcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
+        return outcome or AttemptOutcome(OccurrenceState.TIMED_OUT, error=too_long)
 
     async def _limit(self, seconds: float) -> None:
         """Wait for the limit, or until the run was overtaken and had time to end by itself."""
@@ -400,7 +407,7 @@ class Attempt:
         reason = unsafe(fields)
         if verdict.error:
             reason, ends = unchecked(fields, verdict.error), OccurrenceState.FAILED
-        return AttemptOutcome(ends, self.usage, reason, verdict.kind, SkipReason.SCREENING)
+        return AttemptOutcome(ends, error=reason, kind=verdict.kind, skips_for=SkipReason.SCREENING)
 
     async def _capped(self) -> AttemptOutcome | None:
         """How it ends if the screening, or what ran while it waited, has reached the daily cap."""
@@ -412,7 +419,7 @@ class Attempt:
             return None
         sentence = cost_cap(f"{cap:.2f}")
         return AttemptOutcome(
-            OccurrenceState.SKIPPED, self.usage, sentence, skips_for=SkipReason.COST_CAP
+            OccurrenceState.SKIPPED, error=sentence, skips_for=SkipReason.COST_CAP
         )
 
     async def _turn(self) -> AttemptOutcome:
@@ -440,8 +447,8 @@ class Attempt:
                     if isinstance(event, TurnEnded):
                         outcome = self._outcome(event)
             finally:
-                self._used = agent.usage
-        return replace(outcome, usage=self.usage)
+                self.usage = agent.usage
+        return outcome
 
     def _noting_effects(self, gate: Gate) -> Gate:
         """Write an `effect` row before the first call of each tool that changes something.
@@ -561,7 +568,7 @@ class Attempt:
             return replace(self._failed(end.failure.sentence), kind=end.failure.kind)
         if end.cause is not EndCause.COMPLETED:
             return self._failed(STOPPED)
-        return AttemptOutcome(OccurrenceState.DONE, self.usage)
+        return AttemptOutcome(OccurrenceState.DONE)
 
     def _failed(self, reason: str) -> AttemptOutcome:
-        return AttemptOutcome(OccurrenceState.FAILED, self.usage, reason)
+        return AttemptOutcome(OccurrenceState.FAILED, error=reason)

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.chat import ChatMessage, TurnId
 from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed, Usage
 from ollim_bot.domain.inbox import Taken
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.domain.usage import UsageKind, UsageRow, usage_after, usage_rows
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, Prompt, SessionSpec, Toolset, Trace
 from ollim_bot.store.database import Step
@@ -43,7 +44,8 @@ class ChatSession(ABC):
         self._live: AgentSession | None = None
         self._begun: SessionId | None = None
         self._lifetime = AsyncExitStack()
-        self._spent = 0.0
+        # What the rows of earlier turns have of the usage of the opened session.
+        self._recorded = Usage()
 
     @property
     @abstractmethod
@@ -151,16 +153,23 @@ class ChatSession(ABC):
             await self._clock.sleep(_BETWEEN_LOOKS)
         return False
 
-    def cost_since_last(self, usage: Usage) -> float:
-        """The cost since the last call; `usage` counts from the opening of the session."""
-        cost = max(0.0, usage.cost_usd - self._spent)
-        self._spent += cost
-        return cost
+    def usage_rows(
+        self, usage: Usage, at: datetime, turn: TurnId, occurrence: str = ""
+    ) -> list[UsageRow]:
+        """What `usage` has that no row has; it counts from the opening of the session.
+
+        Call `note_recorded` after the rows are committed.
+        """
+        kind = UsageKind.FORK if self.in_fork else UsageKind.TURN
+        return usage_rows(usage, self._recorded, at, kind, turn=turn, occurrence=occurrence)
+
+    def note_recorded(self, usage: Usage) -> None:
+        self._recorded = usage_after(self._recorded, usage)
 
     async def close(self) -> None:
         """End the engine's process; the session can be opened again."""
         self._live = self._begun = None
-        self._spent = 0.0
+        self._recorded = Usage()
         lifetime, self._lifetime = self._lifetime, AsyncExitStack()
         await lifetime.aclose()
 

@@ -53,6 +53,7 @@ from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
+from ollim_bot.domain.usage import UsageRow, cost_of
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Prompt, TurnStart
@@ -220,12 +221,20 @@ class TurnRunner:
         try:
             await dialogue.open()
             end = await turn.follow(turn.heard(dialogue.command(line)))
+            await self._record_usage(turn, dialogue, end)
         except OllimError as error:
             end = _no_engine(error)
         finally:
             self._has_ended()
             await turn.close(end)
         return turn, end
+
+    async def _record_usage(self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded) -> None:
+        """Commit what a turn has used that leaves nothing else."""
+        spent = dialogue.usage_rows(end.usage, self._clock.now(), turn.start.turn)
+        if spent:
+            await self._state.transact(lambda tx: tx.usage.add(*spent))
+        dialogue.note_recorded(end.usage)
 
     async def interrupt(self) -> bool:
         """Stop the running or the next turn; False if there is none."""
@@ -371,17 +380,18 @@ class TurnRunner:
         self, turn: RunningTurn, dialogue: ChatSession, question: TurnInput, end: TurnEnded
     ) -> bool:
         """Commit all results of the turn in one step; True if the turn was cut off instead."""
-        if end.failure is not None and end.failure.kind in _CUT_OFF:
-            await self._cut_off(turn, dialogue, end, end.failure.kind)
-            return True
         asked, now = question.asked, self._clock.now()
-        how = _how_ended(turn, end)
         jobs = [each for each in asked if isinstance(each, JobTurn)]
+        occurrence = jobs[0].id if jobs else ""
+        spent = dialogue.usage_rows(end.usage, now, turn.start.turn, occurrence)
+        if end.failure is not None and end.failure.kind in _CUT_OFF:
+            await self._cut_off(turn, dialogue, end, end.failure.kind, spent)
+            return True
+        how = _how_ended(turn, end)
         answer = None
         if _is_wanted(turn, asked, end, self._state.inbox):
             answer = self._answer(turn, dialogue, end)
-        cost = answer.spent.cost_usd if answer is not None and answer.spent is not None else 0.0
-        usage = replace(end.usage, cost_usd=cost)
+        usage = replace(end.usage, cost_usd=cost_of(spent))
         explain = self._explaining(turn, asked, end, answer)
         ask = self._asking(jobs, end)
         taken, is_taken = self._state.inbox.running, False
@@ -391,6 +401,7 @@ class TurnRunner:
             )
 
         def step(tx: Transaction) -> JobEnds:
+            tx.usage.add(*spent)
             can_be_superseded = how is InputEnd.STOPPED and not jobs
             is_superseded = can_be_superseded and _is_superseded(turn, tx.inbox.get())
             if answer is not None:
@@ -409,6 +420,7 @@ class TurnRunner:
             return self._end(tx, asked, ended, usage, end.failure.sentence if end.failure else "")
 
         self._current.note_ends(await self._state.transact(step))
+        dialogue.note_recorded(end.usage)
         return False
 
     def _asking(self, jobs: Sequence[JobTurn], end: TurnEnded) -> Step[None]:
@@ -469,13 +481,19 @@ class TurnRunner:
         return lambda tx: leave_update(tx, update)
 
     async def _cut_off(
-        self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded, kind: FailureKind
+        self,
+        turn: RunningTurn,
+        dialogue: ChatSession,
+        end: TurnEnded,
+        kind: FailureKind,
+        spent: Sequence[UsageRow],
     ) -> None:
         answer = self._answer(turn, dialogue, end)
         is_lost = kind is FailureKind.SESSION_LOST
         forget = dialogue.forgetting() if is_lost else None
 
         def step(tx: Transaction) -> None:
+            tx.usage.add(*spent)
             if answer is not None:
                 self._posting.add_answer(tx, dialogue, answer)
             if forget is not None:
@@ -484,6 +502,8 @@ class TurnRunner:
         if is_lost:
             await dialogue.close()
         await self._state.transact(step)
+        if not is_lost:
+            dialogue.note_recorded(end.usage)
 
     def _answer(
         self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded
