@@ -27,6 +27,7 @@ from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job, Reminder, is_ordered
 from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.run_words import PINGS_LEFT, PINGS_OF
 from ollim_bot.domain.runs import Run, RunPolicy, taint_of_job
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.updates import PendingUpdate
@@ -34,6 +35,7 @@ from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.store.database import Step
 from ollim_bot.store.steps import (
+    cap_facts,
     leave_failure,
     leave_notice,
     leave_update,
@@ -285,8 +287,12 @@ class BackgroundRuns:
             if is_paid:
                 # Return the token of a ping that was not sent.
                 tx.budget.change(lambda budget: budget.released(occurrence.id, tx.now))
-            tx.ledger.append(_row(tx, occurrence, outcome.state, facts))
             tx.usage.add(*outcome.usage_rows(occurrence, tx.now))
+            more = cap_facts(tx) if outcome.skips_for is SkipReason.COST_CAP else {}
+            if outcome.state is OccurrenceState.DONE and run.policy.allow_ping and not run.pings:
+                budget = tx.budget.get().refilled(tx.now)
+                more = {PINGS_LEFT: budget.tokens, PINGS_OF: budget.capacity}
+            tx.ledger.append(_row(tx, occurrence, outcome.state, {**facts, **more}))
 
         await self._commit(step, hurry)
         _logger.info("A background run ended: %s", outcome.state)

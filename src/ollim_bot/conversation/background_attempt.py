@@ -37,6 +37,7 @@ from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import CUT_SHORT, EFFECT
+from ollim_bot.domain.run_words import LOOKED_AT
 from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
@@ -186,6 +187,7 @@ def end_facts(
         "refused_pings": [{"reason": one.reason, "text": one.text} for one in run.refused_pings],
         "report": " ".join(run.reports),
         "tools": list(run.tools_used),
+        LOOKED_AT: list(run.looked_at),
         "subagents": list(dict.fromkeys(run.subagents)),
         "untrusted": run.taint.mark,
         "tokens": usage.context + usage.output,

@@ -19,8 +19,8 @@ _VERSION_WORDS = frozenset({"version", "--version"})
 # A command that is not listed here is the owner's, so a new command is closed to the agent.
 _OPEN = frozenset(
     {
-        *("cal", "completion", "doctor", "gmail", "help", "history", "rehearse", "reminder"),
-        *("routine", "runs", "tasks", "today", "version", "webhook"),
+        *("cal", "completion", "cost", "doctor", "gmail", "help", "history", "receipt"),
+        *("rehearse", "reminder", "routine", "runs", "tasks", "today", "version", "webhook"),
     }
 )
 _OPEN_VERBS = frozenset(
@@ -46,6 +46,7 @@ _OWNERS_VERBS = frozenset(
 _MENDING = "--fix"
 # Writes a file of any name, past the rules for the paths that the agent may write.
 _OUTPUT = "--output"
+_EXPORTING = ("runs", "cost")
 
 
 class CommandLine(NamedTuple):
@@ -87,7 +88,7 @@ def owners_command(command: CommandLine) -> str | None:
     noun, verb, rest = command
     if noun == "doctor" and any(word.startswith(_MENDING) for word in (verb, *rest)):
         return f"{PROGRAM} doctor {_MENDING}"
-    if noun == "runs" and any(word.startswith(_OUTPUT) for word in (verb, *rest)):
+    if noun in _EXPORTING and any(word.startswith(_OUTPUT) for word in (verb, *rest)):
         return " ".join(filter(None, (PROGRAM, noun, verb, _OUTPUT)))
     if noun in _OPEN and (noun, verb) not in _OWNERS_VERBS:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
@@ -129,23 +129,14 @@ def cost_report(
     )
 
 
-def job_words(name: str, titles: Mapping[str, str]) -> str:
-    """A line of `by_job` in words: the conversation, or the title of the job."""
-    if name == CONVERSATION:
-        return "the conversation"
-    title = titles.get(name, "")
-    return f"{title} ({name})" if title else name
+def job_name(occurrence: str) -> str:
+    """`routine morning`."""
+    one = Occurrence.parse(occurrence)
+    return f"{one.kind} {one.job_id}"
 
 
 def _job_of(row: UsageRow) -> str:
-    """`routine morning`, or the conversation."""
-    if not row.occurrence:
-        return CONVERSATION
-    try:
-        one = Occurrence.parse(row.occurrence)
-    except ValueError:
-        return row.occurrence
-    return f"{one.kind} {one.job_id}"
+    return job_name(row.occurrence) if row.occurrence else CONVERSATION
 
 
 def _lines(rows: Iterable[UsageRow], key: Callable[[UsageRow], str]) -> list[CostLine]:

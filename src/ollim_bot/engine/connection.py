@@ -29,6 +29,7 @@ from ollim_bot.errors import EngineError, SessionLost
 _INTERRUPT_LIMIT = 2.0
 _CLOSE_LIMIT = 4.0
 _STDERR_LINES = 20
+_NOTHING = Usage()
 
 _logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class Connection:
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
-    async def open(cls, options: ClaudeAgentOptions, spent_before: Usage) -> Self:
+    async def open(cls, options: ClaudeAgentOptions, spent_before: Usage = _NOTHING) -> Self:
         """Raises `SessionLost`, or `EngineError` if no engine can be started."""
         stderr_tail: deque[str] = deque(maxlen=_STDERR_LINES)
         client = ClaudeSDKClient(replace(options, stderr=stderr_tail.append))

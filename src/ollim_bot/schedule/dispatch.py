@@ -49,7 +49,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence, JobRunners
 from ollim_bot.schedule.must_deliveries import MustDeliveries
 from ollim_bot.schedule.quiet_waits import QuietWaits
-from ollim_bot.store.steps import known_deeds, new_notice
+from ollim_bot.store.steps import cap_facts, known_deeds, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -426,6 +426,7 @@ class Dispatcher:
             if tx.skips.get().has(due.occurrence):
                 # Remove this skip only; a skip of a later moment stays.
                 tx.skips.change(lambda skips: skips.without_moment(due.occurrence))
-            tx.ledger.append(LedgerRow(tx.now, state.value, due.occurrence, named))
+            more = cap_facts(tx) if facts.get("reason") == SkipReason.COST_CAP else {}
+            tx.ledger.append(LedgerRow(tx.now, state.value, due.occurrence, {**named, **more}))
 
         await self._gate.commit(step, notice=notice)

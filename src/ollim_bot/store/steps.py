@@ -22,6 +22,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.run_history import CUT_SHORT, DROPPED, EFFECT, HELD, NEWER_CAME, RunStory
+from ollim_bot.domain.run_words import REACHED_AT
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import ClearedConversation, SessionId
@@ -131,6 +132,14 @@ def reached_cost_cap(tx: Transaction, more: float = 0.0) -> float | None:
     cap = tx.config.get().daily_cost_cap
     is_reached = cap is not None and tx.usage.cost_since(midnight) + micros(more) >= micros(cap)
     return cap if is_reached else None
+
+
+def cap_facts(tx: Transaction) -> dict[str, object]:
+    """The fact of a run that the daily cap keeps from running: when the cap was reached."""
+    midnight = tx.now.replace(hour=0, minute=0, second=0, microsecond=0)
+    cap = tx.config.get().daily_cost_cap
+    reached = None if cap is None else tx.usage.reached_at(midnight, micros(cap))
+    return {} if reached is None else {REACHED_AT: reached.isoformat()}
 
 
 def known_deeds(tx: Transaction, story: RunStory) -> dict[str, object]:
