@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -54,7 +54,7 @@ def dollars(amount: int) -> float:
 
 def cost_of(rows: Iterable[UsageRow]) -> float:
     """The dollars at listed prices."""
-    return dollars(sum(row.micros for row in rows))
+    return sum(row.micros for row in rows) / _MILLION
 
 
 def usage_rows(
@@ -73,11 +73,16 @@ def usage_rows(
     """
     if used == before:
         return []
-    total, found = _new_micros(used, before), dict(_new_by_model(used, before))
-    tokens = used.context + used.output
+    is_listed, known = used.price.is_listed, dict(before.by_model)
+    total, found = 0, dict[str, int]()
+    if is_listed and used.cost_usd > before.cost_usd:
+        total = round(used.cost_usd * _MILLION) - round(before.cost_usd * _MILLION)
+        for model, cost in used.by_model:
+            found[model] = max(0, round((cost - known.get(model, 0.0)) * _MILLION))
     found[used.model] = found.get(used.model, 0) + total - sum(found.values())
-    if used.price.is_listed:
+    if is_listed:
         found = {model: cost for model, cost in found.items() if cost}
+    tokens = used.context + used.output
     return [
         UsageRow(
             at,
@@ -98,16 +103,3 @@ def usage_after(before: Usage, used: Usage) -> Usage:
     if used.price.is_listed and used.cost_usd >= before.cost_usd:
         return used
     return replace(used, cost_usd=before.cost_usd, by_model=before.by_model)
-
-
-def _new_micros(used: Usage, before: Usage) -> int:
-    if not used.price.is_listed:
-        return 0
-    return max(0, micros(used.cost_usd) - micros(before.cost_usd))
-
-
-def _new_by_model(used: Usage, before: Usage) -> Iterator[tuple[str, int]]:
-    if used.price.is_listed and used.cost_usd > before.cost_usd:
-        known = dict(before.by_model)
-        for model, cost in used.by_model:
-            yield model, max(0, micros(cost) - micros(known.get(model, 0.0)))

@@ -13,7 +13,7 @@ from ollim_bot.domain.inbox import Taken
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
-from ollim_bot.domain.usage import UsageKind, UsageRow, usage_after, usage_rows
+from ollim_bot.domain.usage import UsageKind, UsageRow, usage_rows
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, Prompt, SessionSpec, Toolset, Trace
 from ollim_bot.store.database import Step
@@ -45,7 +45,7 @@ class ChatSession(ABC):
         self._begun: SessionId | None = None
         self._lifetime = AsyncExitStack()
         # What the rows of earlier turns have of the usage of the opened session.
-        self._recorded = Usage()
+        self.recorded = Usage()
 
     @property
     @abstractmethod
@@ -158,18 +158,15 @@ class ChatSession(ABC):
     ) -> list[UsageRow]:
         """What `usage` has that no row has; it counts from the opening of the session.
 
-        Call `note_recorded` after the rows are committed.
+        After the rows are committed, `recorded` has to be the new reading.
         """
         kind = UsageKind.FORK if self.in_fork else UsageKind.TURN
-        return usage_rows(usage, self._recorded, at, kind, turn=turn, occurrence=occurrence)
-
-    def note_recorded(self, usage: Usage) -> None:
-        self._recorded = usage_after(self._recorded, usage)
+        return usage_rows(usage, self.recorded, at, kind, turn=turn, occurrence=occurrence)
 
     async def close(self) -> None:
         """End the engine's process; the session can be opened again."""
         self._live = self._begun = None
-        self._recorded = Usage()
+        self.recorded = Usage()
         lifetime, self._lifetime = self._lifetime, AsyncExitStack()
         await lifetime.aclose()
 

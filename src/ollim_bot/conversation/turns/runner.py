@@ -53,7 +53,7 @@ from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.domain.usage import UsageRow, cost_of
+from ollim_bot.domain.usage import UsageRow, cost_of, usage_after
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Prompt, TurnStart
@@ -234,7 +234,7 @@ class TurnRunner:
         spent = dialogue.usage_rows(end.usage, self._clock.now(), turn.start.turn)
         if spent:
             await self._state.transact(lambda tx: tx.usage.add(*spent))
-        dialogue.note_recorded(end.usage)
+        dialogue.recorded = usage_after(dialogue.recorded, end.usage)
 
     async def interrupt(self) -> bool:
         """Stop the running or the next turn; False if there is none."""
@@ -420,7 +420,7 @@ class TurnRunner:
             return self._end(tx, asked, ended, usage, end.failure.sentence if end.failure else "")
 
         self._current.note_ends(await self._state.transact(step))
-        dialogue.note_recorded(end.usage)
+        dialogue.recorded = usage_after(dialogue.recorded, end.usage)
         return False
 
     def _asking(self, jobs: Sequence[JobTurn], end: TurnEnded) -> Step[None]:
@@ -503,7 +503,7 @@ class TurnRunner:
             await dialogue.close()
         await self._state.transact(step)
         if not is_lost:
-            dialogue.note_recorded(end.usage)
+            dialogue.recorded = usage_after(dialogue.recorded, end.usage)
 
     def _answer(
         self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded
