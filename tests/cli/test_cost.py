@@ -68,9 +68,7 @@ def test_there_is_a_line_for_each_day_job_and_model(terminal: Terminal) -> None:
         "$0.2500  1 use  the conversation\n$0.1123  1 use  Morning briefing  (routine morning)\n"
     )
     assert terminal.done("cost", "--by", "model", "--since", "90d") == (
-        "$9.0000  1 use   model not known\n"
-        f"$0.3500  2 uses  {SONNET}\n"
-        f"$0.0123  1 use   {HAIKU}\n"
+        f"$9.0000  1 use   model not known\n$0.3500  2 uses  {SONNET}\n$0.0123  1 use   {HAIKU}\n"
     )
     assert "day" in terminal.refused("cost", "--by", "week")
 

@@ -78,14 +78,15 @@ def _word(thing: DueThing) -> str:
 def _line(thing: DueThing, now: datetime) -> str:
     if thing.story is None:
         return plain(thing.occurrence.id)
-    sentence = why(thing.story, now)
+    sentence = why(thing.story, now).removeprefix(f"{_word(thing)}: ")
     name = title(thing.story.title)
     return plain(f"{name}  ({sentence})" if sentence else name)
 
 
 def _day_words(day: date, now: datetime) -> str:
-    names = {now.date() - timedelta(days=away): name for name, away in _DAYS.items()}
-    return names.get(day, f"{day:%a} {day.day} {day:%b %Y}").capitalize()
+    away = (now.date() - day).days
+    name = next((name for name, days in _DAYS.items() if days == away), "")
+    return name.capitalize() or f"{day:%a} {day.day} {day:%b %Y}"
 
 
 def _as_object(receipt: Receipt, now: datetime) -> dict[str, object]:

@@ -148,8 +148,10 @@ def _why_skipped(facts: Mapping[str, object], now: datetime) -> str:
     words = str(facts.get("why") or "") or _SKIPPED.get(reason) or ""
     words = words or str(facts.get("error") or reason)
     reached = _moment(facts, REACHED_AT)
-    at = f" at {reached.astimezone(now.tzinfo):%H:%M}" if reached is not None else ""
-    return f"{words.removesuffix('.')}{at}"
+    if reached is None:
+        return words.removesuffix(".")
+    local = reached.astimezone(now.tzinfo)
+    return f"{words.removesuffix('.')} at {local.hour}:{local:%M}"
 
 
 def _decision(row: LedgerRow, now: datetime) -> str:
