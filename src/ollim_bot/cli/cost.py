@@ -201,7 +201,7 @@ def _list_flags(parser: Flags) -> None:
 _VERBS = {
     "list": Verb(
         "what today and this month have cost",
-        "ollim-bot cost --by job",
+        "ollim-bot cost list --by job",
         _list_flags,
         _list,
         needs_words=False,
