@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -21,7 +22,11 @@ from ollim_bot.store.opening import open_database
 BERLIN = ZoneInfo("Europe/Berlin")
 MINUTE = timedelta(minutes=1)
 MORNING = SUNDAY.astimezone(BERLIN).replace(hour=8, minute=0, second=0, microsecond=0)
-HELD = {"message": "7", "text": "x", "until": (SUNDAY + 9 * 60 * MINUTE).isoformat()}
+HELD: dict[str, Any] = {
+    "message": "7",
+    "text": "x",
+    "until": (SUNDAY + 9 * 60 * MINUTE).isoformat(),
+}
 
 
 def rows(name: str, *states: str, late: int = 0, **facts: object) -> list[LedgerRow]:
