@@ -11,7 +11,13 @@ import io
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import (
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+)
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,7 +49,9 @@ from ollim_bot.domain.events import AgentEvent, FailureKind
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.provider import Price
 from ollim_bot.domain.taint import TaintedTask, Untrusted
+from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.engine.transcripts import project_key
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
@@ -56,7 +64,7 @@ from ollim_bot.ports import (
     Toolset,
 )
 from ollim_bot.settings import Settings
-from ollim_bot.store.opening import look_into
+from ollim_bot.store.opening import look_into, open_database
 from ollim_bot.store.steps import standing_taint
 from ollim_bot.store.task_file import TaskFile
 
@@ -80,6 +88,10 @@ _COMMANDS = (
     ("today", "--json"),
     ("runs",),
     ("runs", "--json"),
+    ("receipt",),
+    ("receipt", "--json"),
+    ("cost", "--by", "job"),
+    ("cost", "--json"),
     ("rehearse",),
     ("doses",),
     ("doses", "--json"),
@@ -430,6 +442,7 @@ def _look_by_commands(at: FenceScene) -> None:
     shows = [("history", "show", each) for each in _sessions(at)]
     runs = [("runs", "show", each) for each in _run_ids(at)]
     jobs = [("reminder", "show", each) for each in _reminder_ids(at)]
+    _charge(at)
     for words in (*_COMMANDS, *searches, *shows, *runs, *jobs):
         said = at.agent(*words)
         if "--json" in words:
@@ -448,6 +461,18 @@ def _strings(value: object) -> Iterator[str]:
 
 def _sessions(at: FenceScene) -> Iterator[str]:
     return (session.spec.resume for session in at.engine.opened if session.spec.resume)
+
+
+def _charge(at: FenceScene) -> None:
+    """Let each run have cost something, so that the sums by job name it."""
+    rows = [
+        UsageRow(at.now, UsageKind.RUN, "m", Price.LISTED, 1, occurrence=each)
+        for each in _run_ids(at)
+    ]
+    with closing(
+        open_database(at.paths, lambda: at.now, is_holder=False, report=lambda _: None)
+    ) as database:
+        database.run(lambda tx: tx.usage.add(*rows))
 
 
 def _run_ids(at: FenceScene) -> list[str]:

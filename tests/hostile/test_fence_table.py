@@ -81,7 +81,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "taint": ("task",),
     # tables
     **dict.fromkeys(("meta", "records", "mirrors", "session_history", "channels"), ()),
-    **dict.fromkeys(("deliveries", "delivery_refs", "search_state", "job_ops"), ()),
+    **dict.fromkeys(("deliveries", "delivery_refs", "search_state", "job_ops", "usage"), ()),
     "occurrences": ("description",),
     "ledger": ("ping", "report", "description"),
     "inputs": ("reminder",),

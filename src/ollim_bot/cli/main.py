@@ -34,6 +34,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "cal": ("your calendars", "ollim_bot.cli.cal"),
     "skill": ("instructions the agent loads by name", "ollim_bot.cli.skill"),
     "runs": ("what the bot did by itself", "ollim_bot.cli.runs"),
+    "cost": ("what the model costs, by day, job and model", "ollim_bot.cli.cost"),
     "history": ("search and read past conversations", "ollim_bot.cli.history"),
     "gmail": ("read your mail at Google", "ollim_bot.cli.gmail"),
     "messages": ("export every message", "ollim_bot.cli.messages"),
@@ -48,6 +49,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "setup": ("set the bot up by a few questions", "ollim_bot.cli.setup"),
     "today": ("what waits for you, what comes today, what is done", "ollim_bot.cli.today"),
+    "receipt": ("what was due on a day, and what came of it", "ollim_bot.cli.receipt"),
     **GROUPS,
     "doses": ("which doses you took, skipped or left unanswered", "ollim_bot.cli.doses"),
     "about-me": ("what it knows about you, line by line", "ollim_bot.cli.about_me"),

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ollim_bot.domain.events import ModelCost, Usage
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import EngineError
 from ollim_bot.plain_files import open_file
@@ -122,11 +123,11 @@ class Transcripts:
             with _readable():
                 repair_resume_point(path)
 
-    def spent(self, session: SessionId) -> float:
-        """The dollars that a process counts from if it resumes or branches off the session."""
+    def spent(self, session: SessionId) -> Usage:
+        """The cost that a process counts from if it resumes or branches off the session."""
         path = self.find(session)
         with _readable():
-            return 0.0 if path is None else recorded_cost(path)
+            return Usage() if path is None else recorded_cost(path)
 
     def sessions(self, directory: Path, limit: int) -> Sequence[StoredSession]:
         """The stored sessions, newest first, without those of other folders with similar names."""
@@ -296,15 +297,25 @@ def repair_resume_point(path: Path, chunk: int = _CHUNK) -> None:
             file.write((b"\n" if is_torn else b"") + row + b"\n")
 
 
-def recorded_cost(path: Path, chunk: int = _CHUNK) -> float:
-    """The sum that the last ended process of the session recorded; 0 if none did."""
+def recorded_cost(path: Path, chunk: int = _CHUNK) -> Usage:
+    """The cost that the last ended process of the session recorded; nothing if none did."""
     with open(open_file(path), "rb") as file:
         found = _last(file, _COST_STATE, file.seek(0, os.SEEK_END), chunk)
         if found < 0:
-            return 0.0
+            return Usage()
         file.seek(_last(file, b"\n", found, chunk) + 1)
-        total = _parsed(file.readline()).get("totalCostUSD")
-    return float(total) if isinstance(total, int | float) else 0.0
+        said = _parsed(file.readline())
+    models = said.get("modelUsage")
+    by_model = (
+        ModelCost(model, _number(counted.get("costUSD")))
+        for model, counted in (models if isinstance(models, dict) else {}).items()
+        if isinstance(counted, dict)
+    )
+    return Usage(cost_usd=_number(said.get("totalCostUSD")), by_model=tuple(by_model))
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def first_prompt(path: Path) -> Entry | None:

@@ -15,6 +15,7 @@ from ollim_bot.store.messages import MessageLog
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
 from ollim_bot.store.run_ledger import LedgerRows
 from ollim_bot.store.stored_texts import StoredTexts
+from ollim_bot.store.usage import UsageRows
 from ollim_bot.store.webhook_deliveries import WebhookDeliveries
 
 # Everything that a commit can change, by the names that subscribers get.
@@ -30,6 +31,7 @@ NAMES = frozenset(
         "job_ops",
         "due_items",
         "webhook_deliveries",
+        "usage",
     }
 )
 
@@ -52,6 +54,7 @@ class Transaction(Records):
         self.job_ops = JobOps(statements)
         self.due_items = DueItems(statements)
         self.webhook_deliveries = WebhookDeliveries(statements, self.ledger)
+        self.usage = UsageRows(statements)
         self.meta = Meta(statements)
         self.texts = StoredTexts(statements)
 
