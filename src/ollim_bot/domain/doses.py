@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import StrEnum
 
-from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.due_items import Answer, DueItem, root_in
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.snoozing import root_in
 from ollim_bot.errors import WrongInput
 
 _EXAMPLE = "2026-11"
