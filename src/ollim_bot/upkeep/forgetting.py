@@ -16,6 +16,7 @@ from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, read_file
+from ollim_bot.settings import CHANNELS
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.errors import Damaged
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, replace_unchanged
@@ -38,7 +39,7 @@ _OF_TABLES = {"messages": "the log", "ledger": "run records", "deliveries": "the
 # Words that the program itself writes into its rows.
 _RESERVED = frozenset(
     (
-        *("agent", "discord", "false", "forgotten", "none", "null", "owner", "sentinel", "true"),
+        *("agent", *CHANNELS, "false", "forgotten", "none", "null", "owner", "sentinel", "true"),
         *("terminal", "text", "untrusted", "user", "web"),
     )
 )
