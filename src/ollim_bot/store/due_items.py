@@ -77,6 +77,13 @@ class DueItems:
         )
         return next((each for each in _decoded(rows) if each.copy == reminder), None)
 
+    def due_since(self, moment: datetime) -> list[DueItem]:
+        """The items that were due since then, the earliest first."""
+        rows = self._statements.rows(
+            "SELECT value FROM due_items WHERE due >= ? ORDER BY due", microseconds(moment)
+        )
+        return _decoded(rows)
+
     def with_undo(self) -> list[DueItem]:
         """The items whose message offers Undo, the one that offers it shortest first."""
         rows = self._statements.rows(
