@@ -93,6 +93,7 @@ from ollim_bot.ports import (
     TaskList,
 )
 from ollim_bot.prompts.system import read_screening, read_set_up
+from ollim_bot.schedule.departures import Departures
 from ollim_bot.schedule.dispatch import Dispatcher, UpcomingReader
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags
@@ -555,6 +556,7 @@ def build_schedule(
         (
             Nags(store, index),
             HeadsUps(store, index, poster, clock),
+            Departures(store, paths, poster, clock),
             DueJobs(store, index, dispatch, conversation.gate, files, clock),
         ),
         (
