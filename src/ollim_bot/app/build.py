@@ -102,6 +102,7 @@ from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleReco
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
+from ollim_bot.schedule.timers import TimerCards
 from ollim_bot.schedule.watcher import Events, HandEdits, Watcher, file_events
 from ollim_bot.schedule.webhook_runs import WebhookRuns
 from ollim_bot.settings import GoogleAddresses
@@ -557,6 +558,7 @@ def build_schedule(
             Nags(store, index),
             HeadsUps(store, index, poster, clock),
             Departures(store, paths, poster, clock),
+            TimerCards(store, index, poster, clock),
             DueJobs(store, index, dispatch, conversation.gate, files, clock),
         ),
         (

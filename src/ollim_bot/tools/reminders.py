@@ -174,6 +174,7 @@ ADD_REMINDER = OwnTool(
         ["prompt"],
         prompt=text("what to remind of, in the owner's words, or what to do then"),
         delay_minutes=number("in how many minutes"),
+        timer=flag("true: a timer; its card shows the time left until then"),
         run_at=text("or at which moment: ISO 8601, or words such as `tomorrow 9am`"),
         description=text("one line for lists"),
         foreground=flag("true: in the main conversation, not in the background"),
@@ -307,6 +308,7 @@ def _fields(given: Arguments, now: datetime) -> tuple[str, Mapping[str, object]]
     switches = {name: given.get(name) for name in ("must", "plain")}
     return words, {
         "run-at": _moment(given, now).isoformat(),
+        **({"set-at": now.isoformat()} if given.get("timer") is True else {}),
         **({"background": False} if given.get("foreground") is True else {}),
         **{name: value for name, value in switches.items() if isinstance(value, bool)},
         **{name: value for name, value in said.items() if value},
