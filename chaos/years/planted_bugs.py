@@ -117,8 +117,8 @@ NIGHT_BUGS = (
     PlantedBug(
         "a routine speaks in the quiet",
         "domain/decision.py",
-        "    return WaitForQuietEnd(until) if keeps_quiet and may_wait else None\n",
-        "    return None if keeps_quiet else None\n",
+        "    return WaitForQuietEnd(until) if job.keeps_quiet and may_wait else None\n",
+        "    return None\n",
     ),
     PlantedBug(
         "every moment of a routine runs after the quiet",
