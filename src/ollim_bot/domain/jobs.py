@@ -320,7 +320,10 @@ class Routine(Job):
 
 @dataclass(frozen=True, slots=True)
 class Reminder(Job):
-    """`run_at` as in the file: an instant, or a wall-clock time in the job's zone."""
+    """`run_at` as in the file: an instant, or a wall-clock time in the job's zone.
+
+    A timer has the moment `set_at` from which its time runs.
+    """
 
     kind: ClassVar[JobKind] = JobKind.REMINDER
     rank: ClassVar[int] = 0
@@ -328,6 +331,7 @@ class Reminder(Job):
 
     run_at: datetime
     chain: Chain = _NO_CHAIN
+    set_at: datetime | None = None
 
     @property
     def must(self) -> bool:

@@ -18,7 +18,7 @@ from ollim_bot.domain.definitions import (
     roster_of,
     since_of,
 )
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import EventKind, JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
 from ollim_bot.domain.run_history import (
     CHECKPOINT,
@@ -254,8 +254,10 @@ class _Reading:
         return found
 
     def has_cause(self, story: RunStory, expected: dict[Occurrence, None]) -> bool:
-        """Whether a job caused it. Deliveries and manual runs are caused from outside."""
+        """Whether a job caused it. Deliveries, manual runs and events are caused from outside."""
         one = story.occurrence
+        if isinstance(one.kind, EventKind):
+            return True
         if one.is_again:
             return one.whole in self.history.stories or one in self._oldest
         if one in expected or one.manual or one.scheduled_at is None or one in self._oldest:
