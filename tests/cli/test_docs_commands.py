@@ -104,6 +104,7 @@ def fill(terminal: Terminal) -> None:
         'reminder add -m "check the oven" --in 20m --id oven',
         'webhook add "The washing machine is done." --id wash --deliver plain',
         'tasks add "water the ferns" --due friday',
+        "tasks add milk --list shopping",
     ):
         terminal.done(*shlex.split(command))
     for name in ("work", "family"):
