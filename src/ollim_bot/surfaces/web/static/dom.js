@@ -259,6 +259,16 @@ export function escaped(text) {
     return make("p", {}, text).outerHTML;
 }
 
+/**
+ * The server's markup with the signs of the program drawn, and nothing else changed.
+ * @param {string} html
+ */
+export function markup(html) {
+    const fragment = parsed(html);
+    drawSigns(fragment);
+    return fragment;
+}
+
 /** @param {string} html */
 function parsed(html) {
     const template = document.createElement("template");

@@ -14,6 +14,7 @@ import { Outbox } from "./outbox.js";
 import { listenToSearch } from "./search.js";
 import { INITIAL_STATE, Store } from "./state.js";
 import { TurnStatus } from "./turn_status.js";
+import { Views } from "./views.js";
 
 const MINUTE_MS = 60_000;
 
@@ -36,7 +37,8 @@ new TurnStatus(store, (sentence) => composer.complain(sentence));
 showFork(store, conversation.scroll, () => composer.focus());
 showIdeas(store, composer);
 listenToMessageButtons({ store, conversation, composer, outbox, history });
-listenToKeys(store, composer);
+const views = new Views(store, () => conversation.refresh());
+listenToKeys(store, composer, views);
 listenToSearch(store, conversation, composer);
 shareReadMark(store);
 announceArrivals(store);
