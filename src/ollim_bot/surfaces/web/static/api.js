@@ -37,25 +37,6 @@ export function pressButton(id, customId, words) {
     return json("/api/clicks", jsonRequest({ message_id: id, custom_id: customId, words }));
 }
 
-/**
- * The markup of a panel as it is now.
- * @param {string} name
- * @returns {Promise<{html: string, change: number, open: number}>}
- */
-export function panelContent(name) {
-    return json(`/api/panels/${name}`);
-}
-
-/**
- * @param {string} panel
- * @param {string} customId
- * @param {string} [words]
- * @returns {Promise<Answer>}
- */
-export function pressInPanel(panel, customId, words) {
-    return json(`/api/panels/${panel}/presses`, jsonRequest({ custom_id: customId, words }));
-}
-
 /** @returns {Promise<unknown>} */
 export function interrupt() {
     return json("/api/interrupt", jsonRequest({}));
@@ -120,7 +101,7 @@ export async function completions(command, argument, typed, signal) {
  * @param {string} path
  * @param {RequestInit} [options]
  */
-async function json(path, options) {
+export async function json(path, options) {
     const response = await send(path, options);
     return reached(response.json());
 }

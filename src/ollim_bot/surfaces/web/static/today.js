@@ -7,13 +7,13 @@
  * @typedef {import("./state.js").Store} Store
  */
 
-import { panelContent, pressInPanel } from "./api.js";
+import { json } from "./api.js";
 import { make, markup, plain, say } from "./dom.js";
 import { clockTime, dayIn, zoneOf } from "./format.js";
-import { Refused } from "./http.js";
+import { Refused, jsonRequest } from "./http.js";
 import { announce } from "./notifications.js";
 
-const NAME = "today";
+const PATH = "/api/panels/today";
 const MINUTE_MS = 60_000;
 const NOT_REACHED = "The bot does not answer, so nothing was done. Try again later.";
 const NOT_LOADED = "The bot does not answer.";
@@ -44,13 +44,7 @@ export class TodayView {
     constructor(store, panel) {
         this.#store = store;
         this.#panel = panel;
-        const href = new URL("./today.css", import.meta.url).pathname;
-        const style = make("link", { rel: "stylesheet", href });
-        // Nothing is shown without its style.
-        style.addEventListener("load", () => {
-            panel.replaceChildren(this.#status, this.#problem, this.#content);
-        });
-        document.head.append(style);
+        panel.replaceChildren(this.#status, this.#problem, this.#content);
         panel.addEventListener("click", (event) => this.#clicked(event));
         panel.addEventListener("submit", (event) => this.#submitted(event));
         panel.addEventListener("keydown", (event) => this.#moved(event));
@@ -88,7 +82,7 @@ export class TodayView {
         do {
             this.#isStale = false;
             try {
-                const { html } = await panelContent(NAME);
+                const { html } = await json(PATH);
                 this.#draw(html);
             } catch (error) {
                 this.#fail(error instanceof Refused ? error.message : NOT_LOADED);
@@ -197,7 +191,7 @@ export class TodayView {
         /** @type {Pick<Answer, "html" | "is_error">} */
         let answer;
         try {
-            answer = await pressInPanel(NAME, customId, words);
+            answer = await json(`${PATH}/presses`, jsonRequest({ custom_id: customId, words }));
         } catch (error) {
             const why = error instanceof Refused ? error.message : NOT_REACHED;
             answer = { html: make("p", {}, why).outerHTML, is_error: true };

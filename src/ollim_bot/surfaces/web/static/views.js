@@ -6,7 +6,7 @@
  * @typedef {import("./state.js").Store} Store
  */
 
-import { byId, say } from "./dom.js";
+import { byId, loadStyle, say } from "./dom.js";
 import { zoneOf } from "./format.js";
 
 const TODAY = "/today";
@@ -117,7 +117,10 @@ export class Views {
 
     async #load() {
         try {
-            const { TodayView } = await import("./today.js");
+            // Nothing is shown without its style.
+            const [{ TodayView }] = await Promise.all([
+                import("./today.js"), loadStyle("today.css"),
+            ]);
             new TodayView(this.#store, this.#panel);
         } catch {
             // The bot went away in between; the next change tries again.
