@@ -73,7 +73,7 @@ class SearchView {
         const close = byId("search-close");
         close.append(icon("close"));
         close.addEventListener("click", () => this.#dialog.close());
-        this.#dialog.addEventListener("close", () => store.change(searchClosed));
+        this.#dialog.addEventListener("close", () => this.#closed());
         this.#words.addEventListener("input", () => this.#typed());
         this.#dialog.addEventListener("keydown", (event) => this.#keyPressed(event));
         byId("search-form").addEventListener("submit", (event) => {
@@ -81,6 +81,14 @@ class SearchView {
             this.#buttons[0]?.click();
         });
         this.#search();
+    }
+
+    /** The next search begins without the results of this one. */
+    #closed() {
+        clearTimeout(this.#timer);
+        this.#request.abort();
+        this.#show([], EMPTY);
+        this.#store.change(searchClosed);
     }
 
     get #buttons() {
