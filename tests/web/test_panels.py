@@ -86,6 +86,16 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert (reply["change"], reply["open"]) == (0, 2)
 
 
+async def test_a_long_list_comes_a_hundred_lines_at_a_time(scene: Scene, browser: Browser) -> None:
+    lines = [waiting_line(f"thing {number}", f"k{number}", SUNDAY) for number in range(250)]
+    scene.reception.day.current = DayView(SUNDAY, overdue=lines)
+    for query, shown, left in (("", 100, 150), ("?most=200", 200, 50), ("?most=300", 250, 0)):
+        reply = (await browser.get(f"/api/panels/today{query}")).json
+        assert reply["html"].count('<li class="thing">') == shown
+        assert (f"Show more · {left} left" in reply["html"]) == (left > 0)
+        assert reply["open"] == 250
+
+
 async def test_an_empty_day_says_what_will_stand_there(scene: Scene, browser: Browser) -> None:
     scene.reception.day.current = DayView(SUNDAY)
     html = (await browser.get("/api/panels/today")).json["html"]

@@ -13,6 +13,7 @@ from ollim_bot.domain.search import terms_of
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import ChatService, IncomingMessage, OpenAttachment
 from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web.day_html import PAGE
 from ollim_bot.surfaces.web.files import Uploads, send_attachment
 from ollim_bot.surfaces.web.frames import Json, answer_json, result_json
 from ollim_bot.surfaces.web.limits import WebLimits
@@ -124,8 +125,10 @@ class Api:
         words = _text(body, "words") if "words" in body else ""
         return await _answered(await self._reception.click(NAME, message.id, custom_id, words))
 
-    async def _show_today(self, _: web.Request) -> web.Response:
-        return web.json_response(await self._today.fragment())
+    async def _show_today(self, request: web.Request) -> web.Response:
+        wanted = request.query.get("most", "")
+        most = int(wanted) if wanted.isdecimal() and len(wanted) < 6 else PAGE
+        return web.json_response(await self._today.fragment(most))
 
     async def _press_in_today(self, request: web.Request) -> web.Response:
         body = await self._body(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from html import escape
 
@@ -11,6 +12,9 @@ from ollim_bot.domain.day import DayLine, DayView, PingGauge, free_stretches
 from ollim_bot.domain.due_items import SNOOZE
 from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
 
+# How many lines a list begins with.
+PAGE = 100
+_LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
 # The bar of the next thing is full until so many minutes before it.
 BAR_MINUTES = 60
 # The kinds of lines that begin with a time; of an event, the note has it.
@@ -19,12 +23,19 @@ _EMPTY = "Nothing waits for you, and nothing more comes today."
 _HINT = "Tell me what to remind you of, and when: it stands here until it is done."
 
 
-def day_html(day: DayView) -> str:
-    """The panel: overdue, the next thing, the rest of the day, tasks, pings, and what is done."""
-    return "".join(_parts(day))
+def day_html(day: DayView, most: int = PAGE) -> str:
+    """The panel: overdue, the next thing, the rest of the day, tasks, pings, and what is done.
+
+    Of each list it has `most` lines at most, and a button that asks for more.
+    """
+    lists = {name: getattr(day, name) for name in _LISTS}
+    left = sum(max(0, len(each) - most) for each in lists.values())
+    shown = replace(day, **{name: each[:most] for name, each in lists.items()})
+    more = f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
+    return "".join(_parts(shown, len(day.done))) + (more if left else "")
 
 
-def _parts(day: DayView) -> Iterator[str]:
+def _parts(day: DayView, done: int) -> Iterator[str]:
     iso = escape(day.now.isoformat())
     yield f'<h2>Today <time datetime="{iso}">{escape(day.title)}</time></h2>'
     if day.is_empty:
@@ -40,7 +51,7 @@ def _parts(day: DayView) -> Iterator[str]:
     if day.done:
         lines = "".join(_line(each) for each in day.done)
         yield (
-            f'<details data-fold="done"><summary>Done · {len(day.done)}</summary>'
+            f'<details data-fold="done"><summary>Done · {done}</summary>'
             f'<ul class="things">{lines}</ul></details>'
         )
 

@@ -14,6 +14,7 @@ import { Refused, jsonRequest } from "./http.js";
 import { announce } from "./notifications.js";
 
 const PATH = "/api/panels/today";
+const LINES = 100;
 const MINUTE_MS = 60_000;
 const NOT_REACHED = "The bot does not answer, so nothing was done. Try again later.";
 const NOT_LOADED = "The bot does not answer.";
@@ -32,6 +33,7 @@ export class TodayView {
     #wasLive = false;
     #isLoading = false;
     #isStale = false;
+    #most = LINES;
     /** When the content was loaded, by this device, and how far its clock is behind the bot's. */
     #loadedAt = 0;
     #behind = 0;
@@ -82,7 +84,7 @@ export class TodayView {
         do {
             this.#isStale = false;
             try {
-                const { html } = await json(PATH);
+                const { html } = await json(`${PATH}?most=${this.#most}`);
                 this.#draw(html);
             } catch (error) {
                 this.#fail(error instanceof Refused ? error.message : NOT_LOADED);
@@ -154,6 +156,9 @@ export class TodayView {
     #clicked(event) {
         const button = event.target instanceof Element ? event.target.closest("button") : null;
         if (button?.hasAttribute("data-again")) {
+            this.#load();
+        } else if (button?.hasAttribute("data-most")) {
+            this.#most += LINES;
             this.#load();
         } else if (button?.dataset.press && !this.#isSecondTap(event)) {
             this.#press(button.dataset.press, button);
