@@ -149,8 +149,13 @@ def test_the_page_shows_the_same_day(terminal: Terminal) -> None:
         due("b", "call mum", 2).answered(Answer.DONE, SUNDAY - HOUR, "web"),
         due("c", "bins", 1).answered(Answer.SNOOZED, SUNDAY - HOUR, "web", SUNDAY + HOUR, "d"),
     ]
+
+    def step(tx: Transaction) -> None:
+        for each in items:
+            tx.due_items.put(each)
+
     database = open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
-    database.run(lambda tx: [tx.due_items.put(each) for each in items])
+    database.run(step)
     database.close()
     printed = terminal.json("today")
 
