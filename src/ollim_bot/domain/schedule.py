@@ -12,7 +12,8 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine
+from ollim_bot.domain.job_kinds import OccurrenceKind
+from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.moments import instant, offset_at
 from ollim_bot.domain.occurrences import Occurrence
 
@@ -27,7 +28,7 @@ K = TypeVar("K")
 class JobKey(NamedTuple):
     """Identifies a job; ids are unique only within a kind."""
 
-    kind: JobKind
+    kind: OccurrenceKind
     id: str
 
     def __str__(self) -> str:
