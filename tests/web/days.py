@@ -50,9 +50,9 @@ def full_day(now: datetime) -> DayView:
             DayLine("drink water", at(150), note="3 more today", buttons=(skip,)),
             DayLine("stretch", at(300), note="skipped", is_skipped=True),
         ],
-        events=[DayLine(HOSTILE, at(-20), at(40), "14:00–15:00 · Work")],
+        events=[DayLine(HOSTILE, at(-20), at(40), note="14:00–15:00 · Work")],
         all_day=[DayLine("Ada’s birthday", note="all day")],
-        quiet=[DayLine("Quiet", at(360), at(900), "until tomorrow 7:00")],
+        quiet=[DayLine("Quiet", at(360), at(900), note="until tomorrow 7:00")],
         tasks=[
             DayLine(
                 "water the ferns · due today",

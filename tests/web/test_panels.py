@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from html.parser import HTMLParser
 
 from tests.web.browser import Browser, unknown_browser
@@ -9,7 +10,7 @@ from tests.web.days import HOSTILE, full_day, waiting_line
 from tests.web.scene import SUNDAY, Scene
 
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.day import DayView
+from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.errors import OllimError
 
 TAGS = {
@@ -84,6 +85,13 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert words.endswith("Done · 1 ✓ feed the cat · 7:10 Undo")
     assert '<progress max="60" value="42"' in reply["html"]
     assert (reply["change"], reply["open"]) == (0, 2)
+
+
+async def test_the_bar_of_a_timer_is_as_long_as_the_timer(scene: Scene, browser: Browser) -> None:
+    begun, end = SUNDAY - timedelta(minutes=5), SUNDAY + timedelta(minutes=20)
+    scene.reception.day.current = DayView(SUNDAY, next=DayLine("tea", end, since=begun))
+    html = (await browser.get("/api/panels/today")).json["html"]
+    assert '<progress max="25" value="20"' in html
 
 
 async def test_a_long_list_comes_a_hundred_lines_at_a_time(scene: Scene, browser: Browser) -> None:

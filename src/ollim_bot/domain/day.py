@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ollim_bot.domain.calendar import CalendarCopy, age_words, time_words
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.due_items import DueItem, settled_card, settled_line, waiting_buttons
+from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, describe, duration_in_words, elapsed, instant
 from ollim_bot.domain.overviews import (
     UpcomingToday,
@@ -35,13 +36,14 @@ _LONGEST_EVENT = 100
 class DayLine:
     """A thing of the day with what can be done about it.
 
-    `at` is its moment; None where only the day counts. `until` is the end of what lasts. `note` is
-    what there is to say beside the title.
+    `at` is its moment; None where only the day counts. `until` is the end of what lasts, and
+    `since` the moment from which a timer runs. `note` is what there is to say beside the title.
     """
 
     title: str
     at: datetime | None = None
     until: datetime | None = None
+    since: datetime | None = None
     note: str = ""
     buttons: tuple[Button, ...] = ()
     is_skipped: bool = False
@@ -135,7 +137,7 @@ def day_of(
                 one_line(each.summary, _LONGEST_EVENT) or "no title",
                 each.begins(zone).astimezone(zone),
                 each.ends(zone).astimezone(zone),
-                f"{time_words(each, now)} · {one_line(each.calendar, _LONGEST_EVENT)}",
+                note=f"{time_words(each, now)} · {one_line(each.calendar, _LONGEST_EVENT)}",
             )
             for each in events
             if not each.all_day
@@ -185,6 +187,7 @@ def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
     return DayLine(
         job.spec.owner_title or job.spec.id,
         moment.astimezone(now.tzinfo),
+        since=job.set_at if isinstance(job, Reminder) else None,
         note=" · ".join(notes),
         buttons=coming_buttons(job, is_skipped=is_skipped),
         is_skipped=is_skipped,
@@ -207,7 +210,7 @@ def _quiet_spans(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:
     for start in starts:
         until = quiet_until(settings, start)
         if until is not None and start >= free_from:
-            yield DayLine("Quiet", start, until, f"until {describe(until, now)}")
+            yield DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
             free_from = until
 
 

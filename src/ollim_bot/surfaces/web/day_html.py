@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import escape
 
 from ollim_bot.domain.cards import Button
@@ -15,7 +15,7 @@ from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
 # How many lines a list begins with.
 PAGE = 100
 _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
-# The bar of the next thing is full until so many minutes before it.
+# So many minutes before the next thing its bar is still full; that of a timer is at its start.
 BAR_MINUTES = 60
 # The kinds of lines that begin with a time; of an event, the note has it.
 _TIMED = ("job", "quiet")
@@ -80,15 +80,15 @@ def _line(line: DayLine, kind: str = "") -> str:
 def _next(line: DayLine, now: datetime) -> str:
     at = line.at or now
     left = max(elapsed(now, at).total_seconds(), 0.0)
-    minutes = min(-(-left // 60), BAR_MINUTES)
+    whole = BAR_MINUTES if line.since is None else elapsed(line.since, at) // timedelta(minutes=1)
+    minutes = min(-(-left // 60), whole)
     in_words = f"in {duration_in_words(elapsed(now, at))}" if left >= 60 else "now"
     about = f' <span class="about">{escape(line.note)}</span>' if line.note else ""
     return (
         '<section class="next" aria-labelledby="day-next"><h3 id="day-next">Next</h3>'
         f'<p><bdi class="what">{escape(line.title)}</bdi></p>'
         f'<p class="when">{_time(at)} · <span data-left>{in_words}</span>{about}</p>'
-        f'<progress max="{BAR_MINUTES}" value="{minutes:.0f}" aria-label="Minutes left, of the '
-        f'last hour" data-at="{escape(at.isoformat())}"></progress>{_buttons(line)}</section>'
+        f'<progress max="{max(whole, 1)}" value="{minutes:.0f}" aria-label="Minutes left" data-at="{escape(at.isoformat())}"></progress>{_buttons(line)}</section>'
     )
 
 
