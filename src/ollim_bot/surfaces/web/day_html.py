@@ -88,7 +88,8 @@ def _next(line: DayLine, now: datetime) -> str:
         '<section class="next" aria-labelledby="day-next"><h3 id="day-next">Next</h3>'
         f'<p><bdi class="what">{escape(line.title)}</bdi></p>'
         f'<p class="when">{_time(at)} · <span data-left>{in_words}</span>{about}</p>'
-        f'<progress max="{max(whole, 1)}" value="{minutes:.0f}" aria-label="Minutes left" data-at="{escape(at.isoformat())}"></progress>{_buttons(line)}</section>'
+        f'<progress max="{max(whole, 1)}" value="{minutes:.0f}" aria-label="Minutes left" '
+        f'data-at="{escape(at.isoformat())}"></progress>{_buttons(line)}</section>'
     )
 
 
