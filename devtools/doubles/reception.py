@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.search import Search, terms_of
@@ -50,6 +51,59 @@ _STATUS = Status(
 _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
+class FakeDay:
+    """Doubles `DayService`: shows `current` or raises `refusal`, and notes the `presses`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.presses: list[tuple[str, str, str]] = []
+        self.answers: dict[str, CommandAnswer] = {}
+        self.on_press: Callable[[str], None] = _ignore_press
+        self._clock = clock
+        self._changed: list[asyncio.Event] = []
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew for another test."""
+        self.current = DayView(self._clock.now())
+        self.refusal: Exception | None = None
+        self.presses.clear()
+        self.answers.clear()
+        self.on_press = _ignore_press
+
+    def change(self, day: DayView) -> None:
+        self.current = day
+        for event in self._changed:
+            event.set()
+
+    async def today(self) -> DayView:
+        if self.refusal is not None:
+            raise self.refusal
+        return self.current
+
+    async def press(self, surface: str, custom_id: str, words: str = "") -> CommandAnswer:
+        if custom_id not in [each.custom_id for each in self.current.card.buttons]:
+            return CommandAnswer("That button was used already.", is_error=True)
+        answer = self.answers.get(custom_id, CommandAnswer())
+        if not answer.is_error:
+            self.presses.append((surface, custom_id, words))
+            self.on_press(custom_id)
+        return answer
+
+    async def open_items(self) -> int:
+        return len(self.current.overdue)
+
+    async def changes(self) -> AsyncIterator[None]:
+        event = asyncio.Event()
+        self._changed.append(event)
+        try:
+            while True:
+                await event.wait()
+                event.clear()
+                yield
+        finally:
+            self._changed.remove(event)
+
+
 class FakeReception:
     """Doubles `ChatService`. Messages go to all `surfaces`, as in the conversation.
 
@@ -62,6 +116,7 @@ class FakeReception:
     """
 
     def __init__(self, clock: Clock, folder: Path, numbers: Iterator[int] | None = None) -> None:
+        self.day = FakeDay(clock)
         self.surfaces: list[ChatSurface] = []
         self.channels: list[Surface] = []
         self.messages: list[ChatMessage] = []
@@ -348,6 +403,10 @@ async def _events(queue: asyncio.Queue[AgentEvent]) -> AsyncIterator[AgentEvent]
             queue.task_done()
         if isinstance(event, TurnEnded):
             return
+
+
+def _ignore_press(_: str) -> None:
+    pass
 
 
 def _ignore(_: ChatMessage) -> None:

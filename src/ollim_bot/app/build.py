@@ -54,6 +54,7 @@ from ollim_bot.conversation.google import GoogleConnection
 from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.intake import MessageIntake
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
+from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns
@@ -411,6 +412,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             poster,
             deliveries,
             board,
+            DayPanel(store, repositories, day, clock, buttons.press),
         ),
         state=state,
         fanout=fanout,

@@ -72,9 +72,17 @@ class ButtonRouter:
     ) -> CommandAnswer:
         """`words` answer the question of the button, if it asks one."""
         message = await self._poster.find(message_id)
-        buttons = message.card.buttons if message and message.card else ()
+        if message is None:
+            return CommandAnswer(texts.BUTTON_GONE, is_error=True)
+        return await self.press(surface, message, custom_id, words)
+
+    async def press(
+        self, surface: str, message: ChatMessage, custom_id: str, words: str = ""
+    ) -> CommandAnswer:
+        """As `click`, on a card that need not be in the log."""
+        buttons = message.card.buttons if message.card else ()
         button = next((each for each in buttons if each.custom_id == custom_id), None)
-        if message is None or button is None:
+        if button is None:
             return CommandAnswer(texts.BUTTON_GONE, is_error=True)
         if button.is_used:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)

@@ -18,7 +18,7 @@ from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.text import with_program
-from ollim_bot.ports import IncomingMessage, LogChange, Status
+from ollim_bot.ports import DayService, IncomingMessage, LogChange, Status
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -37,7 +37,9 @@ class Conversation:
         poster: MessagePoster,
         deliveries: DeliveryQueues,
         board: StatusBoard,
+        day: DayService,
     ) -> None:
+        self.day = day
         self._store = store
         self._intake = intake
         self._dispatcher = dispatcher

@@ -126,12 +126,13 @@ class TaskCommands:
     def _action(self, look: _Look) -> Action:
         async def run(_: str, message: ChatMessage, button: Button) -> CommandAnswer:
             async with self._one_at_a_time:
-                return await self._click(message.id, button, look)
+                return await self._click(message, button, look)
 
         return Action(run, Uses.NOTHING)
 
-    async def _click(self, message: MessageId, button: Button, look: _Look) -> CommandAnswer:
-        card = await self._store.read(lambda tx: _card(tx, message))
+    async def _click(self, message: ChatMessage, button: Button, look: _Look) -> CommandAnswer:
+        # The day on the page is no message of the log.
+        card = await self._store.read(lambda tx: _card(tx, message.id)) or message.card
         if card is None or button not in card.buttons:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
         try:
@@ -142,7 +143,7 @@ class TaskCommands:
             secrets.token_hex(4),
             task,
             receipt,
-            message,
+            message.id,
             replaced_by_undo(card, button),
             line_of(card, button),
             self._clock.now(),

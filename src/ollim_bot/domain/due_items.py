@@ -408,6 +408,12 @@ def _titled(words: str, buttons: tuple[Button, ...]) -> Card:
     return Card("Reminder", words, buttons=buttons)
 
 
+def waiting_buttons(item: DueItem) -> tuple[Button, ...]:
+    """All that the cards of an open item offer, however often it came."""
+    known = [*_asking(item), *_deciding(item)]
+    return tuple({each.custom_id: each for each in known if each.action != MOVE}.values())
+
+
 def _asking(item: DueItem) -> tuple[Button, ...]:
     # A dose is not for tomorrow: the next one is.
     waits = [each for each in _WAITS.items() if not (item.is_dose and each[0] == "9am")]

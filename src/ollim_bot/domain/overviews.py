@@ -198,6 +198,11 @@ def _first_button(job: ScheduledJob, *, is_skipped: bool) -> Button:
     return Button("Skip once", SKIP, _name(job))
 
 
+def coming_buttons(job: ScheduledJob, *, is_skipped: bool) -> tuple[Button, ...]:
+    """What can be done about a moment before it comes."""
+    return (_first_button(job, is_skipped=is_skipped),)
+
+
 def ensure_button(job: Job) -> Button:
     """Gives `must` to a reminder that may be held back."""
     return Button(ENSURE_LABEL, ENSURE, _name(job), ButtonStyle.PRIMARY)
@@ -365,7 +370,7 @@ def today_overview(
     overdue = [item for item in in_overdue_order(waiting) if item.key not in hidden]
     groups = {
         "Overdue": [line for item in overdue for line in _waiting_lines(item, title_of(item), now)],
-        "Tasks": [*_task_lines(tasks, undos, now)],
+        "Tasks": [*task_lines(tasks, undos, now)],
         "Calendar": [*_calendar_lines(calendars, now, has_titles=has_titles)],
         "Next": [
             _coming_line(each, title_of(each.job.spec), now)
@@ -465,7 +470,8 @@ def _place(kind: str, name: str) -> str:
     return hashlib.sha256(f"{kind} {name}".encode()).hexdigest()[:12]
 
 
-def _task_lines(tasks: Sequence[Task], undos: Sequence[TaskUndo], now: datetime) -> Iterator[_Line]:
+def task_lines(tasks: Sequence[Task], undos: Sequence[TaskUndo], now: datetime) -> Iterator[_Line]:
+    """The tasks that are due, and those that a click has just settled."""
     for task in in_order([task for task in tasks if is_due(task, now.date())]):
         done = Button("Done", TASK_DONE, task.id, ButtonStyle.SUCCESS)
         yield _Line(task_words(task, now.date()), (done,), _place("task", task.id))
@@ -510,7 +516,7 @@ def _few(lines: Sequence[_Line]) -> Sequence[_Line]:
 def _waiting_lines(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
     unanswered = " · not answered" if item.is_dose else ""
     buttons = (*settling_buttons(item), Button("Snooze 1 h", SNOOZE, f"{item.key}:1h"))
-    words = f"{title} · since {_short_moment(item.due, now)}{unanswered}"
+    words = f"{title} · since {short_moment(item.due, now)}{unanswered}"
     yield _Line(words, buttons, item.key, _former_names(item))
     yield from _earlier_line(item, title, now)
 
@@ -535,7 +541,7 @@ def _earlier_line(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
     """The moments in whose place the item asks."""
     if not item.earlier_count:
         return
-    listed = ", ".join(_short_moment(each, now) for each in item.earlier)
+    listed = ", ".join(short_moment(each, now) for each in item.earlier)
     more = item.earlier_count - len(item.earlier)
     words = f"{title} · before: {listed}{f' and {more} more' if more else ''} · not answered"
     former = tuple(_place("earlier", each) for each in _former_names(item))
@@ -567,10 +573,10 @@ def coming_today(jobs: Sequence[ScheduledJob], skips: Skips, now: datetime) -> l
 
 def _coming_line(coming: UpcomingToday, title: str, now: datetime) -> _Line:
     job, moment, is_skipped, more = coming
-    notes = [_short_moment(moment, now), title or job.spec.id]
+    notes = [short_moment(moment, now), title or job.spec.id]
     notes += ["skipped"] if is_skipped else []
     notes += [f"{more} more today"] if more else []
-    buttons = (_first_button(job, is_skipped=is_skipped),)
+    buttons = coming_buttons(job, is_skipped=is_skipped)
     return _Line(" · ".join(notes), buttons, _place("job", _name(job)))
 
 
@@ -581,7 +587,7 @@ def midnight_after(now: datetime) -> datetime:
     return instant(wall, now.tzinfo or UTC)
 
 
-def _short_moment(moment: datetime, now: datetime) -> str:
+def short_moment(moment: datetime, now: datetime) -> str:
     """The time of day, with the day if it is another one."""
     local = moment.astimezone(now.tzinfo).replace(second=0, microsecond=0)
     return clock_time(local) if local.date() == now.date() else describe(local, now)

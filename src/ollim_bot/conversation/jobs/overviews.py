@@ -41,7 +41,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 # The records and tables that an overview is made of. The ledger has a row for each change of a job.
-_MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
+MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
 _TODAY = "today"
 _ABOUT = "an overview, with text that the owner may not have written"
 _BETWEEN_LOOKS = 1.0
@@ -115,7 +115,7 @@ class Overviews:
     async def run(self) -> None:
         """Redraw the open overviews after each change of what they show; until cancelled."""
         with (
-            self._store.changes(*_MADE_OF) as has_changed,
+            self._store.changes(*MADE_OF) as has_changed,
             self._store.changes("overviews") as has_opened,
         ):
             while True:

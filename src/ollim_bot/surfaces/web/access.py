@@ -23,6 +23,8 @@ from ollim_bot.surfaces.web.secret import encoded
 HEALTH = "/healthz"
 SOCKET = "/api/socket"
 PROTOCOL = "ollim"
+# The addresses that answer the page itself, which holds no data: the conversation and the views.
+SHELLS = ("/", "/today")
 BROWSER = web.RequestKey("browser", str)
 
 _ENTER = "/api/enter"
@@ -81,7 +83,7 @@ class AccessControl:
         if "Service-Worker" in request.headers:
             return _without_service_workers()
         is_harmless = request.method in _HARMLESS
-        if is_harmless and request.path == "/":
+        if is_harmless and request.path in SHELLS:
             return _redirect_to_loopback(request, host) or await handler(request)
         if is_harmless and (request.path == HEALTH or request.path.startswith(_STATIC)):
             return await handler(request)
@@ -160,7 +162,9 @@ def _redirect_to_loopback(request: web.Request, host: str) -> web.Response | Non
     """
     if host in _LOOPBACK[1:] and "X-Forwarded-Proto" not in request.headers:
         port = request.headers["Host"].lower().removeprefix(host)
-        return web.Response(status=303, headers={"Location": f"http://127.0.0.1{port}/"})
+        return web.Response(
+            status=303, headers={"Location": f"http://127.0.0.1{port}{request.path}"}
+        )
     return None
 
 

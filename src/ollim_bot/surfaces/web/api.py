@@ -13,9 +13,11 @@ from ollim_bot.domain.search import terms_of
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import ChatService, IncomingMessage, OpenAttachment
 from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web.day_html import PAGE
 from ollim_bot.surfaces.web.files import Uploads, send_attachment
 from ollim_bot.surfaces.web.frames import Json, answer_json, result_json
 from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.panels import TodayPanel
 from ollim_bot.surfaces.web.read_mark import ReadMark
 from ollim_bot.surfaces.web.refusals import RequestRefused
 from ollim_bot.surfaces.web.rendered_messages import RenderedMessages, rendered
@@ -34,6 +36,7 @@ class Api:
         reception: ChatService,
         book: RenderedMessages,
         read: ReadMark,
+        today: TodayPanel,
         uploads: Uploads,
         open_attachment: OpenAttachment,
         limits: WebLimits,
@@ -41,6 +44,7 @@ class Api:
         self._reception = reception
         self._book = book
         self._read = read
+        self._today = today
         self._uploads = uploads
         self._open_attachment = open_attachment
         self._limits = limits
@@ -53,6 +57,8 @@ class Api:
             web.get("/api/search", self._search),
             web.post("/api/commands", self._command),
             web.post("/api/clicks", self._click),
+            web.get("/api/panels/today", self._show_today),
+            web.post("/api/panels/today/presses", self._press_in_today),
             web.post("/api/interrupt", self._interrupt),
             web.post("/api/read", self._mark_read),
             web.get("/api/completions", self._completions),
@@ -118,6 +124,17 @@ class Api:
             raise RequestRefused(404, texts.NO_BUTTON)
         words = _text(body, "words") if "words" in body else ""
         return await _answered(await self._reception.click(NAME, message.id, custom_id, words))
+
+    async def _show_today(self, request: web.Request) -> web.Response:
+        wanted = request.query.get("most", "")
+        most = int(wanted) if wanted.isdecimal() and len(wanted) < 6 else PAGE
+        return web.json_response(await self._today.fragment(most))
+
+    async def _press_in_today(self, request: web.Request) -> web.Response:
+        body = await self._body(request)
+        words = _text(body, "words") if "words" in body else ""
+        custom_id = _text(body, "custom_id")
+        return await _answered(await self._reception.day.press(NAME, custom_id, words))
 
     async def _interrupt(self, request: web.Request) -> web.Response:
         await self._body(request)

@@ -17,6 +17,7 @@ from ollim_bot.connections import Connections
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.access import (
     HEALTH,
+    SHELLS,
     SOCKET,
     AccessControl,
     add_headers,
@@ -108,7 +109,7 @@ def page_app(
     app.on_response_prepare.append(add_headers)
     app.add_routes(
         [
-            web.get("/", page),
+            *(web.get(path, page) for path in SHELLS),
             web.get("/static/{name}", static),
             web.get("/static/{folder}/{name}", static),
             web.get(HEALTH, healthy),

@@ -15,6 +15,7 @@ from ollim_bot.surfaces.web.access import BROWSER, PROTOCOL
 from ollim_bot.surfaces.web.frames import Json, command_json, status_json
 from ollim_bot.surfaces.web.keys import BrowserKeys
 from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.panels import TODAY, TodayPanel
 from ollim_bot.surfaces.web.presenter import WebPresenter
 from ollim_bot.surfaces.web.read_mark import ReadMark
 from ollim_bot.surfaces.web.refusals import RequestRefused
@@ -129,6 +130,7 @@ class TabSocket:
         book: RenderedMessages,
         presenter: WebPresenter,
         read: ReadMark,
+        today: TodayPanel,
         tabs: Tabs,
         limits: WebLimits,
         keys: BrowserKeys,
@@ -137,6 +139,7 @@ class TabSocket:
         self._book = book
         self._presenter = presenter
         self._read = read
+        self._today = today
         self._tabs = tabs
         self._limits = limits
         self._keys = keys
@@ -171,6 +174,7 @@ class TabSocket:
         last = await self._reception.last_change()
         missed = None if change is None else await self._missed(change)
         messages, has_more = (None, False) if missed is not None else await self._newest()
+        today = await self._today.state()
         known = {str(each["id"]): each for each in messages or missed or ()}
         # No await from here on, so that no frame comes in between.
         tab.greet(
@@ -185,6 +189,7 @@ class TabSocket:
                 "has_more": has_more,
                 "live": self._presenter.live(),
                 "read": self._read.last,
+                "panels": {TODAY: today},
             },
             known,
         )

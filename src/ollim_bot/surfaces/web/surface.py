@@ -18,6 +18,7 @@ from ollim_bot.surfaces.web.files import Uploads
 from ollim_bot.surfaces.web.frames import status_json
 from ollim_bot.surfaces.web.keys import BrowserKeys
 from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.panels import TodayPanel
 from ollim_bot.surfaces.web.presenter import WebPresenter
 from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
 from ollim_bot.surfaces.web.rendered_messages import RenderedMessages
@@ -82,6 +83,7 @@ class WebSurface:
         self._uploads = Uploads(files.uploads, self._limits)
         self._kept_mark = read_mark
         self._health = health
+        self._clock = clock
         self._tabs = Tabs(self._limits)
         keys.ended = self._tabs.hang_up
         self._presenter = WebPresenter(clock, self._tabs.send)
@@ -123,9 +125,10 @@ class WebSurface:
         book = RenderedMessages(reception)
         read = ReadMark(self._kept_mark, reception, self._tabs.send)
         await read.load()
-        api = Api(reception, book, read, self._uploads, self._open_attachment, self._limits)
+        today = TodayPanel(reception, self._clock, self._tabs.send)
+        api = Api(reception, book, read, today, self._uploads, self._open_attachment, self._limits)
         socket = TabSocket(
-            reception, book, self._presenter, read, self._tabs, self._limits, self._keys
+            reception, book, self._presenter, read, today, self._tabs, self._limits, self._keys
         )
         app = page_app(self._access, api, socket, self._limits, self._health.report)
         app.on_shutdown.append(self._tabs.close)
@@ -133,9 +136,11 @@ class WebSurface:
         async with serving(app, self._port, self._limits, self._connections) as self._port:
             self._book = book
             self._is_serving.set()
+            watching = asyncio.create_task(today.watch())
             try:
                 await self._keys.watch(self._tabs.browsers)
             finally:
+                watching.cancel()
                 self._is_serving.clear()
                 self._book = None
 

@@ -101,7 +101,7 @@ export async function completions(command, argument, typed, signal) {
  * @param {string} path
  * @param {RequestInit} [options]
  */
-async function json(path, options) {
+export async function json(path, options) {
     const response = await send(path, options);
     return reached(response.json());
 }

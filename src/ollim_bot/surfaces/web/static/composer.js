@@ -80,6 +80,15 @@ export class Composer {
     }
 
     /**
+     * Go on in the box behind these letters.
+     * @param {string} letters
+     */
+    continue(letters) {
+        this.write(this.#box.value + letters);
+        this.focus();
+    }
+
+    /**
      * Send a text that the owner chose, and leave what stands in the box alone.
      * @param {string} text
      */

@@ -119,7 +119,8 @@ export class Conversation {
     /** Tell the store whether the newest message is in view. */
     #updateView() {
         const isAtNewest = this.scroll.isFollowing && this.#store.state.elsewhere === null;
-        const isSeen = this.#isOpened && isAtNewest && !document.hidden;
+        const isCovered = !byId("scroller").checkVisibility({ visibilityProperty: true });
+        const isSeen = this.#isOpened && isAtNewest && !document.hidden && !isCovered;
         if (isSeen !== this.#store.state.isSeen) {
             this.#store.change(viewChanged, isSeen);
         }

@@ -259,6 +259,30 @@ export function escaped(text) {
     return make("p", {}, text).outerHTML;
 }
 
+/**
+ * Load a style that not every page needs; rejects if the server is away.
+ * @param {string} name
+ * @returns {Promise<unknown>}
+ */
+export function loadStyle(name) {
+    const style = make("link", { rel: "stylesheet", href: new URL(name, import.meta.url).pathname });
+    return new Promise((resolve, reject) => {
+        style.addEventListener("load", resolve);
+        style.addEventListener("error", reject);
+        document.head.append(style);
+    });
+}
+
+/**
+ * The server's markup with the signs of the program drawn, and nothing else changed.
+ * @param {string} html
+ */
+export function markup(html) {
+    const fragment = parsed(html);
+    drawSigns(fragment);
+    return fragment;
+}
+
 /** @param {string} html */
 function parsed(html) {
     const template = document.createElement("template");

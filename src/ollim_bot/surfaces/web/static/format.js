@@ -43,10 +43,18 @@ export function momentInWords(moment, now, zone) {
  * @param {string} zone
  */
 export function nextMomentInWords(moment, before, now, zone) {
-    const { hour, minute } = wallClock(moment, zone);
     return dayIn(zone, moment) === dayIn(zone, before)
-        ? `${hour}:${twoDigits(minute)}`
+        ? clockTime(moment, zone)
         : momentInWords(moment, now, zone);
+}
+
+/**
+ * @param {Date} moment
+ * @param {string} zone
+ */
+export function clockTime(moment, zone) {
+    const { hour, minute } = wallClock(moment, zone);
+    return `${hour}:${twoDigits(minute)}`;
 }
 
 /**

@@ -3,21 +3,27 @@
  *
  * @typedef {import("./composer.js").Composer} Composer
  * @typedef {import("./state.js").Store} Store
+ * @typedef {import("./views.js").Views} Views
  */
 
 import { byId, icon } from "./dom.js";
 import { placeChanged, replyChosen, searchOpened } from "./reducers.js";
 import { stopTurn } from "./turn_status.js";
 
+const LONGEST_PAUSE_MS = 1500;
+
 /**
  * @param {Store} store
  * @param {Composer} composer
+ * @param {Views} views
  */
-export function listenToKeys(store, composer) {
+export function listenToKeys(store, composer, views) {
     const list = byId("keys", HTMLDialogElement);
     byId("keys-button").append(icon("keys"));
     byId("keys-button").addEventListener("click", () => list.showModal());
     list.addEventListener("close", () => composer.focus());
+    // When the first of two letters was pressed.
+    let goingSince = -Infinity;
     document.addEventListener("keydown", (event) => {
         if (event.isComposing || document.querySelector("dialog[open]")) {
             return;
@@ -29,6 +35,17 @@ export function listenToKeys(store, composer) {
             escapePressed(store, composer);
         } else if (event.target instanceof HTMLInputElement) {
             return;
+        } else if (isTyping(event) && event.timeStamp - goingSince < LONGEST_PAUSE_MS) {
+            goingSince = -Infinity;
+            if (views.goByLetter(event.key)) {
+                event.preventDefault();
+            } else if (views.isChatShown) {
+                // It was the beginning of a word.
+                composer.continue("g");
+            }
+        } else if (event.key === "g" && isTyping(event) && views.hasLetters) {
+            goingSince = event.timeStamp;
+            event.preventDefault();
         } else if (event.key === "?" && composer.isEmpty) {
             event.preventDefault();
             list.showModal();
@@ -55,6 +72,8 @@ function escapePressed(store, composer) {
         store.change(placeChanged, null);
     } else if (store.state.live) {
         stopTurn((sentence) => composer.complain(sentence));
+    } else if (composer.isEmpty) {
+        byId("box").blur();
     }
 }
 

@@ -12,9 +12,10 @@ import { listenToKeys } from "./keyboard.js";
 import { refreshTimesLeft } from "./message.js";
 import { DesktopNotifications, announceArrivals } from "./notifications.js";
 import { Outbox } from "./outbox.js";
-import { listenToSearch } from "./search.js";
+import { offerSearch } from "./search_button.js";
 import { INITIAL_STATE, Store } from "./state.js";
 import { TurnStatus } from "./turn_status.js";
+import { Views } from "./views.js";
 
 const MINUTE_MS = 60_000;
 
@@ -37,8 +38,9 @@ new TurnStatus(store, (sentence) => composer.complain(sentence));
 showFork(store, conversation.scroll, () => composer.focus());
 showIdeas(store, composer);
 listenToMessageButtons({ store, conversation, composer, outbox, history });
-listenToKeys(store, composer);
-listenToSearch(store, conversation, composer);
+const views = new Views(store, () => conversation.refresh());
+listenToKeys(store, composer, views);
+offerSearch(store, conversation, composer);
 shareReadMark(store);
 announceArrivals(store);
 new DesktopNotifications(store, (sentence) => composer.complain(sentence));

@@ -109,6 +109,10 @@
  * @property {boolean} has_more
  * @property {RunningTurn | null} live
  * @property {string | null} read
+ * @property {Panels} panels
+ *
+ * @typedef {{change: number, open: number}} PanelState  its newest change; how many things are open
+ * @typedef {{today: PanelState}} Panels
  *
  * @typedef {Greeting
  *     | {type: "message", message: Message, change: number}
@@ -118,6 +122,7 @@
  *     | Activity & {type: "activity", turn: string}
  *     | {type: "ended", turn: string}
  *     | {type: "status", status: Status}
+ *     | PanelState & {type: "stale", panel: keyof Panels}
  *     | {type: "read", id: string}} Frame
  */
 

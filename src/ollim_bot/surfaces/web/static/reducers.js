@@ -48,6 +48,10 @@ export function frameReceived(state, frame, now) {
             return state.live?.turn === frame.turn ? { ...state, live: null } : state;
         case "status":
             return { ...state, status: frame.status };
+        case "stale": {
+            const { panel, change, open } = frame;
+            return { ...state, panels: { ...state.panels, [panel]: { change, open } } };
+        }
         case "read":
             return { ...state, lastRead: laterRead(state, state.lastRead, frame.id) };
         default:
@@ -71,6 +75,7 @@ function greeted(state, hello, now) {
         connection: "open",
         status: hello.status,
         commands: hello.commands,
+        panels: hello.panels,
         live: hello.live && startedTurn(hello.live, now),
         lastRead: laterRead(current, current.lastRead, hello.read),
     };

@@ -1,5 +1,5 @@
 /**
- * The search box: its results, and the way from a result to its place in the conversation.
+ * What is in the search box, loaded when it is first opened: its results, and the way from a result to its place in the conversation.
  *
  * @typedef {import("./composer.js").Composer} Composer
  * @typedef {import("./conversation.js").Conversation} Conversation
@@ -11,7 +11,7 @@ import { messagesAround, searchMessages } from "./api.js";
 import { byId, icon, make, say } from "./dom.js";
 import { botName, momentInWords, speakerNames, zoneOf } from "./format.js";
 import { Refused } from "./http.js";
-import { placeChanged, searchClosed, searchOpened } from "./reducers.js";
+import { placeChanged, searchClosed } from "./reducers.js";
 
 const PAUSE_MS = 150;
 const EMPTY = "Search everything that you and the bot said, also before a /clear.";
@@ -24,10 +24,7 @@ const NOT_REACHED = "The bot does not answer. Try again later.";
  * @param {Composer} composer
  */
 export function listenToSearch(store, conversation, composer) {
-    byId("search-button").append(icon("search"));
-    byId("search-button").addEventListener("click", () => store.change(searchOpened, ""));
-    const view = new SearchView(store, (id) => showPlace(store, conversation, composer, id));
-    store.watch(({ search }) => view.show(search));
+    new SearchView(store, (id) => showPlace(store, conversation, composer, id));
     addEventListener("popstate", () => store.change(placeChanged, null));
 }
 
@@ -76,23 +73,22 @@ class SearchView {
         const close = byId("search-close");
         close.append(icon("close"));
         close.addEventListener("click", () => this.#dialog.close());
-        this.#dialog.addEventListener("close", () => store.change(searchClosed));
+        this.#dialog.addEventListener("close", () => this.#closed());
         this.#words.addEventListener("input", () => this.#typed());
         this.#dialog.addEventListener("keydown", (event) => this.#keyPressed(event));
         byId("search-form").addEventListener("submit", (event) => {
             event.preventDefault();
             this.#buttons[0]?.click();
         });
+        this.#search();
     }
 
-    /** @param {string | null} words  the words to begin with; null closes the search */
-    show(words) {
-        if (words !== null && !this.#dialog.open) {
-            this.#words.value = words;
-            this.#dialog.showModal();
-            this.#words.select();
-            this.#search();
-        }
+    /** The next search begins without the results of this one. */
+    #closed() {
+        clearTimeout(this.#timer);
+        this.#request.abort();
+        this.#show([], EMPTY);
+        this.#store.change(searchClosed);
     }
 
     get #buttons() {

@@ -71,7 +71,7 @@ export function randomNonce() {
 function takeCode() {
     const given = location.hash.slice(1);
     if (location.hash !== "" || location.search !== "") {
-        history.replaceState(null, "", "/");
+        history.replaceState(null, "", location.pathname);
     }
     return given;
 }

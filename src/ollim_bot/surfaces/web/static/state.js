@@ -61,6 +61,7 @@
  * @property {Message[] | null} elsewhere  messages around an older one, shown in place of the newest
  * @property {Quote | null} replyTo
  * @property {ForkExit | null} forkExit  the last attempt to leave a fork, and its refusal
+ * @property {import("./protocol.js").Panels | null} panels  another object for each change
  */
 
 import { BUTTON_IDS } from "./protocol.js";
@@ -84,6 +85,7 @@ export const INITIAL_STATE = Object.freeze({
     elsewhere: null,
     replyTo: null,
     forkExit: null,
+    panels: null,
 });
 
 /** Holds the state and calls its watchers once after each batch of changes. */

@@ -1,0 +1,87 @@
+"""The day for the page: read anew at each look, with buttons that act as those of cards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.jobs.overviews import MADE_OF, DaySources
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.day import DayView, day_of, gauge
+from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.ports import Clock, JobRepositories
+from ollim_bot.store.steps import quiet_settings
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+# The records beside those of the overviews: the gauge of pings, and when it is quiet.
+_MORE = frozenset({"budget", "held", "quiet", "config"})
+_NAME = MessageId("today")
+
+# Presses the button with that id on a card that is no message of the log.
+PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
+
+
+class DayPanel:
+    """A `DayService`. `press_on` is the router of buttons."""
+
+    def __init__(
+        self,
+        store: Store,
+        repositories: JobRepositories,
+        sources: DaySources,
+        clock: Clock,
+        press_on: PressOn,
+    ) -> None:
+        self._store = store
+        self._repositories = repositories
+        self._sources = sources
+        self._clock = clock
+        self._press_on = press_on
+
+    async def today(self) -> DayView:
+        return await asyncio.to_thread(self._read)
+
+    async def press(self, surface: str, custom_id: str, words: str = "") -> CommandAnswer:
+        day = await self.today()
+        if custom_id not in [each.custom_id for each in day.card.buttons]:
+            return CommandAnswer(texts.BUTTON_USED, is_error=True)
+        shown = ChatMessage(_NAME, day.now, Author.PROGRAM, day.card.text, card=day.card)
+        return await self._press_on(surface, shown, custom_id, words)
+
+    async def open_items(self) -> int:
+        return await self._store.read(lambda tx: len(tx.due_items.open()))
+
+    async def changes(self) -> AsyncIterator[None]:
+        with self._store.changes(*MADE_OF, *_MORE) as has_changed:
+            while True:
+                await has_changed.wait()
+                has_changed.clear()
+                yield
+
+    def _read(self) -> DayView:
+        now = self._clock.now()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        calendars, due_tasks = self._sources.calendars(), self._sources.tasks.read()
+        jobs: list[ScheduledJob] = [
+            *(each.item for each in self._repositories.reminders.all()),
+            *(each.item for each in self._repositories.routines.all()),
+        ]
+
+        def question(tx: Transaction) -> DayView:
+            return day_of(
+                tx.due_items.open(),
+                tx.due_items.answered_since(midnight),
+                jobs,
+                tx.skips.get(),
+                now,
+                calendars,
+                tx.taint.get().marked(due_tasks),
+                tx.task_undos.get().undos,
+                quiet_settings(tx, now.tzinfo),
+                gauge(tx.budget.get(), len(tx.held.get().waiting), now),
+            )
+
+        return self._store.query(question)

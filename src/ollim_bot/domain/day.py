@@ -1,0 +1,224 @@
+"""The day as the page shows it: what waits, what comes next, on which ground, and what is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from ollim_bot.domain.calendar import CalendarCopy, age_words, time_words
+from ollim_bot.domain.cards import Button, Card, CardLine
+from ollim_bot.domain.due_items import DueItem, settled_card, settled_line, waiting_buttons
+from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, describe, duration_in_words, elapsed, instant
+from ollim_bot.domain.overviews import (
+    UpcomingToday,
+    coming_buttons,
+    coming_today,
+    in_overdue_order,
+    midnight_after,
+    short_moment,
+    still_today,
+    task_lines,
+)
+from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.quiet import QuietSettings, quiet_until
+from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.task_cards import TaskUndo
+from ollim_bot.domain.tasks import Task
+from ollim_bot.domain.text import one_line
+
+_LONGEST_EVENT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DayLine:
+    """A thing of the day with what can be done about it.
+
+    `at` is its moment; None where only the day counts. `until` is the end of what lasts, and
+    `since` the moment from which a timer runs. `note` is what there is to say beside the title.
+    """
+
+    title: str
+    at: datetime | None = None
+    until: datetime | None = None
+    since: datetime | None = None
+    note: str = ""
+    buttons: tuple[Button, ...] = ()
+    is_skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PingGauge:
+    """How many pings are left, when the next one is added, and how many messages are held."""
+
+    left: int
+    capacity: int
+    next_at: datetime | None = None
+    held: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DayView:
+    """What there is of a day at `now`. `next` is the first of what comes and is not skipped."""
+
+    now: datetime
+    overdue: Sequence[DayLine] = ()
+    next: DayLine | None = None
+    later: Sequence[DayLine] = ()
+    events: Sequence[DayLine] = ()
+    all_day: Sequence[DayLine] = ()
+    quiet: Sequence[DayLine] = ()
+    tasks: Sequence[DayLine] = ()
+    put_off: Sequence[DayLine] = ()
+    done: Sequence[DayLine] = ()
+    notes: Sequence[str] = ()
+    pings: PingGauge = PingGauge(0, 0)
+
+    @property
+    def title(self) -> str:
+        return f"{WEEKDAYS[self.now.weekday()]} {self.now.day} {MONTHS[self.now.month - 1]}"
+
+    @property
+    def ends(self) -> datetime:
+        return midnight_after(self.now)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits, comes or was done."""
+        return not any((*self._answerable(), *self.events, *self.all_day))
+
+    @property
+    def card(self) -> Card:
+        """The lines with buttons as a card, so that a press here does what it does on a card."""
+        lines = [line for line in self._answerable() if line.buttons]
+        buttons = (
+            replace(each, line=number)
+            for number, line in enumerate(lines, 1)
+            for each in line.buttons
+        )
+        texts = tuple(CardLine(line.title) for line in lines)
+        return Card(f"Today, {self.title}", lines=texts, buttons=tuple(buttons))
+
+    def _answerable(self) -> Iterator[DayLine]:
+        yield from self.overdue
+        yield from () if self.next is None else (self.next,)
+        for lines in (self.later, self.tasks, self.put_off, self.done):
+            yield from lines
+
+
+def day_of(
+    waiting: Sequence[DueItem],
+    answered: Sequence[DueItem],
+    jobs: Sequence[ScheduledJob],
+    skips: Skips,
+    now: datetime,
+    calendars: Sequence[CalendarCopy],
+    tasks: Sequence[Task],
+    undos: Sequence[TaskUndo],
+    quiet: QuietSettings,
+    pings: PingGauge,
+) -> DayView:
+    """The day of the owner, from what `ollim-bot today` is made of."""
+    coming = [_coming(each, now) for each in coming_today(jobs, skips, now)]
+    following = next((each for each in coming if not each.is_skipped), None)
+    put_off = [each for each in answered if each.is_still_put_off(now)]
+    done = [each for each in answered if not each.is_put_off]
+    zone = now.tzinfo or UTC
+    events = still_today(calendars, now)
+    return DayView(
+        now,
+        overdue=[_waiting(each, now) for each in in_overdue_order(waiting)],
+        next=following,
+        later=[each for each in coming if each is not following],
+        events=[
+            DayLine(
+                one_line(each.summary, _LONGEST_EVENT) or "no title",
+                each.begins(zone).astimezone(zone),
+                each.ends(zone).astimezone(zone),
+                note=f"{time_words(each, now)} · {one_line(each.calendar, _LONGEST_EVENT)}",
+            )
+            for each in events
+            if not each.all_day
+        ],
+        all_day=[
+            DayLine(
+                one_line(each.summary, _LONGEST_EVENT) or "no title", note=time_words(each, now)
+            )
+            for each in events
+            if each.all_day
+        ],
+        quiet=[*_quiet_spans(quiet, now)],
+        tasks=[DayLine(each.text, buttons=each.buttons) for each in task_lines(tasks, undos, now)],
+        put_off=[_answered(each, now) for each in put_off],
+        done=[_answered(each, now) for each in done],
+        notes=[
+            f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
+            for copy in calendars
+            if copy.is_stale(now)
+        ],
+        pings=pings,
+    )
+
+
+def gauge(budget: PingBudget, held: int, now: datetime) -> PingGauge:
+    """The ping budget at `now`, with the number of messages that wait for the end of the quiet."""
+    current = budget.refilled(now)
+    if current.tokens >= current.capacity:
+        return PingGauge(current.tokens, current.capacity, None, held)
+    minutes = (current.tokens + 1 - current.available) * current.refill_rate_minutes
+    next_at = (now.astimezone(UTC) + timedelta(minutes=minutes)).astimezone(now.tzinfo)
+    return PingGauge(current.tokens, current.capacity, next_at, held)
+
+
+def _waiting(item: DueItem, now: datetime) -> DayLine:
+    unanswered = " · not answered" if item.is_dose else ""
+    more = item.earlier_count
+    earlier = f" · {more} more before it, not answered" if more else ""
+    note = f"since {short_moment(item.due, now)}{unanswered}{earlier}"
+    return DayLine(item.owner_title, item.due, note=note, buttons=waiting_buttons(item))
+
+
+def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
+    job, moment, is_skipped, more = coming
+    notes = ["skipped"] if is_skipped else []
+    notes += [f"{more} more today"] if more else []
+    return DayLine(
+        job.spec.owner_title or job.spec.id,
+        moment.astimezone(now.tzinfo),
+        since=job.set_at if isinstance(job, Reminder) else None,
+        note=" · ".join(notes),
+        buttons=coming_buttons(job, is_skipped=is_skipped),
+        is_skipped=is_skipped,
+    )
+
+
+def _answered(item: DueItem, now: datetime) -> DayLine:
+    return DayLine(
+        settled_line(item, now), item.answered_at, buttons=settled_card(item, now).buttons
+    )
+
+
+def _quiet_spans(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:
+    """The quiet of the rest of the day: that of now, and the one that begins before midnight."""
+    starts = [now]
+    if settings.hours is not None:
+        wall = datetime.combine(now.date(), settings.hours.start)
+        starts.append(instant(wall, now.tzinfo or UTC))
+    free_from = now
+    for start in starts:
+        until = quiet_until(settings, start)
+        if until is not None and start >= free_from:
+            yield DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
+            free_from = until
+
+
+def free_stretches(lines: Iterable[DayLine], now: datetime) -> Iterator[DayLine]:
+    """The gaps of an hour and more from now on between things that have a moment, in order."""
+    free_from = now
+    for line in sorted((each for each in lines if each.at), key=lambda each: each.at or now):
+        start, end = line.at or now, line.until or line.at or now
+        if elapsed(free_from, start) >= timedelta(hours=1):
+            yield DayLine(f"{duration_in_words(elapsed(free_from, start))} free", free_from, start)
+        free_from = max(free_from, end)

@@ -1,0 +1,185 @@
+"""The day as markup for the page. Every text in it is data: it is escaped and set apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from html import escape
+
+from ollim_bot.domain.cards import Button
+from ollim_bot.domain.day import DayLine, DayView, PingGauge, free_stretches
+from ollim_bot.domain.due_items import SNOOZE
+from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
+
+# How many lines a list begins with.
+PAGE = 100
+_LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
+# So many minutes before the next thing its bar is still full; that of a timer is at its start.
+BAR_MINUTES = 60
+# The kinds of lines that begin with a time; of an event, the note has it.
+_TIMED = ("job", "quiet")
+_EMPTY = "Nothing waits for you, and nothing more comes today."
+_HINT = "Tell me what to remind you of, and when: it stands here until it is done."
+
+
+def day_html(day: DayView, most: int = PAGE) -> str:
+    """The panel: overdue, the next thing, the rest of the day, tasks, pings, and what is done.
+
+    Of each list it has `most` lines at most, and a button that asks for more.
+    """
+    lists = {name: getattr(day, name) for name in _LISTS}
+    left = sum(max(0, len(each) - most) for each in lists.values())
+    shown = replace(day, **{name: each[:most] for name, each in lists.items()})
+    more = f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
+    return "".join(_parts(shown, len(day.done))) + (more if left else "")
+
+
+def _parts(day: DayView, done: int) -> Iterator[str]:
+    iso = escape(day.now.isoformat())
+    yield f'<h2>Today <time datetime="{iso}">{escape(day.title)}</time></h2>'
+    if day.is_empty:
+        yield f'<p class="empty">{_EMPTY}<br>{_HINT}</p>'
+    yield _section("Overdue", "overdue", day.overdue)
+    if day.next is not None:
+        yield _next(day.next, day.now)
+    yield _rest(day)
+    yield _section("Tasks", "tasks", day.tasks)
+    yield _section("Put off", "put-off", day.put_off)
+    yield _pings(day.pings)
+    yield from (f'<p class="remark">{escape(note)}</p>' for note in day.notes)
+    if day.done:
+        lines = "".join(_line(each) for each in day.done)
+        yield (
+            f'<details data-fold="done"><summary>Done · {done}</summary>'
+            f'<ul class="things">{lines}</ul></details>'
+        )
+
+
+def _section(heading: str, name: str, lines: Sequence[DayLine]) -> str:
+    if not lines:
+        return ""
+    items = "".join(_line(each) for each in lines)
+    return (
+        f'<section class="{name}" aria-labelledby="day-{name}"><h3 id="day-{name}">{heading}</h3>'
+        f'<ul class="things">{items}</ul></section>'
+    )
+
+
+def _line(line: DayLine, kind: str = "") -> str:
+    when = f"{_time(line.at)} " if kind in _TIMED and line.at else ""
+    about = f' <span class="about">{escape(line.note)}</span>' if line.note else ""
+    state = "is-skipped" if line.is_skipped else ""
+    kinds = " ".join(filter(None, ("thing", kind, state)))
+    return (
+        f'<li class="{kinds}"><p>{when}<bdi class="what">{escape(line.title)}</bdi>'
+        f"{about}</p>{_buttons(line)}</li>"
+    )
+
+
+def _next(line: DayLine, now: datetime) -> str:
+    at = line.at or now
+    left = max(elapsed(now, at).total_seconds(), 0.0)
+    whole = BAR_MINUTES if line.since is None else elapsed(line.since, at) // timedelta(minutes=1)
+    minutes = min(-(-left // 60), whole)
+    in_words = f"in {duration_in_words(elapsed(now, at))}" if left >= 60 else "now"
+    about = f' <span class="about">{escape(line.note)}</span>' if line.note else ""
+    return (
+        '<section class="next" aria-labelledby="day-next"><h3 id="day-next">Next</h3>'
+        f'<p><bdi class="what">{escape(line.title)}</bdi></p>'
+        f'<p class="when">{_time(at)} · <span data-left>{in_words}</span>{about}</p>'
+        f'<progress max="{max(whole, 1)}" value="{minutes:.0f}" aria-label="Minutes left" '
+        f'data-at="{escape(at.isoformat())}"></progress>{_buttons(line)}</section>'
+    )
+
+
+def _rest(day: DayView) -> str:
+    """The rest of the day in the order of time, with a line for now."""
+    following = () if day.next is None else (day.next,)
+    firm = [*day.events, *day.quiet, *(each for each in day.later if not each.is_skipped)]
+    gaps = free_stretches([*firm, *following], day.now)
+    kinds: tuple[tuple[str, Iterable[DayLine]], ...] = (
+        ("event", day.events),
+        ("quiet", day.quiet),
+        ("gap", gaps),
+        ("job", (*day.later, *following)),
+    )
+    found = [(each.at or day.now, kind, each) for kind, lines in kinds for each in lines]
+    if not found and not day.all_day:
+        return ""
+    found.sort(key=lambda one: (one[0], one[1] == "gap"))
+    mark = f'<li class="now"><span>Now</span> {_time(day.now, is_now=True)}</li>'
+    # What is already on stands above the line of now.
+    begun = [_line(each, kind) for at, kind, each in found if at < day.now]
+    coming = [
+        _named(each) if each is day.next else _line(each, kind)
+        for at, kind, each in found
+        if at >= day.now
+    ]
+    whole = [_line(each, "event") for each in day.all_day]
+    return (
+        '<section class="rest" aria-labelledby="day-rest"><h3 id="day-rest">The rest of today</h3>'
+        f"<ol>{''.join((*whole, *begun, mark, *coming))}</ol></section>"
+    )
+
+
+def _named(line: DayLine) -> str:
+    """The next thing at its place among the others; its buttons are above."""
+    return _line(DayLine(line.title, line.at, line.until), "job")
+
+
+def _pings(pings: PingGauge) -> str:
+    if not pings.capacity:
+        return ""
+    words = [f"{pings.left} of {pings.capacity} pings left"]
+    words += [f"one more at {_clock(pings.next_at)}"] if pings.next_at else []
+    held = "1 message is" if pings.held == 1 else f"{pings.held} messages are"
+    words += [f"{held} held until the quiet ends"] if pings.held else []
+    return (
+        f'<figure class="pings"><figcaption>{" · ".join(words)}</figcaption>'
+        f'<progress max="{pings.capacity}" value="{pings.left}" aria-hidden="true"></progress>'
+        "</figure>"
+    )
+
+
+def _buttons(line: DayLine) -> str:
+    """The buttons that settle it and the first that puts it off; the others are folded."""
+    if not line.buttons:
+        return ""
+    snoozes = [each for each in line.buttons if each.action == SNOOZE]
+    folded = [each for each in line.buttons if each in snoozes[1:] or each.action == "let_go"]
+    shown = "".join(_button(each, line) for each in line.buttons if each not in folded)
+    more = "".join(_button(each, line) for each in folded)
+    if more:
+        key = escape(f"more {folded[0].custom_id}")
+        name = escape(f"More for {line.title}")
+        more = (
+            f'<details class="more" data-fold="{key}"><summary aria-label="{name}">More</summary>'
+            f'<div class="buttons">{more}</div></details>'
+        )
+    return f'<div class="buttons">{shown}{more}</div>'
+
+
+def _button(button: Button, line: DayLine) -> str:
+    key, label = escape(button.custom_id), escape(button.label)
+    name = escape(f"{button.label}: {line.title}")
+    if button.asks:
+        return (
+            f'<form data-press="{key}"><label>{escape(button.asks)}'
+            f'<input name="words" autocomplete="off" required></label>'
+            f'<button aria-label="{escape(f"Set: {line.title}")}">Set</button>'
+            '<p class="problem" role="alert"></p></form>'
+        )
+    return (
+        f'<button type="button" class="{button.style.value}" data-press="{key}" '
+        f'aria-label="{name}">{label}</button>'
+    )
+
+
+def _time(moment: datetime, *, is_now: bool = False) -> str:
+    mark = " data-now" if is_now else ""
+    return f'<time datetime="{escape(moment.isoformat())}"{mark}>{_clock(moment)}</time>'
+
+
+def _clock(moment: datetime) -> str:
+    return clock_time(moment.replace(second=0, microsecond=0))

@@ -1,0 +1,133 @@
+"""The day on the page is that of `ollim-bot today`, and its buttons do what those of cards do."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+from devtools.doubles.tasks import MemoryTasks
+from tests.conversation.scene import NOW, scene, scripted
+from tests.conversation.test_today import HOUR, PILLS, STRETCH, TEA, WATER, item, put
+from tests.patience import patience
+
+from ollim_bot.domain.day import DayLine, DayView
+from ollim_bot.domain.due_items import Answer
+from ollim_bot.domain.jobs import JobSpec
+
+
+def labels(line: DayLine) -> list[str]:
+    return [each.label for each in line.buttons]
+
+
+def press_id(line: DayLine, label: str) -> str:
+    return next(each.custom_id for each in line.buttons if each.label == label)
+
+
+def titles(day: DayView) -> dict[str, list[str]]:
+    following = [day.next] if day.next else []
+    groups = {"overdue": day.overdue, "next": [*following, *day.later], "done": day.done}
+    return {name: [each.title for each in lines] for name, lines in groups.items()}
+
+
+async def test_the_day_has_what_waits_what_comes_and_what_was_answered() -> None:
+    tasks = MemoryTasks()
+    tasks.add("call mum", NOW.date() - timedelta(days=1))
+    tasks.add("not yet", NOW.date() + timedelta(days=1))
+    async with scene(scripted(), tasks=lambda: tasks) as at:
+        at.stores.reminders.add(TEA)
+        at.stores.routines.add(PILLS)
+        at.stores.routines.add(STRETCH)
+        done = item(replace(TEA, run_at=NOW - 3 * HOUR), NOW - 3 * HOUR)
+        put(
+            at,
+            item(WATER, NOW - HOUR),
+            item(PILLS, NOW - 2 * HOUR),
+            done.answered(Answer.DONE, NOW - 2 * HOUR, "web"),
+        )
+        day = await at.chat.day.today()
+        assert titles(day) == {
+            "overdue": ["Take the pills", "Drink water"],
+            "next": ["Stretch", "Make tea", "Take the pills"],
+            "done": ["✓ Make tea · 8:15"],
+        }
+        assert [each.title for each in day.tasks] == ["call mum · overdue since yesterday"]
+        assert labels(day.overdue[0]) == [
+            *("Taken", "Skipped", "Snooze 10 min", "1 h", "Other…", "Let it go")
+        ]
+        assert labels(day.overdue[1]) == [
+            *("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…", "Let it go")
+        ]
+        assert day.next is not None
+        assert labels(day.next) == ["Skip once"]
+        assert day.next.at == NOW.replace(hour=11, minute=0)
+        assert (day.pings.left, day.pings.capacity, day.pings.held) == (5, 5, 0)
+        assert await at.chat.day.open_items() == 2
+
+
+async def test_a_press_does_what_the_button_of_a_card_does_once() -> None:
+    tasks = MemoryTasks()
+    tasks.add("call mum", NOW.date())
+    async with scene(scripted(), tasks=lambda: tasks) as at:
+        at.stores.routines.add(STRETCH)
+        put(at, item(WATER, NOW - HOUR), item(PILLS, NOW - 2 * HOUR))
+        press, today = at.chat.day.press, at.chat.day.today
+        pills, water = (await today()).overdue
+
+        both = (press("web", press_id(water, "Done")) for _ in range(2))
+        assert sorted(each.is_error for each in await asyncio.gather(*both)) == [False, True]
+        assert (await press("web", press_id(pills, "Let it go"))).text == ""
+        assert [each.title for each in (await today()).done] == [
+            "✓ Drink water · 10:15",
+            "– Take the pills · let go 10:15",
+        ]
+        undo = press_id((await today()).done[0], "Undo")
+        assert not (await press("web", undo)).is_error
+        assert [each.title for each in (await today()).overdue] == ["Drink water"]
+
+        other = press_id((await today()).overdue[0], "Other…")
+        assert (await press("web", other, "after lunch")).is_error
+        assert not (await press("web", other, "17:30")).is_error
+        day = await today()
+        assert [each.title for each in day.put_off] == ["⏱ Drink water · again at 17:30"]
+
+        assert day.next is not None
+        assert "Skipped: Stretch" in (await press("web", press_id(day.next, "Skip once"))).text
+        day = await today()
+        skipped = next(each for each in day.later if each.is_skipped)
+        assert (skipped.title, labels(skipped)) == ("Stretch", ["Do not skip"])
+
+        assert not (await press("web", press_id(day.tasks[0], "Done"))).is_error
+        (line,) = (await today()).tasks
+        assert line.title == "✓ call mum · 10:15"
+        assert [each.done for each in tasks.tasks(with_done=True)] == [True]
+        assert not (await press("web", press_id(line, "Undo"))).is_error
+        assert [each.done for each in tasks.tasks(with_done=True)] == [False]
+
+
+async def test_what_only_looks_like_a_button_of_the_day_does_nothing() -> None:
+    async with scene(scripted()) as at:
+        at.stores.reminders.add(TEA)
+        before = len(at.log)
+        for given in ("act:job_cancel:reminder:t1", "act:approve:x", "act:done:x", "nonsense"):
+            assert (await at.chat.day.press("web", given)).is_error
+        assert [each.item.spec.id for each in at.stores.reminders.all()] == ["t1"]
+        assert len(at.log) == before
+
+
+async def test_a_change_is_told_at_once() -> None:
+    async with scene(scripted()) as at, asyncio.timeout(patience()):
+        changes = at.chat.day.changes()
+        told = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0)
+        put(at, item(WATER, NOW - HOUR))
+        await told
+        await changes.aclose()  # type: ignore[attr-defined]
+
+
+async def test_words_of_others_are_marked_for_the_owner() -> None:
+    theirs = JobSpec(id="w2", message="Pay now", untrusted="web page")
+    async with scene(scripted()) as at:
+        put(at, item(replace(WATER, spec=theirs), NOW - HOUR))
+        (line,) = (await at.chat.day.today()).overdue
+        assert line.title == "Pay now (from untrusted content)"
