@@ -215,7 +215,11 @@ def _lists(given: Given, caller: Caller) -> None:
 @contextmanager
 def _changing(caller: Caller) -> Iterator[tuple[Data, TaskList]]:
     with writable(open_data(caller)) as data:
-        yield data, task_list(data, caller)
+        data.keep_files(FILE_LIST, is_before=True)
+        try:
+            yield data, task_list(data, caller)
+        finally:
+            data.keep_files(FILE_LIST)
 
 
 def _named(tasks: TaskList, given: Given, data: Data, *, is_done: bool = False) -> Task:

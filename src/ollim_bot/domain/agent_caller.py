@@ -23,7 +23,7 @@ _VERSION_WORDS = frozenset({"version", "--version"})
 _OPEN = frozenset(
     {
         *("cal", "completion", "doctor", "gmail", "help", "history", "rehearse"),
-        *("runs", "tasks", "today", "version", *JobKind),
+        *("changes", "runs", "tasks", "today", "version", *JobKind),
     }
 )
 _OPEN_VERBS = frozenset(
