@@ -20,7 +20,7 @@ from ollim_bot.cli.main import main
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.changes import Change
+from ollim_bot.domain.changes import ChangeRow
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import (
@@ -87,7 +87,7 @@ class EchoScene:
         return RowsBeside(DataPaths(self.root), self.clock.now)
 
     @property
-    def unseen(self) -> list[Change]:
+    def unseen(self) -> list[ChangeRow]:
         return self.rows.query(lambda tx: tx.changes.unseen())
 
     def _refusal(self) -> DiskFull | None:

@@ -286,7 +286,7 @@ async def test_a_card_that_could_not_be_posted_comes_later(scene: EchoScene) -> 
 
 async def test_where_nothing_can_be_noted_nothing_is_changed(scene: EchoScene) -> None:
     (scene.root / "state" / DATABASE).mkdir()
-    with pytest.raises(AssertionError, match="unable to open"):
+    with pytest.raises(AssertionError, match="is not a file"):
         scene.command(ADD)
     assert [*(scene.root / "routines").iterdir()] == []
 

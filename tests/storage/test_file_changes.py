@@ -70,9 +70,9 @@ def test_it_works_once(data: DataDirectory) -> None:
     with ThreadPoolExecutor(4) as threads:
         ends = sorted(end for end, _ in threads.map(lambda _: undo_store(data).undo(KEY), range(4)))
     assert ends == [UndoOutcome.GONE] * 3 + [UndoOutcome.RESTORED]
-    path.write_text("another")
+    path.write_text("after")
     assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
-    assert path.read_text() == "another"
+    assert path.read_text() == "after"
 
 
 @pytest.mark.parametrize("now", ["newer", "after ", None])

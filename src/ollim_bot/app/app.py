@@ -61,7 +61,8 @@ from ollim_bot.schedule.watcher import Events, HandEdits, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import FileAttachments
 from ollim_bot.store.calendars import CalendarFiles, readable_copies
-from ollim_bot.store.changes import ChangeJournal, FileChanges
+from ollim_bot.store.change_journal import ChangeJournal
+from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
 from ollim_bot.store.database import Database

@@ -12,7 +12,7 @@ from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import JSON, Given, argument, columns, command, plain, print_json
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.changes import SETTING, Change, change_row
+from ollim_bot.domain.changes import SETTING, ChangeRow, row_as_json
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
 from ollim_bot.errors import OllimError, WrongInput
@@ -24,7 +24,7 @@ _NONE = "Nothing was changed yet. What you, the bot or an editor change from now
 
 
 class Kept(NamedTuple):
-    change: Change
+    change: ChangeRow
     is_undone: bool
 
 
@@ -53,7 +53,7 @@ def run(given: Given, caller: Caller) -> None:
     older = [] if given.get("id") or caller.agent else _older(data, found, _limit(given))
     if "json" in given:
         rows = [
-            change_row(_as_seen(each.change, caller), is_undone=each.is_undone) for each in found
+            row_as_json(_as_seen(each.change, caller), is_undone=each.is_undone) for each in found
         ]
         older_rows = [{"at": at.astimezone(data.now.tzinfo), "what": what} for at, what in older]
         print_json({"changes": rows, "older": older_rows})
@@ -110,7 +110,7 @@ def _limit(given: Given) -> int:
     return int(text)
 
 
-def _as_seen(change: Change, caller: Caller) -> Change:
+def _as_seen(change: ChangeRow, caller: Caller) -> ChangeRow:
     """The change; for the agent, words of others are data, and the name of the file is none."""
     if caller.agent is None:
         return change
@@ -127,7 +127,7 @@ def _as_seen(change: Change, caller: Caller) -> Change:
     return replace(change, before=texts[0], after=texts[1], place=place)
 
 
-def _texts(change: Change) -> tuple[str | None, str | None]:
+def _texts(change: ChangeRow) -> tuple[str | None, str | None]:
     return change.before, change.after
 
 
@@ -148,7 +148,7 @@ def _line(kept: Kept, data: Data, caller: Caller) -> tuple[str, str, str, str]:
     return change.key, when, plain(who), plain(what)
 
 
-def _small(change: Change, caller: Caller) -> str:
+def _small(change: ChangeRow, caller: Caller) -> str:
     """The change in a line; nothing of others' words for the agent."""
     if caller.agent is not None and change.untrusted:
         return ""

@@ -101,7 +101,7 @@ class Data:
 
     def keep_elsewhere(self, place: str, before: str | None, after: str | None) -> None:
         """Keep a change of something that is kept at a service."""
-        from ollim_bot.domain.changes import Change
+        from ollim_bot.domain.changes import ChangeRow
         from ollim_bot.errors import StorageError
         from ollim_bot.store.changes import cause_of
 
@@ -111,7 +111,7 @@ class Data:
         def step(tx: Transaction) -> None:
             key = tx.changes.new_key(place)
             cause = cause_of(tx, agent)
-            tx.changes.put(Change(key, self.now, place, by, before, after, cause, mark))
+            tx.changes.put(ChangeRow(key, self.now, place, by, before, after, cause, mark))
 
         try:
             with self.database() as database:

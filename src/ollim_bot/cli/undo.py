@@ -7,7 +7,7 @@ from ollim_bot.cli.changes import ID, find_change
 from ollim_bot.cli.data import open_data, writable
 from ollim_bot.cli.framework import Given, argument, command, plain
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.changes import EVENT, SETTING, TASK, Change, Changer
+from ollim_bot.domain.changes import EVENT, SETTING, TASK, Changer, ChangeRow
 from ollim_bot.errors import OllimError
 from ollim_bot.store.changes import undo_setting
 
@@ -48,7 +48,7 @@ def run(given: Given, caller: Caller) -> None:
         show(plain(f"Undone. {change.place} {what}."))
 
 
-def _task_command(change: Change) -> str:
+def _task_command(change: ChangeRow) -> str:
     name = change.name
     if change.before is None:
         return f"This task is at Google. `ollim-bot tasks delete {name}` takes it away."

@@ -30,13 +30,14 @@ class Changer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeRow:
     """`before` and `after` are None where there was nothing; `key` is 8 hexadecimal characters.
 
     `place` is a path below the data directory, or a kind and a name: `setting:model.main`. `cause`
     is the occurrence or the turn in which the agent made the change. `session` is as `CALLED_BY`,
     of a command of the agent that the owner was not shown. `undoes` is the key of another change.
-    `is_cut` says that the texts were too long to be kept.
+    `is_cut` says that the texts were too long to be kept, `is_begun` that the file of an undo may
+    not have it yet.
     """
 
     key: str
@@ -50,6 +51,7 @@ class Change:
     undoes: str = ""
     session: str = ""
     is_cut: bool = False
+    is_begun: bool = False
 
     @property
     def kind(self) -> str:
@@ -69,7 +71,7 @@ class Change:
             return "added"
         return "removed" if self.after is None else "changed"
 
-    def bounded(self) -> Change:
+    def bounded(self) -> ChangeRow:
         """The change as it is kept: without texts that are too long."""
         longest = max(len(text or "") for text in (self.before, self.after))
         if longest <= LONGEST_TEXT:
@@ -119,7 +121,7 @@ class NotUndone(StrEnum):
     ELSEWHERE = "elsewhere"
 
 
-def change_row(change: Change, *, is_undone: bool = False) -> Mapping[str, object]:
+def row_as_json(change: ChangeRow, *, is_undone: bool = False) -> Mapping[str, object]:
     """The change as JSON shows it."""
     return {
         "id": change.key,

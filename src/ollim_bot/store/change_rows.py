@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 
-from ollim_bot.domain.changes import KEPT_FOR, MOST_ROWS, SETTING, Change, Changer
+from ollim_bot.domain.changes import KEPT_FOR, MOST_ROWS, SETTING, Changer, ChangeRow
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
 from ollim_bot.store.connection import Row, Statements, escaped, microseconds, unescaped
@@ -18,7 +18,7 @@ class ChangeRows:
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
 
-    def put(self, change: Change) -> None:
+    def put(self, change: ChangeRow) -> None:
         """Add the change, or replace the one with the same key; changes that are too old go."""
         kept = change.bounded()
         self._statements.write(
@@ -46,11 +46,11 @@ class ChangeRows:
         seq = self._statements.number("SELECT max(seq) FROM changes") + 1
         return hashlib.sha256(f"{seq} {place}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
-    def find(self, key: str) -> Change | None:
+    def find(self, key: str) -> ChangeRow | None:
         rows = self._statements.rows("SELECT value FROM changes WHERE key = ?", key)
         return next(iter(_decoded(rows)), None)
 
-    def beginning(self, letters: str) -> list[Change]:
+    def beginning(self, letters: str) -> list[ChangeRow]:
         """The changes whose keys begin so."""
         rows = self._statements.rows(
             "SELECT value FROM changes WHERE substr(key, 1, ?) = ? ORDER BY seq",
@@ -59,12 +59,12 @@ class ChangeRows:
         )
         return _decoded(rows)
 
-    def newest(self, limit: int) -> list[Change]:
+    def newest(self, limit: int) -> list[ChangeRow]:
         """The newest changes, the newest first."""
         rows = self._statements.rows("SELECT value FROM changes ORDER BY seq DESC LIMIT ?", limit)
         return _decoded(rows)
 
-    def after(self, change: Change) -> list[Change]:
+    def after(self, change: ChangeRow) -> list[ChangeRow]:
         """The later changes of the same place, oldest first."""
         rows = self._statements.rows(
             "SELECT value FROM changes WHERE place = ?"
@@ -74,7 +74,7 @@ class ChangeRows:
         )
         return _decoded(rows)
 
-    def last_of(self, place: str) -> Change | None:
+    def last_of(self, place: str) -> ChangeRow | None:
         rows = self._statements.rows(
             "SELECT value FROM changes WHERE place = ? ORDER BY seq DESC LIMIT 1", escaped(place)
         )
@@ -85,7 +85,7 @@ class ChangeRows:
         rows = self._statements.rows("SELECT key FROM changes WHERE undoes = ?", key)
         return any(not self.is_undone(row[0]) for row in rows)
 
-    def unseen(self) -> list[Change]:
+    def unseen(self) -> list[ChangeRow]:
         """The changes by commands of the agent that the owner was not shown, oldest first."""
         rows = self._statements.rows("SELECT value FROM changes WHERE is_unseen = 1 ORDER BY seq")
         return _decoded(rows)
@@ -118,8 +118,8 @@ class ChangeRows:
         return {unescaped(row[0]): str(row[1]) for row in rows}
 
 
-def _decoded(rows: Sequence[Row]) -> list[Change]:
-    return [decode_plain(Change, row[0].encode()) for row in rows]
+def _decoded(rows: Sequence[Row]) -> list[ChangeRow]:
+    return [decode_plain(ChangeRow, row[0].encode()) for row in rows]
 
 
 def note_settings(
@@ -136,4 +136,4 @@ def note_settings(
         if old != new:
             place = f"{SETTING}:{name}"
             key = rows.new_key(place)
-            rows.put(Change(key, at, place, by, old, new, undoes=undoes))
+            rows.put(ChangeRow(key, at, place, by, old, new, undoes=undoes))

@@ -6,13 +6,11 @@ a change that was never made, which the next look forgets.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
 import re
 import secrets
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -22,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.changes import Change, Changer, NotUndone, merged
+from ollim_bot.domain.changes import Changer, ChangeRow, NotUndone, merged
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.shared_files import (
     SKILLS,
@@ -58,7 +56,7 @@ R = TypeVar("R")
 _KEY = re.compile(r"[0-9a-f]{8}")
 # From the least that is allowed unasked to the most.
 _MODES = ("dontAsk", "default", "acceptEdits", "bypassPermissions")
-_TASKS, _POLICY = "tasks.md", "tool-policy.yaml"
+TASKS, _POLICY = "tasks.md", "tool-policy.yaml"
 # The name under which it is known that all files were looked at once.
 _ALL = ""
 _FOLDERS = (*(kind.plural for kind in JobKind), SKILLS, ".claude/agents")
@@ -129,7 +127,7 @@ class FileChanges:
         def step(tx: Transaction) -> None:
             cause = cause_of(tx, change.by) if by is Changer.AGENT else ""
             known = tx.changes.find(change.key)
-            row = Change(
+            row = ChangeRow(
                 change.key,
                 known.at if known else change.at,
                 place,
@@ -167,7 +165,8 @@ class FileChanges:
 
         def step(tx: Transaction) -> None:
             cause = cause_of(tx, session)
-            tx.changes.put(Change(key, at, place, by, before, after, cause, mark, undoes, session))
+            row = ChangeRow(key, at, place, by, before, after, cause, mark, undoes, session)
+            tx.changes.put(replace(row, is_begun=bool(undoes)))
             tx.changes.remember(place, after)
 
         self._rows.run(step)
@@ -230,7 +229,7 @@ class FileChanges:
         return UndoOutcome.REMOVED if after is None else UndoOutcome.RESTORED, file
 
     def undo_file(
-        self, change: Change, by: Changer, *, may_widen: bool = False, may_merge: bool = True
+        self, change: ChangeRow, by: Changer, *, may_widen: bool = False, may_merge: bool = True
     ) -> str | None:
         """Undo the change, and return what the file holds now; None if it is gone.
 
@@ -240,11 +239,8 @@ class FileChanges:
             raise UndoRefused(NotUndone.CUT, "It was too long to be kept. `git log` there has it.")
         with FileLock(self._lock_of(change.place)).held():
             now = self._text(change.place)
-            is_undone = self._rows.query(lambda tx: tx.changes.is_undone(change.key))
-            if now != change.after and is_undone:
+            if self._is_undone(change, now):
                 raise UndoRefused(NotUndone.UNDONE_BEFORE, "It was undone before.")
-            if is_undone:
-                self._forget_cut_off(change)
             wanted = self._wanted(change, now, may_merge=may_merge)
             if not may_widen:
                 self._refuse_wider(change, now, wanted)
@@ -256,16 +252,28 @@ class FileChanges:
             except OllimError:
                 self.drop(key)
                 raise
+            self._end(key)
         self._journal.note(self._paths.root / change.place, f"undo: {change.place}")
         return wanted
 
-    def _forget_cut_off(self, change: Change) -> None:
-        """Forget an undo of the change that was kept and, after a crash, never made."""
+    def _is_undone(self, change: ChangeRow, now: str | None) -> bool:
+        """Whether the change was undone; an undo that a crash cut off is forgotten."""
         last = self._rows.query(lambda tx: tx.changes.last_of(change.place))
-        if last is not None and (last.undoes, last.before) == (change.key, change.after):
+        if last is not None and last.undoes == change.key and last.is_begun and now == last.before:
             self.drop(last.key)
+        return self._rows.query(lambda tx: tx.changes.is_undone(change.key))
 
-    def _wanted(self, change: Change, now: str | None, *, may_merge: bool) -> str | None:
+    def _end(self, key: str) -> None:
+        """Note that the file has the change."""
+
+        def step(tx: Transaction) -> None:
+            change = tx.changes.find(key)
+            if change is not None:
+                tx.changes.put(replace(change, is_begun=False))
+
+        self._rows.run(step)
+
+    def _wanted(self, change: ChangeRow, now: str | None, *, may_merge: bool) -> str | None:
         """What the file holds after the undo, with all that came after the change."""
         if now in (change.after, change.before):
             return change.before
@@ -283,7 +291,7 @@ class FileChanges:
             )
         return mixed
 
-    def _checked(self, change: Change, now: str, mixed: str) -> str | None:
+    def _checked(self, change: ChangeRow, now: str, mixed: str) -> str | None:
         """The merged text with every mark that a part of it has; None if it is not valid."""
         file = shared_file(change.place)
         if not isinstance(file, JobFile):
@@ -296,7 +304,7 @@ class FileChanges:
             return None
         return None if self._files.read(file, text).problems else text
 
-    def _refuse_wider(self, change: Change, now: str | None, wanted: str | None) -> None:
+    def _refuse_wider(self, change: ChangeRow, now: str | None, wanted: str | None) -> None:
         """Refuse an undo that would let something use a tool that it may not use now."""
         more = sorted(self._tools(change.place, wanted) - self._tools(change.place, now))
         if more:
@@ -382,10 +390,10 @@ class FileChanges:
                     rows.remove(last.key)
                     continue
                 mark = self._mark(place, before, text)
-                if place == _TASKS:
+                if place == TASKS:
                     mark = ",".join(tx.taint.get().marks_in(f"{before}{text}"))
                 key, cause = rows.new_key(place), cause_of(tx, session)
-                rows.put(Change(key, at, place, by, before, text, cause, mark))
+                rows.put(ChangeRow(key, at, place, by, before, text, cause, mark))
 
         self._rows.run(step)
 
@@ -406,7 +414,7 @@ class FileChanges:
             with suppress(OSError):
                 folder.rmdir()
 
-    def _former(self, path: Path) -> Change | None:
+    def _former(self, path: Path) -> ChangeRow | None:
         """A change of an older version; None if it cannot be undone any more."""
         with suppress(OSError, ValueError, KeyError, TypeError, StorageError):
             row = json.loads(self._disk.read(path, SizeLimit.FORMER_JOB))
@@ -423,7 +431,7 @@ class FileChanges:
             mark = self._mark(place, before, after)
             at = datetime.fromtimestamp(path.stat().st_mtime, self._now().tzinfo)
             by = Changer.AGENT
-            return Change(key, at, place, by, before, after, untrusted=mark, session=session)
+            return ChangeRow(key, at, place, by, before, after, untrusted=mark, session=session)
         return None
 
     def _listed(self) -> Iterator[str]:
@@ -444,7 +452,7 @@ class FileChanges:
             return ""
         return f"{status.st_ctime_ns} {status.st_size} {status.st_ino}"
 
-    def _forget_unmade(self, noted: Sequence[Change]) -> None:
+    def _forget_unmade(self, noted: Sequence[ChangeRow]) -> None:
         """Forget changes never made: the file is as before, and no later change builds on them."""
         for number, change in enumerate(noted):
             later = (each for each in noted[number + 1 :] if each.place == change.place)
@@ -469,7 +477,7 @@ class FileChanges:
         return self._paths.lock_of(self._paths.root / place.partition("/")[0])
 
 
-def undo_setting(tx: Transaction, change: Change, by: Changer) -> None:
+def undo_setting(tx: Transaction, change: ChangeRow, by: Changer) -> None:
     """Give the setting the value that it had. Raises `UndoRefused` with the reason."""
     name, config = change.name, tx.config.get()
     if config.in_words(name) != change.after:
@@ -488,54 +496,6 @@ def undo_setting(tx: Transaction, change: Change, by: Changer) -> None:
     after = config.with_value(name, words)
     tx.config.put(after)
     note_settings(tx.changes, config, after, by, tx.now, undoes=change.key)
-
-
-class ChangeJournal:
-    """A `Journal` that also has the changes kept that no writer of the program keeps itself."""
-
-    def __init__(self, journal: Journal, root: Path) -> None:
-        self._journal = journal
-        self._root = root
-        self._lock = threading.Lock()
-        self._waiting: dict[str, Changer] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._has_more = asyncio.Event()
-
-    def note(self, path: Path, message: str) -> None:
-        self._journal.note(path, message)
-        with suppress(ValueError):
-            place = (self._root / path).relative_to(self._root).as_posix()
-            by = _changer(place, message) if is_watched(place) else None
-            if by is not None:
-                with self._lock:
-                    self._waiting[place] = by
-                if self._loop is not None:
-                    self._loop.call_soon_threadsafe(self._has_more.set)
-
-    async def run(self, changes: FileChanges) -> None:
-        """Keep what changed while no bot ran, and then all that is noted, until cancelled."""
-        self._loop = asyncio.get_running_loop()
-        await asyncio.to_thread(changes.take_over)
-        await asyncio.to_thread(changes.look)
-        while True:
-            self._has_more.clear()
-            with self._lock:
-                waiting, self._waiting = self._waiting, {}
-            for place, by in waiting.items():
-                session = CONVERSATION if by is Changer.AGENT else ""
-                await asyncio.to_thread(changes.look, [place], by, session)
-            await self._has_more.wait()
-
-
-def _changer(place: str, message: str) -> Changer | None:
-    """Who made the change that is noted so, if no one has kept it; None if its writer keeps it."""
-    if message.startswith("by hand: "):
-        return Changer.HAND
-    if message.startswith("auto: "):
-        return None if shared_file(place) is not None else Changer.AGENT
-    if message.startswith("undo: "):
-        return None
-    return Changer.BUTTON if place == _TASKS else Changer.PROGRAM
 
 
 class CommandNotes:
