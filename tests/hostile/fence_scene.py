@@ -79,6 +79,8 @@ _COMMANDS = (
     ("today", "--json"),
     ("runs",),
     ("runs", "--json"),
+    ("changes",),
+    ("changes", "--json"),
     ("rehearse",),
     ("history", "sessions", "--all"),
     ("history", "prompts"),

@@ -89,6 +89,8 @@ PLACES: Mapping[str, Sequence[str]] = {
     "messages": ("answer", "card", "question", "ping", "held ping", "ping of a reminder"),
     "due_items": ("description", "first step"),
     "webhook_deliveries": (),
+    "changes": ("task", "description", "reminder"),
+    "known_files": (),
     # what the agent is shown by our tools
     **dict.fromkeys(("cancel_reminder", "follow_up_chain", "settle_reminder"), ("description",)),
     **dict.fromkeys(("exit_fork", "save_context", "update_names"), ()),
