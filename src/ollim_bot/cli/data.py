@@ -99,14 +99,16 @@ class Data:
             if self.agent is not None and is_before:
                 raise
 
-    def keep_elsewhere(self, place: str, before: str | None, after: str | None) -> None:
+    def keep_elsewhere(
+        self, place: str, before: str | None, after: str | None, untrusted: str = ""
+    ) -> None:
         """Keep a change of something that is kept at a service."""
         from ollim_bot.domain.changes import ChangeRow
         from ollim_bot.errors import StorageError
         from ollim_bot.store.changes import cause_of
 
         taint, by, agent = self.standing_taint(), self.changer, self.agent or ""
-        mark = taint.mark if taint else ""
+        mark = taint.mark if taint else untrusted
 
         def step(tx: Transaction) -> None:
             key = tx.changes.new_key(place)

@@ -8,12 +8,19 @@ from datetime import datetime, timedelta
 from difflib import SequenceMatcher, unified_diff
 from enum import StrEnum
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 # A row keeps no text that is longer, and cannot be undone then.
 LONGEST_TEXT = 64 * 1024
 KEPT_FOR = timedelta(days=365)
 MOST_ROWS = 10_000
 
+if TYPE_CHECKING:
+    from ollim_bot.domain.calendar import CalendarEvent
+    from ollim_bot.domain.tasks import Task
+
+# By whom the words of an event may be.
+OF_CALENDAR = "calendar entry"
 SETTING, TASK, EVENT = "setting", "task", "event"
 
 
@@ -136,3 +143,15 @@ def row_as_json(change: ChangeRow, *, is_undone: bool = False) -> Mapping[str, o
         "undoes": change.undoes or None,
         "undone": is_undone,
     }
+
+
+def event_words(event: CalendarEvent) -> str:
+    """An event as a change shows it; the words in it may be others'."""
+    lines = (event.summary, f"{event.start} to {event.end} ({event.calendar})", event.description)
+    return "".join(f"{line}\n" for line in lines if line)
+
+
+def task_words(task: Task) -> str:
+    """A task of a service as a change shows it."""
+    due = "" if task.due is None else f" (due {task.due})"
+    return f"- [{'x' if task.done else ' '}] {task.title}{due}\n" + task.notes
