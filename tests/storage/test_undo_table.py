@@ -10,7 +10,8 @@ import hashlib
 import io
 import itertools
 import json
-from contextlib import redirect_stderr, redirect_stdout
+import sqlite3
+from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from ollim_bot.domain.shared_files import FileChange
 from ollim_bot.store.changes import FileChanges, UndoRefused, acting, shared_file
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_files import open_repositories
+from ollim_bot.store.reading import DATABASE
 from ollim_bot.upkeep.instance import single_instance
 
 JOB = (
@@ -395,3 +397,15 @@ def test_changes_of_other_lines_are_merged(
     base: str, ours: str, theirs: str, both: str | None
 ) -> None:
     assert merged(base, ours, theirs) == both
+
+
+def test_a_database_from_before_the_changes_gets_their_tables(data: DataDirectory) -> None:
+    data.open()
+    with closing(sqlite3.connect(data.paths.state / DATABASE)) as connection:
+        for table in ("changes", "known_files"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("PRAGMA user_version=4")
+    data.open()
+    hands = Hands(data)
+    hands.put("USER.md", "Ada\n")
+    assert [each.place for each in hands.newest] == ["USER.md"]
