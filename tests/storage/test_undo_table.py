@@ -404,7 +404,7 @@ def test_a_database_from_before_the_changes_gets_their_tables(data: DataDirector
     with closing(sqlite3.connect(data.paths.state / DATABASE)) as connection:
         for table in ("changes", "known_files"):
             connection.execute(f"DROP TABLE {table}")
-        connection.execute("PRAGMA user_version=4")
+        connection.execute("PRAGMA user_version=5")
     data.open()
     hands = Hands(data)
     hands.put("USER.md", "Ada\n")

@@ -274,7 +274,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     )
     tool_gate = deps.gate(approvals.granted, approvals.decide, taint)
     gated = conversation_tools(context, changes.noting(tool_gate), state, clock)
-    tools = auto_commit.of(gated)
+    tools = auto_commit.of(gated, lambda: context.run)
 
     main = MainSession(deps.engine, state, clock, spec=deps.spec, tools=tools)
     fork = ForkSession(

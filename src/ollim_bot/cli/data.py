@@ -263,5 +263,5 @@ class _LateNotes:
 
 
 class _ReadOnlyJournal:
-    def note(self, path: Path, message: str) -> None:
-        raise AssertionError(f"{path} was written by a command that reads: {message}")
+    def note(self, path: Path, message: str, source: str = "") -> None:
+        raise AssertionError(f"{path} was written by a command that reads: {message} {source}")

@@ -171,10 +171,29 @@ CREATE INDEX changes_unseen ON changes (seq) WHERE is_unseen = 1;
 CREATE TABLE known_files (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, text TEXT);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS, _SEARCH, _WEBHOOKS, _CHANGES)
+# `micros` are millionths of a dollar.
+_USAGE = """
+CREATE TABLE usage (
+    seq INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    turn TEXT,
+    occurrence TEXT,
+    model TEXT NOT NULL,
+    price TEXT NOT NULL,
+    micros INTEGER NOT NULL,
+    tokens INTEGER NOT NULL
+);
+CREATE INDEX usage_at ON usage (at, price, micros);
+CREATE INDEX usage_occurrence ON usage (occurrence) WHERE occurrence IS NOT NULL;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS, _SEARCH, _WEBHOOKS, _USAGE, _CHANGES)
 SCHEMA = len(MIGRATIONS)
 # The first version that has due items.
 WITH_ITEMS = 2
+# The first version that has usage rows.
+WITH_USAGE = 5
 
 
 def schema_of(connection: sqlite3.Connection) -> int:

@@ -18,7 +18,6 @@ from ollim_bot.domain.inbox import Accepted, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, JobTurn
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import (
-    COST_IN_ANSWER,
     LedgerRow,
     Occurrence,
     OccurrenceState,
@@ -125,7 +124,7 @@ class ForegroundJobs:
     ) -> OccurrenceState:
         """Write how it ended, in the step that ends its input. Call `note_end` after the commit.
 
-        `usage` has the cost that the answer of the turn has, too. `error` says why it failed.
+        `usage` has the cost of its turn. `error` says why it failed.
         """
         occurrence, state = Occurrence.parse(turn.id), _STATES[how]
         story = tx.ledger.story(occurrence)
@@ -134,8 +133,6 @@ class ForegroundJobs:
         outcome = AttemptOutcome(state, usage, error or _WHY.get(how, ""))
         run = replace(run, has_answered=_has_answer(tx, turn))
         facts = end_facts(run, occurrence, outcome, tx.now, attempts=story.attempts)
-        if "cost_usd" in facts:
-            facts[COST_IN_ANSWER] = True
         if not may_follow(story.state, state):
             # The turn was withdrawn before it began.
             state = OccurrenceState.SKIPPED
