@@ -36,7 +36,7 @@ LIMITS = {
     "message": (300, 71),
     "plain reminder": (296, 67),
     "done": (206, 58),
-    "reminder through the agent": (520, 106),
+    "reminder through the agent": (520, 107),
     "fork": (405, 92),
     "save": (240, 60),
 }

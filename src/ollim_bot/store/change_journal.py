@@ -26,8 +26,8 @@ class ChangeJournal:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_more = asyncio.Event()
 
-    def note(self, path: Path, message: str) -> None:
-        self._journal.note(path, message)
+    def note(self, path: Path, message: str, source: str = "") -> None:
+        self._journal.note(path, message, source)
         whole = self._root / path
         real = Path(os.path.realpath(whole.parent), whole.name)
         if not real.is_relative_to(self._root):
