@@ -124,7 +124,7 @@ async def test_a_message_is_answered_and_a_stop_is_clean(tmp_path: Path) -> None
 
 
 async def test_what_the_agent_changed_when_the_bot_died_is_shown_once(tmp_path: Path) -> None:
-    stores, surface = memory_stores(NOW), RecordingSurface()
+    surface = RecordingSurface()
     environ = {"HOME": str(tmp_path), "OLLIM_DATA_DIR": str(tmp_path / "data")}
     add = ["routine", "add", "-m", "plan", "--cron", "@daily"]
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
@@ -139,7 +139,7 @@ async def test_what_the_agent_changed_when_the_bot_died_is_shown_once(tmp_path: 
         clock = ManualClock(NOW)
         app = App(
             settings(tmp_path),
-            Adapters(clock=clock, engine=ScriptedEngine(), surfaces=[surface], store=stores.state),
+            Adapters(clock=clock, engine=ScriptedEngine(), surfaces=[surface]),
         )
         async with running(app):
             await until(lambda: "Routine added: plan" in cards())

@@ -16,6 +16,7 @@ from devtools.doubles.engine import CallsTool, ScriptedEngine, ScriptedSession
 from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.surface import RecordingSurface
 from tests.conversation.scene import STATUS, messages_of
+from tests.file_changes import file_changes
 from tests.patience import patience
 from tests.stores import Stores, memory_stores
 
@@ -51,7 +52,6 @@ from ollim_bot.prompts.system import read_screening
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.store import Store
-from ollim_bot.store.undo import UndoStore
 from ollim_bot.tools.gates import Abilities, BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
@@ -174,7 +174,7 @@ class Scene:
 
     def _echo(self) -> ChangeEcho:
         paths = DataPaths(self.root)
-        former = UndoStore(paths, self.journal)
+        former = file_changes(paths, self.journal)
         files = JobFileChecker(paths)
         return ChangeEcho(
             self.root,

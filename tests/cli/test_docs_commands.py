@@ -23,6 +23,7 @@ from tests.google.test_calendars import at
 from tests.snapshots import Snapshot
 from tests.test_docs import DOCS, ROOT, commands
 
+from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.store.opening import open_database
@@ -51,7 +52,10 @@ NOT_RUN = {
     "webhook test": "asks the running bot: tests/webhooks/test_from_the_terminal.py",
 }
 # What a page calls the owner's things, and what they are called here.
+CHANGE = "3f2a91c0"
 OF_NOUN = {
+    "changes": {"ID": CHANGE},
+    "undo": {"ID": CHANGE},
     "routine": {"ID": "morning"},
     "reminder": {"ID": "dentist"},
     "runs": {"ID": "dentist"},
@@ -123,6 +127,9 @@ def fill(terminal: Terminal) -> None:
 
 
 def _talk(tx: Transaction) -> None:
+    tx.config.change(lambda config: config.with_value("model.main", "opus"))
+    place = "setting:model.main"
+    tx.changes.put(ChangeRow(CHANGE, tx.now, place, Changer.COMMAND, "default", "opus"))
     tx.session.put(SESSION)
     tx.session_history.append(SessionEvent(SESSION, SessionChange.CREATED, tx.now, None))
     tx.messages.add(ChatMessage(MessageId("1"), tx.now, Author.OWNER, "When is the dentist?"))

@@ -13,12 +13,14 @@ from zoneinfo import ZoneInfo
 
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.journal import RecordingJournal
+from tests.file_changes import RowsBeside, file_changes
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.cli.main import main
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.changes import ChangeRow
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import (
@@ -33,9 +35,8 @@ from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.files import OsDisk
+from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.undo import UndoStore
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 2, 24, 10, 0, tzinfo=BERLIN)
@@ -49,15 +50,6 @@ def routine(*lines: str, cron: str = "30 8 * * 1-5", body: str = "Plan the day."
 
 async def refuse_marked_calls(call: ToolCall) -> Refusal | None:
     return Refusal("not now") if "refused" in str(call.arguments) else None
-
-
-class FullStateDisk(OsDisk):
-    """Refuses every write in `state/`."""
-
-    def write(self, path: Path, data: bytes, mode: int) -> None:
-        if "state" in path.parts:
-            raise OSError(28, "No space left on device")
-        super().write(path, data, mode)
 
 
 @dataclass
@@ -85,11 +77,21 @@ class EchoScene:
     def started(self) -> ChangeEcho:
         """A new echo on the same files, as after a restart."""
         paths = DataPaths(self.root)
-        disk = FullStateDisk() if self.is_full else OsDisk()
-        former = UndoStore(paths, self.journal, disk)
+        former = file_changes(paths, self.journal, now=self.clock.now, refusal=self._refusal)
         files = JobFileChecker(paths)
         store, reminders = self.stores.state, self.stores.reminders
         return ChangeEcho(self.root, files, former, store, reminders, self.post, self.clock, 9100)
+
+    @property
+    def rows(self) -> RowsBeside:
+        return RowsBeside(DataPaths(self.root), self.clock.now)
+
+    @property
+    def unseen(self) -> list[ChangeRow]:
+        return self.rows.query(lambda tx: tx.changes.unseen())
+
+    def _refusal(self) -> DiskFull | None:
+        return DiskFull(self.root / "state") if self.is_full else None
 
     async def post(self, message: ChatMessage, *, may_wait: bool = False) -> None:
         if self.refusals:

@@ -20,6 +20,7 @@ from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.memory import RecordingStore
 from devtools.doubles.surface import RecordingSurface
 from devtools.doubles.tasks import MemoryTasks
+from tests.file_changes import file_changes
 from tests.patience import patience
 from tests.stores import Stores, memory_stores
 
@@ -51,7 +52,6 @@ from ollim_bot.ports import (
 )
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.store import Store
-from ollim_bot.store.undo import UndoStore
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
@@ -289,7 +289,7 @@ def conversation_deps(
         "journal": RecordingJournal(),
         "background_tools": BackgroundTools(PathPolicy(HOME), lambda: DEFAULT_BG_TOOLS),
         "job_files": JobFileChecker(DataPaths(HOME)),
-        "former": UndoStore(DataPaths(HOME), RecordingJournal()),
+        "former": file_changes(DataPaths(HOME), RecordingJournal()),
         "working_directory": HOME,
         "status": STATUS,
         "doctor": all_well,

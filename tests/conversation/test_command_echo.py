@@ -15,6 +15,7 @@ from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, EndCause, ToolFailed, TurnEnded
 from ollim_bot.errors import WriteFailed
+from ollim_bot.store.reading import DATABASE
 
 pytestmark = pytest.mark.real_process
 
@@ -47,9 +48,8 @@ def looking(scene: EchoScene, echo: ChangeEcho | None = None) -> Iterator[None]:
 
 async def shown(scene: EchoScene, posts: int) -> None:
     """Let time pass until so many posts have come and no change waits."""
-    notes = scene.root / "state/unseen_changes"
     for _ in range(10_000):
-        if scene.posts >= posts and not any(notes.iterdir()):
+        if scene.posts >= posts and not scene.unseen:
             return
         await scene.clock.advance(1)
         await asyncio.sleep(0.001)
@@ -138,7 +138,7 @@ async def test_commands_that_read_leave_nothing(scene: EchoScene) -> None:
     scene.command(ADD, by="")
     await scene.commands("routine list", "routine show daily", "reminder list", NOON, NOON)
     assert len(scene.cards) == 1
-    assert [*(scene.root / "state/unseen_changes").iterdir()] == []
+    assert scene.unseen == []
 
 
 async def test_all_that_a_turn_does_to_a_job_is_one_card_and_one_undo(scene: EchoScene) -> None:
@@ -184,7 +184,7 @@ async def test_what_the_owner_does_in_a_terminal_is_not_told(scene: EchoScene) -
     other = ADD.replace("Plan", "Other").replace("daily", "other")
     await scene.commands("routine list", between=other)
     assert scene.cards == []
-    assert not (scene.root / "state/unseen_changes").exists()
+    assert scene.unseen == []
 
 
 async def test_an_undo_never_takes_what_the_owner_did_in_between(scene: EchoScene) -> None:
@@ -243,13 +243,11 @@ async def test_a_bot_that_dies_between_the_card_and_its_note_shows_one_card(
     scene: EchoScene,
 ) -> None:
     scene.command(ADD)
-    notes = scene.root / "state/unseen_changes"
-    (note,) = notes.iterdir()
-    text = note.read_bytes()
+    (note,) = scene.unseen
     with looking(scene):
         await shown(scene, 1)
         await settled(scene)
-    note.write_bytes(text)
+    scene.rows.run(lambda tx: tx.changes.put(note))
     scene.clock = ManualClock(NOW.replace(hour=20), BERLIN)
     with looking(scene):
         await shown(scene, 2)
@@ -287,8 +285,8 @@ async def test_a_card_that_could_not_be_posted_comes_later(scene: EchoScene) -> 
 
 
 async def test_where_nothing_can_be_noted_nothing_is_changed(scene: EchoScene) -> None:
-    (scene.root / "state/unseen_changes").write_text("in the way")
-    with pytest.raises(AssertionError, match="could not be"):
+    (scene.root / "state" / DATABASE).mkdir()
+    with pytest.raises(AssertionError, match="is not a file"):
         scene.command(ADD)
     assert [*(scene.root / "routines").iterdir()] == []
 

@@ -14,6 +14,7 @@ from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
 from devtools.doubles.journal import RecordingJournal
 from tests.conversation.scene import HOME, NOW, Scene, scene
 from tests.conversation.test_foreground_jobs import PLAN, fired
+from tests.file_changes import file_changes
 from tests.hostile.injected_texts import assert_is_data
 from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
@@ -30,7 +31,6 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Gate, IncomingFile
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.steps import leave_update
-from ollim_bot.store.undo import UndoStore
 from ollim_bot.tools.gates import Allowed, Undecided, main_gate, main_tools
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.job_validator import JobValidator
@@ -336,7 +336,7 @@ def files_in(root: Path) -> tuple[Stores, dict[str, Any]]:
     return stores, {
         "working_directory": paths.root,
         "job_files": JobFileChecker(paths),
-        "former": UndoStore(paths, RecordingJournal()),
+        "former": file_changes(paths, RecordingJournal()),
         "make_gate": _gate_of(paths.root),
     }
 

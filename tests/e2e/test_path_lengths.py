@@ -34,9 +34,9 @@ _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 # 330 and 70 for the first five.
 LIMITS = {
     "message": (300, 71),
-    "plain reminder": (296, 64),
+    "plain reminder": (296, 67),
     "done": (206, 58),
-    "reminder through the agent": (520, 106),
+    "reminder through the agent": (520, 107),
     "fork": (405, 92),
     "save": (240, 60),
 }

@@ -90,6 +90,8 @@ _COMMANDS = (
     ("today", "--json"),
     ("runs",),
     ("runs", "--json"),
+    ("changes",),
+    ("changes", "--json"),
     ("receipt",),
     ("receipt", "--json"),
     ("cost", "--by", "job"),

@@ -92,6 +92,8 @@ PLACES: Mapping[str, Sequence[str]] = {
     ),
     "due_items": ("description", "first step", "dose"),
     "webhook_deliveries": (),
+    "changes": ("task", "description", "reminder"),
+    "known_files": (),
     # what the agent is shown by our tools
     **dict.fromkeys(("cancel_reminder", "follow_up_chain", "settle_reminder"), ("description",)),
     **dict.fromkeys(("exit_fork", "save_context", "update_names"), ()),

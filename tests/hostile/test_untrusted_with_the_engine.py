@@ -16,6 +16,7 @@ from tests.background.scene import routine
 from tests.conversation.scene import scene
 from tests.engine.scene import engine_at
 from tests.engine.scene import scene as model_scene
+from tests.file_changes import file_changes
 from tests.patience import patience
 from tests.storage.data_directory import DataDirectory, QuickDisk
 
@@ -23,7 +24,6 @@ from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.ports import Gate, SessionSpec
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.undo import UndoStore
 from ollim_bot.tools.gates import Allowed, Undecided, main_gate
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.taint import TaintCheck
@@ -78,7 +78,7 @@ async def test_in_main_and_in_a_side_conversation(tmp_path: Path) -> None:
     places: dict[str, Any] = {
         "working_directory": root,
         "job_files": JobFileChecker(data.paths),
-        "former": UndoStore(data.paths, RecordingJournal()),
+        "former": file_changes(data.paths, RecordingJournal()),
     }
     async with asyncio.timeout(patience()), model_scene(tmp_path) as model:
         engine = engine_at(tmp_path, model.url)

@@ -46,6 +46,7 @@ from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import HandEdits
 from ollim_bot.store.answer_plans import with_known_plan
+from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.job_checker import JobFileChecker
@@ -54,7 +55,6 @@ from ollim_bot.store.opening import BALLAST_FILE, open_database
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.steps import holder_of_id
 from ollim_bot.store.store import Store
-from ollim_bot.store.undo import UndoStore
 
 R = TypeVar("R")
 
@@ -230,7 +230,7 @@ async def schedule_scene(
         keeper=FakeAttachmentStore(),
         working_directory=root,
         job_files=JobFileChecker(paths),
-        former=UndoStore(paths, edits),
+        former=FileChanges(paths, state, edits, clock.now),
         channels=channels,
         status=replace(STATUS, is_offline=is_offline),
     )

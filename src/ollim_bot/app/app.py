@@ -62,6 +62,8 @@ from ollim_bot.settings import Settings
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.attachments.files import FileAttachments
 from ollim_bot.store.calendars import CalendarFiles, readable_copies
+from ollim_bot.store.change_journal import ChangeJournal
+from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
 from ollim_bot.store.database import Database
@@ -88,7 +90,6 @@ from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.store.undo import UndoStore
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
 from ollim_bot.tools.gates import Abilities, Allowed, BackgroundTools, Undecided, main_gate
@@ -194,9 +195,11 @@ class App:
             closing = await asyncio.to_thread(self._prepare, paths)
             lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
             vital: list[Service] = []
-            edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
+            journal = ChangeJournal(await self._journal(lifetime), paths.root)
+            edits = HandEdits(journal, paths.root, self._clock)
             store = self._adapters.store or await self._opened_store(lifetime, vital, edits)
             zone = await self._owner_zone(store)
+            keep_changes = partial(journal.run, self._changes(store, edits))
             repositories = self._opened_repositories(store, edits)
             # The engine waits for its program, and the job files may be many.
             reading = asyncio.create_task(asyncio.to_thread(read_all, repositories))
@@ -223,6 +226,7 @@ class App:
                 announce = partial(self._announce, chosen.provider)
                 vital += surfaces.services(parts.conversation, parts)
                 services = [*surfaces.greetings(parts, announce), servers.run]
+                services.append(keep_changes)
                 services += self._own_services(store, parts, self._scheduler)
                 await self._serve(store, parts, self._scheduler, vital, services)
             except BaseExceptionGroup as several:
@@ -325,7 +329,12 @@ class App:
         def plan(job: Job) -> Job:
             return store.query(lambda tx: with_known_plan(tx, job))
 
-        return open_repositories(paths, edits, disk, choose_holder, self._job_readings, plan)
+        changes = self._changes(store, edits)
+        readings = self._job_readings
+        return open_repositories(paths, edits, disk, choose_holder, readings, plan, changes)
+
+    def _changes(self, store: Store, journal: Journal) -> FileChanges:
+        return FileChanges(self._settings.paths, store, journal, self._clock.now)
 
     def _schedule(
         self,
@@ -457,7 +466,7 @@ class App:
             background_tools=self._background_tools(store, job_guard),
             journal=journal,
             job_files=self._job_files,
-            former=UndoStore(paths, journal),
+            former=self._changes(store, journal),
             working_directory=paths.root,
             doctor=lambda: examine_in_chat(settings, chosen.provider, self._clock.now()),
             restart=lambda: self.stop(Ending.RESTART),

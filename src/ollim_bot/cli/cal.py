@@ -149,7 +149,9 @@ def _add(given: Given, caller: Caller) -> None:
         span = read_span(given["start"], given["end"], data.now)
         summary = _summary(" ".join(given["summary"]))
         draft = EventDraft(summary, *span, description=_description(given) or "")
-        _tell("added", google_calendars(caller, data).add(draft), data, given)
+        event = google_calendars(caller, data).add(draft)
+        _keep(data, None, event)
+        _tell("added", event, data, given)
 
 
 @_CAL.verb(
@@ -179,7 +181,9 @@ def _update(given: Given, caller: Caller) -> None:
             span.end if span else None,
             description=_description(given),
         )
-        _tell("changed", calendars.update(event.id, change), data, given)
+        changed = calendars.update(event.id, change)
+        _keep(data, event, changed)
+        _tell("changed", changed, data, given)
 
 
 @_CAL.verb("delete an event at Google; of a repeated one, this one only", "3f2a91c04b7d", _ID, JSON)
@@ -189,7 +193,9 @@ def _delete(given: Given, caller: Caller) -> None:
     with writable(open_data(caller)) as data:
         calendars = google_calendars(caller, data)
         event = calendars.find_by_beginning(given["id"])
-        _tell("deleted", calendars.delete(event.id), data, given)
+        deleted = calendars.delete(event.id)
+        _keep(data, event, None)
+        _tell("deleted", deleted, data, given)
 
 
 @_CAL.verb(
@@ -439,6 +445,17 @@ def _description(given: Given) -> str | None:
     if text is not None and len(text) > _LONGEST_DESCRIPTION:
         raise WrongInput(f"--description takes {_LONGEST_DESCRIPTION} characters at most.")
     return text
+
+
+def _keep(data: Data, before: CalendarEvent | None, after: CalendarEvent | None) -> None:
+    """Keep a change of an event, for `ollim-bot changes`."""
+    from ollim_bot.domain.changes import EVENT, OF_CALENDAR, event_words
+
+    event = before or after
+    assert event is not None
+    old = None if before is None else event_words(before)
+    new = None if after is None else event_words(after)
+    data.keep_elsewhere(f"{EVENT}:{event.id}", old, new, OF_CALENDAR)
 
 
 def _tell(done: str, event: CalendarEvent, data: Data, given: Given) -> None:

@@ -93,9 +93,11 @@ def _unset(given: Given, caller: Caller) -> None:
 
 def _zone_changed(caller: Caller, value: str | None) -> str:
     """The answer, with what moves."""
+    from ollim_bot.domain.changes import Changer
     from ollim_bot.domain.travel import zone_answer
     from ollim_bot.store.job_formats import REMINDERS
     from ollim_bot.store.routine_format import ROUTINES
+    from ollim_bot.store.steps import set_by_owner
 
     default = caller.default_zone()
     with writable(open_data(caller)) as data, data.database() as database:
@@ -105,7 +107,7 @@ def _zone_changed(caller: Caller, value: str | None) -> str:
         jobs += [one.item for one in data.repository(data.paths.reminders, REMINDERS).all()]
 
         def step(tx: Transaction) -> str:
-            config = tx.config.change(lambda before: before.with_value(_ZONE, value))
+            config = set_by_owner(tx, Changer.COMMAND, _ZONE, value)
             return zone_answer(jobs, data.now, config.timezone, default, tx.ledger.has)
 
         return plain(database.run(step))
@@ -115,13 +117,17 @@ def _changed(
     caller: Caller, key: str, step: Callable[[RuntimeConfig], RuntimeConfig]
 ) -> tuple[str, str]:
     """The value before and after."""
+    from ollim_bot.domain.changes import Changer
+    from ollim_bot.store.change_rows import note_settings
 
-    def both(config: RuntimeConfig) -> tuple[RuntimeConfig, tuple[str, str]]:
-        new = step(config)
-        return new, (plain(config.in_words(key)), plain(new.in_words(key)))
+    def both(tx: Transaction) -> tuple[str, str]:
+        config = tx.config.get()
+        new = tx.config.change(step)
+        note_settings(tx.changes, config, new, Changer.COMMAND, tx.now)
+        return plain(config.in_words(key)), plain(new.in_words(key))
 
     with writable(open_data(caller)) as data, data.database() as database:
-        return database.run(lambda tx: tx.config.take(both))
+        return database.run(both)
 
 
 def _config(data: Data, on_problem: Callable[[str], None]) -> RuntimeConfig:

@@ -18,14 +18,17 @@ from ollim_bot.store.files import FileLock, OsDisk
 
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
+    from ollim_bot.domain.changes import Changer
     from ollim_bot.domain.jobs import Job, JobKind
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
+    from ollim_bot.store.changes import CommandNotes, FileChanges
     from ollim_bot.store.database import Database, Step
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.job_folder import MarkdownRepository, Notes
     from ollim_bot.store.job_formats import JobFormat
     from ollim_bot.store.journal import GitJournal
+    from ollim_bot.store.transaction import Transaction
 
 J = TypeVar("J", bound="Job")
 T = TypeVar("T")
@@ -72,14 +75,57 @@ class Data:
         return self.read(lambda tx: with_known_plan(tx, job)) or job
 
     def _notes(self, folder: Path) -> Notes | None:
-        """Changes by the agent are recorded, so that the bot can show them to the owner."""
-        if self.agent is None:
-            return None
-        from ollim_bot.domain.shared_files import JobFolder
-        from ollim_bot.store.undo import CommandNotes, UndoStore
+        """Changes are kept; the bot shows those of the agent to the owner."""
+        return None if isinstance(self.journal, _ReadOnlyJournal) else _LateNotes(self, folder.name)
 
-        former = UndoStore(self.paths, self.journal)
-        return CommandNotes(former, JobFolder(folder.name), self.agent, self.now)
+    def changes(self) -> FileChanges:
+        """The changes of files, with a database that is opened for each question."""
+        from ollim_bot.store.changes import FileChanges
+
+        return FileChanges(self.paths, _LateRows(self), self.journal, lambda: self.now)
+
+    @property
+    def changer(self) -> Changer:
+        from ollim_bot.domain.changes import Changer
+
+        return Changer.COMMAND if self.agent is None else Changer.AGENT
+
+    def keep_files(self, *places: str, is_before: bool = False) -> None:
+        """Keep what the command has changed in these files, or, before it does, what others did.
+
+        A person is not refused a change that cannot be kept.
+        """
+        from ollim_bot.domain.changes import Changer
+        from ollim_bot.errors import StorageError
+
+        by = Changer.HAND if is_before else self.changer
+        try:
+            self.changes().look(places, by, "" if is_before else self.agent or "")
+        except StorageError:
+            if self.agent is not None and is_before:
+                raise
+
+    def keep_elsewhere(
+        self, place: str, before: str | None, after: str | None, untrusted: str = ""
+    ) -> None:
+        """Keep a change of something that is kept at a service."""
+        from ollim_bot.domain.changes import ChangeRow
+        from ollim_bot.errors import StorageError
+        from ollim_bot.store.changes import cause_of
+
+        taint, by, agent = self.standing_taint(), self.changer, self.agent or ""
+        mark = taint.mark if taint else untrusted
+
+        def step(tx: Transaction) -> None:
+            key = tx.changes.new_key(place)
+            cause = cause_of(tx, agent)
+            tx.changes.put(ChangeRow(key, self.now, place, by, before, after, cause, mark))
+
+        try:
+            with self.database() as database:
+                database.run(step)
+        except StorageError as refused:
+            note(f"the change is made, but could not be kept for `ollim-bot changes`: {refused}")
 
     def stored(
         self, path: Path, codec: Codec[T], on_problem: Callable[[str], None] = lambda _: None
@@ -185,6 +231,41 @@ def opened_journal(paths: DataPaths) -> GitJournal:
 
 def note(sentence: str) -> None:
     show(plain(f"note: {sentence}"), "  ", stream=sys.stderr)
+
+
+class _LateRows:
+    """Opens the database for each step: most commands need none."""
+
+    def __init__(self, data: Data) -> None:
+        self._data = data
+
+    def run(self, step: Step[T]) -> T:
+        with self._data.database() as database:
+            return database.run(step)
+
+    def query(self, question: Step[T]) -> T:
+        with self._data.database() as database:
+            return database.query(question)
+
+
+class _LateNotes:
+    """Keeps what a command changes in a folder of jobs; imports what it needs when it does."""
+
+    def __init__(self, data: Data, folder: str) -> None:
+        self._data = data
+        self._folder = folder
+
+    def leave(self, name: str, after: str | None) -> str:
+        return self._notes().leave(name, after)
+
+    def forget(self, key: str) -> None:
+        self._notes().forget(key)
+
+    def _notes(self) -> CommandNotes:
+        from ollim_bot.store.changes import CommandNotes
+
+        data = self._data
+        return CommandNotes(data.changes(), self._folder, data.changer, data.agent or "")
 
 
 class _ReadOnlyJournal:

@@ -59,6 +59,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("check everything, and say what to do", "ollim_bot.cli.doctor"),
     "update": ("install a newer version", "ollim_bot.cli.update"),
     "sentinel": ("deliver reminders while the bot is away", "ollim_bot.cli.sentinel"),
+    "changes": ("what was changed, by whom and why", "ollim_bot.cli.changes"),
+    "undo": ("take a change back", "ollim_bot.cli.undo"),
     "rehearse": ("preview the coming days", "ollim_bot.cli.rehearse"),
 }
 

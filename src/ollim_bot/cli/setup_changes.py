@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, opened_journal
+from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.environment import read_env_file
@@ -20,6 +21,7 @@ from ollim_bot.settings import Secret, Settings, problem_with
 from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import look_into
+from ollim_bot.store.steps import set_by_owner
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.env_file import (
     EnvChanges,
@@ -85,7 +87,7 @@ class Installation:
         """Change what counts at once. Raises `WrongInput`, and nothing is made then."""
         RuntimeConfig().with_value(key, value)
         with self._writable() as data, data.database() as database:
-            database.run(lambda tx: tx.config.change(lambda known: known.with_value(key, value)))
+            database.run(lambda tx: set_by_owner(tx, Changer.COMMAND, key, value))
 
     def _chosen_in_chat(self) -> dict[str, str]:
         """What was chosen there, by the names of the settings before which it counts."""
@@ -194,7 +196,7 @@ class Installation:
             user, bot = new.get(_USER_NAME, names.user), new.get(_BOT_NAME, names.bot)
             tx.names.put(GivenNames(user, bot))
             if zone := new.get(_ZONE):
-                tx.config.change(lambda config: config.with_value("timezone", zone))
+                set_by_owner(tx, Changer.COMMAND, "timezone", zone)
 
         with self._writable() as data, data.database() as database:
             database.run(step)

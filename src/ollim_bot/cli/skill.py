@@ -11,7 +11,7 @@ from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
 from ollim_bot.cli.terminal import show
 from ollim_bot.cli.unknown_words import no_such
-from ollim_bot.domain.shared_files import SKILL_FILE
+from ollim_bot.domain.shared_files import SKILL_FILE, SKILLS
 from ollim_bot.domain.skill_packages import addresses_in, scripts_in
 from ollim_bot.domain.skills import Skill, SkillSet
 from ollim_bot.domain.text import counted
@@ -128,6 +128,7 @@ def _add(given: Given, caller: Caller) -> None:
         show(plain(line))
     _agree(f"Add the skill {one.skill.name}?", is_given="yes" in given)
     with writable(data) as opened:
+        opened.keep_files(f"{SKILLS}/{one.skill.name}/{SKILL_FILE}", is_before=True)
         SkillInstaller(opened.paths).add(one)
         _journal(opened, one.skill.name, f"add skill {one.skill.name}")
     show(f"Added the skill {one.skill.name}. The agent has it from its next answer on.")
@@ -138,6 +139,7 @@ def _remove(given: Given, caller: Caller) -> None:
     name, data = str(given["name"]), open_data(caller)
     _agree(f"Remove the skill {plain(name)} with all its files?", is_given="yes" in given)
     with writable(data) as opened:
+        opened.keep_files(f"{SKILLS}/{name}/{SKILL_FILE}", is_before=True)
         SkillInstaller(opened.paths).remove(name)
         _journal(opened, name, f"remove skill {name}")
     show(f"Removed the skill {plain(name)}.")
@@ -194,3 +196,4 @@ def _journal(data: Data, name: str, message: str) -> None:
     """Have the skill and the lock committed together."""
     data.journal.note(data.paths.skills / name, message)
     data.journal.note(SkillLock(data.paths.skills).path, f"lock skill {name}")
+    data.keep_files(f"{SKILLS}/{name}/{SKILL_FILE}")

@@ -165,6 +165,7 @@ def _add(given: Given, caller: Caller) -> None:
         _mark_title(data, words, read)
         task = tasks.add(words, due, given.get("notes", ""), _chosen_list(given, tasks, read))
         _mark_title(data, task.title, read, task.id)
+        _keep(data, None, task)
         _tell("added", task, data, given, caller)
         if "json" not in given:
             show(f"id {task.id}")
@@ -181,19 +182,19 @@ def _chosen_list(given: Given, tasks: TaskList, read: Taint | None) -> str:
 @_TASKS.verb("tick one off", "cat food", _TASK, JSON)
 def _done(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
-        _tell("done", tasks.complete(_named(tasks, given, data).id), data, given, caller)
+        task = _named(tasks, given, data)
+        done = tasks.complete(task.id)
+        _keep(data, task, done)
+        _tell("done", done, data, given, caller)
 
 
 @_TASKS.verb("take a tick back", "3f2a", _TASK, JSON)
 def _reopen(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
-        _tell(
-            "open again",
-            tasks.reopen(_named(tasks, given, data, is_done=True).id),
-            data,
-            given,
-            caller,
-        )
+        task = _named(tasks, given, data, is_done=True)
+        reopened = tasks.reopen(task.id)
+        _keep(data, task, reopened)
+        _tell("open again", reopened, data, given, caller)
 
 
 @_TASKS.verb(
@@ -218,19 +219,19 @@ def _update(given: Given, caller: Caller) -> None:
         due = _day(given["due"], data) if "due" in given else None
         notes = "" if "notes" in gone else given.get("notes")
         change = TaskChange(given.get("title"), due, notes, clears_due="due" in gone)
-        _tell(
-            "changed",
-            tasks.update(_named(tasks, given, data).id, change),
-            data,
-            given,
-            caller,
-        )
+        task = _named(tasks, given, data)
+        changed = tasks.update(task.id, change)
+        _keep(data, task, changed)
+        _tell("changed", changed, data, given, caller)
 
 
 @_TASKS.verb("take one away for good", "3f2a", _TASK, JSON)
 def _delete(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
-        _tell("deleted", tasks.delete(_named(tasks, given, data).id).task, data, given, caller)
+        task = _named(tasks, given, data)
+        deleted = tasks.delete(task.id).task
+        _keep(data, task, None)
+        _tell("deleted", deleted, data, given, caller)
 
 
 @_TASKS.verb("the lists there are", "", JSON)
@@ -247,10 +248,30 @@ def _lists(given: Given, caller: Caller) -> None:
         show(plain(name if name == called else f"{name} ({called})"))
 
 
+def _keep(data: Data, before: Task | None, after: Task | None) -> None:
+    """Keep a change of a task at a service; those of the file are seen in it."""
+    from ollim_bot.domain.changes import TASK, task_words
+
+    task = after or before
+    if task is not None and task.list != FILE_LIST:
+        old = None if before is None else task_words(before)
+        new = None if after is None else task_words(after)
+        data.keep_elsewhere(f"{TASK}:{task.id}", old, new, _mark_of(task, data))
+
+
+def _mark_of(task: Task, data: Data) -> str:
+    known = data.read(lambda tx: tx.taint.get())
+    return known.mark_of(task.title) if known else ""
+
+
 @contextmanager
 def _changing(caller: Caller) -> Iterator[tuple[Data, TaskList]]:
     with writable(open_data(caller)) as data:
-        yield data, task_list(data, caller)
+        data.keep_files(FILE_LIST, is_before=True)
+        try:
+            yield data, task_list(data, caller)
+        finally:
+            data.keep_files(FILE_LIST)
 
 
 def _named(tasks: TaskList, given: Given, data: Data, *, is_done: bool = False) -> Task:

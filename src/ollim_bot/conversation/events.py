@@ -14,6 +14,7 @@ from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.calendar import CalendarEvent
 from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.changes import EVENT, OF_CALENDAR, Changer, ChangeRow, event_words
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.event_cards import (
@@ -106,6 +107,9 @@ def _settle(
     tx: Transaction, message: MessageId, event: CalendarEvent, card: Card, key: str
 ) -> None:
     _show(tx, message, lambda _: card)
+    place, words = f"{EVENT}:{event.id}", event_words(event)
+    row = ChangeRow(key, tx.now, place, Changer.BUTTON, words, None, untrusted=OF_CALENDAR)
+    tx.changes.put(row)
     update = owner_did(tx.now, f'User deleted event "{event_title(event)}".', f"event-{key}")
     leave_update(tx, replace(update, untrusted=EVENT_TEXT.source))
 

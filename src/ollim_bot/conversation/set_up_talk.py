@@ -12,6 +12,7 @@ from zlib import crc32
 
 from ollim_bot.conversation.message_poster import MessagePoster, note_of
 from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts, Card
+from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inputs import OwnerMessage
 from ollim_bot.domain.item_replies import meaning_of
@@ -21,6 +22,7 @@ from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.text import with_program
 from ollim_bot.ports import Clock
 from ollim_bot.store.database import Step
+from ollim_bot.store.steps import set_by_owner
 from ollim_bot.store.transaction import Transaction
 
 _ID = re.compile(r"set-up-question-(\d)-")
@@ -151,7 +153,7 @@ class SetUpTalk:
         if zone is None:
             wish = "Name a large city near you, such as Berlin."
             return _Answer(f"I know no time zone of {text}. {wish}", is_again=True)
-        tx.config.change(lambda config: config.with_value("timezone", zone))
+        set_by_owner(tx, Changer.CHAT, "timezone", zone)
         return _Answer(f"Your time zone is {zone}.")
 
 
@@ -223,5 +225,5 @@ def _take_quiet_hours(tx: Transaction, text: str) -> _Answer | None:
         hours = str(QuietHours.parse(text))
     except ValueError:
         return _Answer(f"I do not understand `{text}`. Two times, such as `22-7`.", is_again=True)
-    tx.config.change(lambda config: config.with_value("quiet_hours", hours))
+    set_by_owner(tx, Changer.CHAT, "quiet_hours", hours)
     return _Answer(f"Quiet from {hours.replace('-', ' to ')}.")

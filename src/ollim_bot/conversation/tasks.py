@@ -19,6 +19,8 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
+from ollim_bot.domain.changes import Changer, ChangeRow, task_words
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import UNDO
@@ -38,7 +40,7 @@ from ollim_bot.domain.task_cards import (
     tasks_card,
 )
 from ollim_bot.domain.task_move import is_same
-from ollim_bot.domain.tasks import DeletedTask, Task
+from ollim_bot.domain.tasks import FILE_LIST, DeletedTask, Task
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, StorageError, TaskNotFound, WrongInput
 from ollim_bot.ports import Clock, TaskList
@@ -107,7 +109,7 @@ class TaskCommands:
                 for step in (await self._store.read(lambda tx: tx.task_undos.get())).begun:
                     with suppress(TaskNotFound):
                         await asyncio.to_thread(self._change, step, may_be_there=True)
-                    await self._store.transact(lambda tx, step=step: _finish(tx, step))  # type: ignore[misc]
+                    await self._store.transact(lambda tx, step=step: _end_well(tx, step))  # type: ignore[misc]
             except OllimError:
                 _logger.warning("A click on a task has to wait", exc_info=True)
                 return False
@@ -171,7 +173,7 @@ class TaskCommands:
         except OllimError as refused:
             await self._end(step, _withdraw)
             return _refused(refused)
-        await self._end(step, _finish)
+        await self._end(step, _end_well)
         return CommandAnswer()
 
     async def _end(self, step: TaskStep, end: Callable[[Transaction, TaskStep], None]) -> None:
@@ -244,6 +246,20 @@ def _begin(tx: Transaction, step: TaskStep) -> None:
 
 def _finish(tx: Transaction, step: TaskStep) -> None:
     tx.task_undos.change(lambda known: known.ending(step.undo.key))
+
+
+def _end_well(tx: Transaction, step: TaskStep) -> None:
+    """End the note, and keep what was changed at a service; changes of the file are seen in it."""
+    _finish(tx, step)
+    task = step.undo.task
+    if task.list == FILE_LIST:
+        return
+    before, after = (task, None) if step.undo.is_deletion else (replace(task, done=False), task)
+    texts = [None if each is None else task_words(each) for each in (before, after)]
+    place, mark = f"{PLACE_OF_TASK}:{task.id}", tx.taint.get().mark_of(task.title)
+    old, new = reversed(texts) if step.takes_back else texts
+    key = tx.changes.new_key(place)
+    tx.changes.put(ChangeRow(key, tx.now, place, Changer.BUTTON, old, new, untrusted=mark))
 
 
 def _withdraw(tx: Transaction, step: TaskStep) -> None:

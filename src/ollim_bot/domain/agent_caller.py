@@ -22,7 +22,18 @@ _VERSION_WORDS = frozenset({"version", "--version"})
 # for that of a kind of job.
 _OPEN = frozenset(
     {
-        *("cal", "completion", "cost", "doctor", "doses", "gmail", "help", "history", "receipt"),
+        *(
+            "cal",
+            "changes",
+            "completion",
+            "cost",
+            "doctor",
+            "doses",
+            "gmail",
+            "help",
+            "history",
+            "receipt",
+        ),
         *("rehearse", "runs", "tasks", "today", "version", *JobKind),
     }
 )

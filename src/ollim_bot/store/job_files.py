@@ -15,6 +15,7 @@ from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.errors import DuplicateId, NotFound, OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobRepositories, Journal
+from ollim_bot.store.changes import CommandNotes, FileChanges
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_folder import ChooseHolder, FolderWatch, MarkdownRepository, SharedReadings
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
@@ -39,14 +40,16 @@ def open_repositories(
     choose_holder: ChooseHolder = lambda _rivals: 0,
     shared: Mapping[JobKind, SharedReadings] | None = None,
     plan: Callable[[Job], Job] = lambda job: job,
+    changes: FileChanges | None = None,
 ) -> JobRepositories:
     """Nothing is read or written yet; the data directory is prepared elsewhere."""
 
     def repository(folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
         watch = FolderWatch(folder, form, disk or OsDisk(), (shared or {}).get(form.kind))
         lock = FileLock(paths.lock_of(folder))
+        notes = None if changes is None else CommandNotes(changes, folder.name)
         return MarkdownRepository(
-            watch, lock, journal=journal, choose_holder=choose_holder, plan=plan
+            watch, lock, journal=journal, notes=notes, choose_holder=choose_holder, plan=plan
         )
 
     named = (ROUTINES, REMINDERS, WEBHOOKS)

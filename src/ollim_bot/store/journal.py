@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
@@ -136,6 +137,19 @@ def commit_message(noted: Sequence[tuple[PurePosixPath, str]]) -> str:
 
 def _shortened(line: str) -> str:
     return shortened(line, _SUBJECT_LENGTH)
+
+
+def commits_before(root: Path, moment: datetime | None, limit: int) -> list[tuple[datetime, str]]:
+    """When something was committed, and as what, the newest first; none without a repository."""
+    if not has_repository(root):
+        return []
+    until = () if moment is None else (f"--before={int(moment.timestamp())}",)
+    try:
+        said = Git(root).run("log", f"--max-count={limit}", "--format=%ct %s", *until)
+    except _ANY_TROUBLE:
+        return []
+    lines = (line.partition(" ") for line in said.decode(errors="replace").splitlines())
+    return [(datetime.fromtimestamp(int(at), UTC), words) for at, _, words in lines]
 
 
 _ANY_TROUBLE = (OllimError, OSError)

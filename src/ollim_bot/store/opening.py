@@ -9,10 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.runtime_config import MADE_BEFORE_DAILY_LIMIT, parse_config
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
+from ollim_bot.store.change_rows import note_settings
 from ollim_bot.store.connection import Connect, Statements, connect
 from ollim_bot.store.copies import AfterReturn, copy_database, mend, settle_return
 from ollim_bot.store.database import Ballast, Database, Step
@@ -198,7 +200,10 @@ class _Preparation:
         tx = Transaction(statements, self._now)
         if found < SCHEMA:
             migrate(connection)
+        config = tx.config.get()
         self._mirrors.reconcile(statements)
+        if found:
+            note_settings(tx.changes, config, tx.config.get(), Changer.HAND, self._now)
         if found == 0:
             self._takeover.run(tx)
         if found < WITH_ITEMS:

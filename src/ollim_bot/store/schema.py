@@ -152,6 +152,25 @@ CREATE INDEX webhook_deliveries_key ON webhook_deliveries (hook, key, at);
 CREATE INDEX webhook_deliveries_at ON webhook_deliveries (at);
 """
 
+# `undoes` is the key of another change; `text` is what the file held last, NULL for no file.
+_CHANGES = """
+CREATE TABLE changes (
+    seq INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    at INTEGER NOT NULL,
+    place TEXT NOT NULL,
+    undoes TEXT NOT NULL,
+    is_unseen INTEGER NOT NULL,
+    value TEXT NOT NULL
+);
+CREATE INDEX changes_at ON changes (at);
+CREATE INDEX changes_place ON changes (place, seq);
+CREATE INDEX changes_undoes ON changes (undoes) WHERE undoes != '';
+CREATE INDEX changes_unseen ON changes (seq) WHERE is_unseen = 1;
+
+CREATE TABLE known_files (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, text TEXT);
+"""
+
 # `micros` are millionths of a dollar.
 _USAGE = """
 CREATE TABLE usage (
@@ -169,7 +188,7 @@ CREATE INDEX usage_at ON usage (at, price, micros);
 CREATE INDEX usage_occurrence ON usage (occurrence) WHERE occurrence IS NOT NULL;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS, _SEARCH, _WEBHOOKS, _USAGE)
+MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS, _SEARCH, _WEBHOOKS, _USAGE, _CHANGES)
 SCHEMA = len(MIGRATIONS)
 # The first version that has due items.
 WITH_ITEMS = 2

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, tzinfo
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
+from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.definitions import ARMED, ROSTER, holder_among
 from ollim_bot.domain.digest import HeldMessage, HeldMessages
@@ -24,12 +25,14 @@ from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.run_history import CUT_SHORT, DROPPED, EFFECT, HELD, NEWER_CAME, RunStory
 from ollim_bot.domain.run_words import REACHED_AT
 from ollim_bot.domain.runs import Run
+from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import ClearedConversation, SessionId
 from ollim_bot.domain.taint import Taint, marked_taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.domain.usage import micros
+from ollim_bot.store.change_rows import note_settings
 from ollim_bot.store.records import RECORDS
 from ollim_bot.store.search import can_index
 from ollim_bot.store.transaction import Transaction
@@ -335,6 +338,14 @@ def carry_agent_skills(tx: Transaction, reminder: str, copy: str) -> None:
     known = tx.agent_skills.get()
     if skills := known.of_job(f"{JobKind.REMINDER}:{reminder}"):
         tx.agent_skills.put(known.adding(f"{JobKind.REMINDER}:{copy}", sorted(skills)))
+
+
+def set_by_owner(tx: Transaction, by: Changer, key: str, value: object) -> RuntimeConfig:
+    """Change a setting, and keep who did it. Raises `WrongInput` if the value is invalid."""
+    before = tx.config.get()
+    after = tx.config.change(lambda config: config.with_value(key, value))
+    note_settings(tx.changes, before, after, by, tx.now)
+    return after
 
 
 def end_clear_undo(tx: Transaction) -> None:

@@ -111,6 +111,10 @@ def reset_permissions(state: Path, present: Path | None, may_use: Callable[[str]
             return
         for spec in _GRANTS:
             store_record(statements, spec, kept[spec.name])
+        for table in ("changes", "known_files"):
+            # An Undo of a strange backup could put any text in place.
+            if statements.row("SELECT 1 FROM sqlite_master WHERE name = ?", table):
+                statements.write(table, f"DELETE FROM {table}")
         for table, key, content in _notes(statements):
             statements.write(
                 table,

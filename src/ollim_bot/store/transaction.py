@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from ollim_bot.store.change_rows import ChangeRows
 from ollim_bot.store.connection import Statements, escaped, unescaped
 from ollim_bot.store.deliveries import Channels, Deliveries
 from ollim_bot.store.due_items import DueItems
@@ -31,6 +32,7 @@ NAMES = frozenset(
         "job_ops",
         "due_items",
         "webhook_deliveries",
+        "changes",
         "usage",
     }
 )
@@ -54,6 +56,7 @@ class Transaction(Records):
         self.job_ops = JobOps(statements)
         self.due_items = DueItems(statements)
         self.webhook_deliveries = WebhookDeliveries(statements, self.ledger)
+        self.changes = ChangeRows(statements)
         self.usage = UsageRows(statements)
         self.meta = Meta(statements)
         self.texts = StoredTexts(statements)

@@ -11,6 +11,7 @@ from uuid import uuid4
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
+from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import OF_SET_UP, ChatMessage
 from ollim_bot.domain.inputs import CommandCall, InputId
 from ollim_bot.domain.pings import PingBudget
@@ -25,6 +26,7 @@ from ollim_bot.domain.text import nearest
 from ollim_bot.domain.travel import zone_answer
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.ports import Clock, IncomingMessage, JobRepositories, Status
+from ollim_bot.store.steps import set_by_owner
 from ollim_bot.store.store import Store as StateStore
 from ollim_bot.store.transaction import Transaction
 
@@ -120,11 +122,12 @@ class SettingCommands:
         if key == "timezone":
             return await self._set_zone(value)
 
-        def step(config: RuntimeConfig) -> tuple[RuntimeConfig, tuple[str, str]]:
-            changed = config.with_value(key, value)
-            return changed, (config.in_words(key), changed.in_words(key))
+        def step(tx: Transaction) -> tuple[str, str]:
+            config = tx.config.get()
+            changed = set_by_owner(tx, Changer.CHAT, key, value)
+            return config.in_words(key), changed.in_words(key)
 
-        old, new = await self._store.transact(lambda tx: tx.config.take(step))
+        old, new = await self._store.transact(step)
         if old == new:
             return f"{key} is {new} already."
         return f"{key} is now {new} (it was {old})."
@@ -134,7 +137,7 @@ class SettingCommands:
         now = self._clock.now()
 
         def step(tx: Transaction) -> str:
-            config = tx.config.change(lambda before: before.with_value("timezone", value))
+            config = set_by_owner(tx, Changer.CHAT, "timezone", value)
             return zone_answer(jobs, now, config.timezone, self._default_zone, tx.ledger.has)
 
         return await self._store.transact(step)

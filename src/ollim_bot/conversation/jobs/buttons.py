@@ -17,6 +17,7 @@ from ollim_bot.conversation.jobs.echo import FormerContents, Post
 from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import snoozed_until
@@ -50,6 +51,7 @@ from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import OllimError, StorageError, WrongInput
 from ollim_bot.ports import Clock, JobRepositories
+from ollim_bot.store.changes import acting
 from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -83,9 +85,10 @@ class JobRemover:
     def remove(self, job: Job, path: Path, now: datetime) -> str | None:
         """Remove the job; returns the key of its Undo, or None if its text could not be kept."""
         file = JobFile(JobFolder(job.kind.plural), path.name)
-        before = self._text(file)
-        self._repositories.of(job.kind).remove(job.spec.id)
-        return None if before is None else self._kept(file, before, now)
+        before, key = self._text(file), secrets.token_hex(4)
+        with acting(Changer.BUTTON, key):
+            self._repositories.of(job.kind).remove(job.spec.id)
+        return None if before is None else self._kept(file, before, now, key)
 
     def _text(self, file: JobFile) -> str | None:
         try:
@@ -93,10 +96,9 @@ class JobRemover:
         except StorageError:
             return None
 
-    def _kept(self, file: JobFile, before: str, now: datetime) -> str | None:
-        key = secrets.token_hex(4)
+    def _kept(self, file: JobFile, before: str, now: datetime, key: str) -> str | None:
         try:
-            self._former.keep(FileChange(key, file, before, None, now))
+            self._former.keep(FileChange(key, file, before, None, now, Changer.BUTTON))
         except StorageError:
             _logger.exception("A cancelled job cannot be brought back")
             return None
@@ -301,7 +303,8 @@ class JobButtons:
         return stored
 
     def _amended(self, job: J, changes: Mapping[str, object]) -> J:
-        amended: J = self._repositories.of(job.kind).amend(job.spec.id, changes)
+        with acting(Changer.BUTTON):
+            amended: J = self._repositories.of(job.kind).amend(job.spec.id, changes)
         return amended
 
     def _skips(self) -> Skips:

@@ -61,9 +61,9 @@ class Post(Protocol):
 
 
 class FormerContents(Protocol):
-    """Keeps what files held before they were changed, on disk for 30 days."""
+    """Keeps what files held before they were changed."""
 
-    def keep(self, change: FileChange) -> None:
+    def keep(self, change: FileChange, untrusted: str = "") -> None:
         """Keep the change; it replaces an earlier change with the same key."""
 
     def unseen(self) -> Sequence[FileChange]:
@@ -71,6 +71,9 @@ class FormerContents(Protocol):
 
     def forget(self, key: str) -> None:
         """Note that the change was shown."""
+
+    def absorb(self, key: str) -> None:
+        """Forget a change that another one includes."""
 
     def undo(self, key: str) -> tuple[UndoOutcome, SharedFile | None]:
         """Restore the file once, and only if it has not been changed since.
@@ -240,7 +243,9 @@ class ChangeWatch:
                 if card is not None:
                     await self._tell(watched, change.after, card, job, in_fork=in_fork)
                 watched.seen = change.after
-                await asyncio.to_thread(echo.former.forget, change.key)
+                is_included = card is not None and watched.key != change.key
+                done = echo.former.absorb if is_included else echo.former.forget
+                await asyncio.to_thread(done, change.key)
 
     def _is_mine(self, change: FileChange) -> bool:
         return change.by == self._by if self._by else not self._echo.watched[change.by]
@@ -298,6 +303,9 @@ class ChangeWatch:
                 if card is not None:
                     await self._tell(watched, text, card, job, in_fork=in_fork)
                     watched.seen = text
+                elif text is not None:
+                    await asyncio.to_thread(self._kept, self._change(watched, text), "")
+                    watched.seen = text
             except StorageError:
                 _logger.exception("The owner could not be told of %s", watched.file)
 
@@ -351,8 +359,9 @@ class ChangeWatch:
         written = marked_taint(self._mark_in(watched.file, after))
         if self._by == CONVERSATION:
             written = written.having_read(*standing.sources)
-        change = FileChange(watched.key, watched.file, watched.before, after, now)
-        if card.buttons and not await asyncio.to_thread(self._kept, change):
+        change = self._change(watched, after)
+        is_kept = await asyncio.to_thread(self._kept, change, written.mark)
+        if card.buttons and not is_kept:
             card = replace(card, buttons=())
         message = ChatMessage(
             watched.card,
@@ -372,9 +381,13 @@ class ChangeWatch:
             return None
         return self._echo.files.read(file, text).untrusted
 
-    def _kept(self, change: FileChange) -> bool:
+    def _change(self, watched: _Watched, after: str | None) -> FileChange:
+        now, by = self._echo.clock.now(), self._by
+        return FileChange(watched.key, watched.file, watched.before, after, now, by)
+
+    def _kept(self, change: FileChange, untrusted: str) -> bool:
         try:
-            self._echo.former.keep(change)
+            self._echo.former.keep(change, untrusted)
         except StorageError:
             _logger.exception("A change of %s cannot be undone", change.file)
             return False

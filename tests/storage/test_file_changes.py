@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import os
-import stat
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.file_changes import NOW as NOW_OF_CHANGES
+from tests.file_changes import file_changes
 from tests.storage.data_directory import NOW, DataDirectory
 
+from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder, ProfileFile, UndoOutcome
 from ollim_bot.errors import Unreadable, WriteFailed
+from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.undo import UndoStore
 
 DAILY = JobFile(JobFolder.ROUTINES, "daily.md")
 KEY = "0123abcd"
 
 
-def undo_store(data: DataDirectory) -> UndoStore:
-    """The store, opened as by a new process."""
-    return UndoStore(data.paths, data.journal)
+def undo_store(data: DataDirectory) -> FileChanges:
+    """The changes, opened as by a new process."""
+    return file_changes(data.paths, data.journal)
 
 
 def changed(data: DataDirectory, before: str | None, after: str, key: str = KEY) -> Path:
@@ -111,15 +111,10 @@ def test_a_link_stays_a_link(data: DataDirectory) -> None:
     assert real.read_text() == "before"
 
 
-def test_what_is_kept_is_for_nobody_else_and_for_thirty_days(data: DataDirectory) -> None:
+def test_what_is_kept_goes_after_a_year(data: DataDirectory) -> None:
     changed(data, "before", "after")
-    kept = data.paths.state / "undo" / f"{KEY}.json"
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    for days, is_there in ((29, True), (31, False)):
-        written = (NOW - timedelta(days=days)).timestamp()
-        os.utime(kept, (written, written))
-        changed(data, "x", "y", key="99999999")
-        assert kept.exists() is is_there
+    at = NOW + timedelta(days=366)
+    undo_store(data).keep(FileChange("99999999", DAILY, "x", "after", at))
     assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
 
 
@@ -129,22 +124,6 @@ def test_an_unknown_key_undoes_nothing(data: DataDirectory, key: str) -> None:
     assert undo_store(data).undo(key) == (UndoOutcome.GONE, None)
 
 
-def row(**changes: object) -> str:
-    known = {"version": 1, "folder": "routines", "name": "daily.md", "before": "x", "after": "y"}
-    return json.dumps({**known, **changes})
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["", "[]", "{}", "null", row(version=2), row(folder="state"), row(before=7)],
-)
-def test_what_cannot_be_understood_undoes_nothing(data: DataDirectory, content: str) -> None:
-    path = changed(data, "before", "after")
-    (data.paths.state / "undo" / f"{KEY}.json").write_text(content)
-    assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
-    assert path.read_text() == "after"
-
-
 class FullDisk(OsDisk):
     def write(self, path: Path, data: bytes, mode: int) -> None:  # noqa: ARG002
         raise OSError(28, "No space left on device")
@@ -152,11 +131,9 @@ class FullDisk(OsDisk):
 
 def test_a_full_disk_leaves_everything_as_it_is(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
-    full = UndoStore(data.paths, data.journal, FullDisk())
+    full = file_changes(data.paths, data.journal, FullDisk())
     with pytest.raises(WriteFailed):
         full.undo(KEY)
-    with pytest.raises(WriteFailed):
-        full.keep(FileChange("11111111", DAILY, None, "x", NOW))
     assert path.read_text() == "after"
     assert undo_store(data).undo(KEY)[0] is UndoOutcome.RESTORED
 
@@ -173,19 +150,17 @@ def note_without_change(
     data: DataDirectory, before: str | None, after: str | None, key: str = KEY
 ) -> FileChange:
     """The note of a command that is killed before its change."""
-    change = FileChange(key, DAILY, before, after, NOW, by="conversation")
-    undo_store(data).leave(change)
-    return change
+    leave = undo_store(data).leave
+    leave(str(DAILY), after, Changer.AGENT, key=key, session="conversation")
+    return FileChange(key, DAILY, before, after, NOW_OF_CHANGES, by="conversation")
 
 
 def test_a_noted_change_is_unseen_until_it_is_forgotten(data: DataDirectory) -> None:
     change = note_without_change(data, None, "after\udcff\r\n")
     (data.paths.routines / "daily.md").write_bytes(b"after\xff\r\n")
     assert undo_store(data).unseen() == [change]
-    (kept,) = (data.paths.state / "unseen_changes").iterdir()
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     undo_store(data).forget(KEY)
-    assert undo_store(data).unseen() == ()
+    assert list(undo_store(data).unseen()) == []
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, "x"), ("x", "y"), ("x", None)])
@@ -200,10 +175,11 @@ def test_what_was_noted_and_never_done_is_forgotten(
 
 
 def test_what_came_and_went_was_done(data: DataDirectory) -> None:
-    changes = [
-        note_without_change(data, None, "x", "00000001"),
-        note_without_change(data, "x", None, "00000002"),
-    ]
+    path = data.paths.routines / "daily.md"
+    first = note_without_change(data, None, "x", "00000001")
+    path.write_text("x")
+    changes = [first, note_without_change(data, "x", None, "00000002")]
+    path.unlink()
     assert undo_store(data).unseen() == changes
 
 
@@ -224,16 +200,6 @@ def test_a_command_that_is_at_it_is_waited_for(data: DataDirectory) -> None:
                 unseen.result(0.2)
             (data.paths.routines / "daily.md").write_text("x")
         assert unseen.result(10) == [change]
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", row(), row(after=7, at="x"), row(version=2)])
-def test_a_note_that_cannot_be_understood_is_left_alone(data: DataDirectory, content: str) -> None:
-    change = note_without_change(data, None, "x")
-    (data.paths.routines / "daily.md").write_text("x")
-    odd = data.paths.state / "unseen_changes" / "0-00000000.json"
-    odd.write_text(content)
-    assert undo_store(data).unseen() == [change]
-    assert odd.exists()
 
 
 def test_the_profile_is_put_back_too(data: DataDirectory) -> None:

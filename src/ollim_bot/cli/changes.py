@@ -1,0 +1,180 @@
+"""`ollim-bot changes`: who changed what in jobs, skills, the profile, settings, tasks, events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
+from ollim_bot.cli.data import Data, open_data
+from ollim_bot.cli.framework import JSON, Given, argument, columns, command, plain, print_json
+from ollim_bot.cli.terminal import show
+from ollim_bot.domain.changes import SETTING, ChangeRow, row_as_json
+from ollim_bot.domain.moments import describe
+from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
+from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.store.transaction import Transaction
+
+_USUAL, _MOST = 20, 1000
+_LONGEST_LINE = 60
+_NONE = "Nothing was changed yet. What you, the bot or an editor change from now on stands here."
+
+
+class Kept(NamedTuple):
+    change: ChangeRow
+    is_undone: bool
+
+
+def change_ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    for each in _newest(open_data(caller), _USUAL):
+        yield Completion(each.change.key, f"{each.change.did} {each.change.place}")
+
+
+ID = argument("id", metavar="ID", help="as `ollim-bot changes` shows it", completions=change_ids)
+
+
+@command(
+    "changes",
+    "what was changed in jobs, skills, profile, policy, settings, tasks and events",
+    "",
+    argument("id", metavar="ID", nargs="?", help="show this one whole", completions=change_ids),
+    argument("--limit", metavar="N", help=f"how many, {_USUAL} if omitted"),
+    JSON,
+)
+def run(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    if given.get("id"):
+        found = [find_change(data, str(given["id"]))]
+    else:
+        found = _newest(data, _limit(given))
+    older = [] if given.get("id") or caller.agent else _older(data, found, _limit(given))
+    if "json" in given:
+        rows = [
+            row_as_json(_as_seen(each.change, caller), is_undone=each.is_undone) for each in found
+        ]
+        older_rows = [{"at": at.astimezone(data.now.tzinfo), "what": what} for at, what in older]
+        print_json({"changes": rows, "older": older_rows})
+        return
+    if given.get("id"):
+        show("\n".join(_whole(found[0], data, caller)))
+        return
+    lines = [_line(each, data, caller) for each in found]
+    lines += [
+        ("", describe(at.astimezone(data.now.tzinfo), data.now), "", plain(what))
+        for at, what in older
+    ]
+    show(columns(lines) if lines else _NONE)
+    if found and caller.agent is None:
+        show("`ollim-bot changes ID` shows one whole, `ollim-bot undo ID` takes it back.")
+
+
+def find_change(data: Data, given: str) -> Kept:
+    """The change whose id is `given`, or the only one whose id begins so."""
+
+    def question(tx: Transaction) -> list[Kept]:
+        exact = tx.changes.find(given)
+        fit = [exact] if exact else tx.changes.beginning(given)
+        return [Kept(each, tx.changes.is_undone(each.key)) for each in fit]
+
+    found = data.ask_if_used(question) or []
+    if len(found) != 1:
+        sentence = "Several changes begin with" if found else "There is no change"
+        raise OllimError(f"{sentence} {plain(given)}. `ollim-bot changes` lists them.")
+    return found[0]
+
+
+def _newest(data: Data, limit: int) -> list[Kept]:
+    def question(tx: Transaction) -> list[Kept]:
+        return [Kept(each, tx.changes.is_undone(each.key)) for each in tx.changes.newest(limit)]
+
+    return data.ask_if_used(question) or []
+
+
+def _older(data: Data, found: Sequence[Kept], limit: int) -> list[tuple[datetime, str]]:
+    """What the history has from before the first change that is kept."""
+    if len(found) >= limit:
+        return []
+    from ollim_bot.store.journal import commits_before
+
+    first = found[-1].change.at if found else None
+    return commits_before(data.paths.root, first, limit - len(found))
+
+
+def _limit(given: Given) -> int:
+    text = str(given.get("limit", _USUAL))
+    if not text.isdecimal() or not 0 < int(text) <= _MOST:
+        raise WrongInput(f"--limit: {text!r} is not right. It takes a number from 1 to {_MOST}.")
+    return int(text)
+
+
+def _as_seen(change: ChangeRow, caller: Caller) -> ChangeRow:
+    """The change; for the agent, words of others are data, and the name of the file is none."""
+    if caller.agent is None:
+        return change
+    from ollim_bot.domain.taint import Untrusted
+    from ollim_bot.prompts.context import fenced, neutralised
+
+    if not change.untrusted:
+        texts = [None if each is None else neutralised(each) for each in _texts(change)]
+        return replace(change, before=texts[0], after=texts[1], place=neutralised(change.place))
+    source = Untrusted(change.untrusted, "what was changed")
+    texts = [None if each is None else fenced(each, source) for each in _texts(change)]
+    folder = change.place.partition("/")[0] if "/" in change.place else change.kind
+    place = f"{folder or 'file'} {FROM_UNTRUSTED}"
+    return replace(change, before=texts[0], after=texts[1], place=place)
+
+
+def _texts(change: ChangeRow) -> tuple[str | None, str | None]:
+    return change.before, change.after
+
+
+def _line(kept: Kept, data: Data, caller: Caller) -> tuple[str, str, str, str]:
+    change = kept.change
+    when = describe(change.at.astimezone(data.now.tzinfo), data.now)
+    seen = _as_seen(change, caller)
+    what = f"{change.did} {seen.place}"
+    if small := _small(change, caller):
+        what += f": {small}"
+    if change.undoes:
+        what += f" (undoes {change.undoes})"
+    if kept.is_undone:
+        what += " (undone)"
+    if change.untrusted and caller.agent is None:
+        what += f" ({FROM_UNTRUSTED.strip('()')}: {change.untrusted})"
+    who = f"{change.by}, {change.cause}" if change.cause else change.by
+    return change.key, when, plain(who), plain(what)
+
+
+def _small(change: ChangeRow, caller: Caller) -> str:
+    """The change in a line; nothing of others' words for the agent."""
+    if caller.agent is not None and change.untrusted:
+        return ""
+    if change.kind == SETTING:
+        return f"{change.before} → {change.after}"
+    lines = [line for line in change.changed_lines() if line[1:].strip() not in ("", "---")]
+    text = shortened(" ".join(lines[:2]), _LONGEST_LINE)
+    if caller.agent is None:
+        return text
+    from ollim_bot.prompts.context import neutralised
+
+    return neutralised(text)
+
+
+def _whole(kept: Kept, data: Data, caller: Caller) -> Iterator[str]:
+    change = kept.change
+    yield "  ".join(_line(kept, data, caller))
+    if change.is_cut:
+        yield "It was too long to be kept; the history in git has it."
+        return
+    lines = "\n".join(plain(line) for line in change.difference())
+    if caller.agent is None:
+        yield lines
+    else:
+        from ollim_bot.domain.taint import Untrusted
+        from ollim_bot.prompts.context import fenced, neutralised
+
+        source = Untrusted(change.untrusted, "what was changed")
+        yield fenced(lines, source) if change.untrusted else neutralised(lines)

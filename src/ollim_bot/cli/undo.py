@@ -1,0 +1,57 @@
+"""`ollim-bot undo`: takes a change back, as long as nothing else has changed the same place."""
+
+from __future__ import annotations
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.changes import ID, find_change
+from ollim_bot.cli.data import open_data, writable
+from ollim_bot.cli.framework import Given, argument, command, plain
+from ollim_bot.cli.terminal import show
+from ollim_bot.domain.changes import EVENT, SETTING, TASK, Changer, ChangeRow
+from ollim_bot.errors import OllimError
+from ollim_bot.store.changes import undo_setting
+
+_EVENT = "An event at Google cannot be put back from here: it would lose its guests."
+
+
+@command(
+    "undo",
+    "take a change back; what came after it stays",
+    "3f2a91c0",
+    ID,
+    argument(
+        "--with-tools",
+        action="store_true",
+        help="also if a job or skill may use tools again that it may not use now",
+    ),
+)
+def run(given: Given, caller: Caller) -> None:
+    change = find_change(open_data(caller), str(given["id"])).change
+    if change.kind == EVENT:
+        raise OllimError(_EVENT)
+    if change.kind == TASK:
+        raise OllimError(_task_command(change))
+    with writable(open_data(caller)) as data:
+        if change.kind == SETTING:
+            with data.database() as database:
+                database.run(lambda tx: undo_setting(tx, change, Changer.COMMAND))
+            show(plain(f"Undone. {change.name} is {change.before} again."))
+            return
+        may_widen = "with_tools" in given
+        after = data.changes().undo_file(change, Changer.COMMAND, may_widen=may_widen)
+        if after is None:
+            what = "is gone again"
+        elif after == change.before:
+            what = "is as it was before"
+        else:
+            what = "is without that change; what came after it stays"
+        show(plain(f"Undone. {change.place} {what}."))
+
+
+def _task_command(change: ChangeRow) -> str:
+    name = change.name
+    if change.before is None:
+        return f"This task is at Google. `ollim-bot tasks delete {name}` takes it away."
+    if change.after is None:
+        return "This task was deleted at Google. `ollim-bot tasks add` makes it again."
+    return f"This task is at Google. `ollim-bot tasks update {name}` changes it."

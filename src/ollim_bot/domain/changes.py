@@ -1,0 +1,157 @@
+"""What somebody changed in jobs, skills, the profile, the policy, settings, tasks and events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from difflib import SequenceMatcher, unified_diff
+from enum import StrEnum
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+# A row keeps no text that is longer, and cannot be undone then.
+LONGEST_TEXT = 64 * 1024
+KEPT_FOR = timedelta(days=365)
+MOST_ROWS = 10_000
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.calendar import CalendarEvent
+    from ollim_bot.domain.tasks import Task
+
+# By whom the words of an event may be.
+OF_CALENDAR = "calendar entry"
+SETTING, TASK, EVENT = "setting", "task", "event"
+
+
+class Changer(StrEnum):
+    """Who made a change; `PROGRAM` did it by itself, for no one."""
+
+    AGENT = "agent"
+    BUTTON = "button"
+    CHAT = "chat"
+    COMMAND = "command line"
+    PAGE = "page"
+    HAND = "hand"
+    PROGRAM = "program"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """`before` and `after` are None where there was nothing; `key` is 8 hexadecimal characters.
+
+    `place` is a path below the data directory, or a kind and a name: `setting:model.main`. `cause`
+    is the occurrence or the turn in which the agent made the change. `session` is as `CALLED_BY`,
+    of a command of the agent that the owner was not shown. `undoes` is the key of another change.
+    `is_cut` says that the texts were too long to be kept, `is_begun` that the file of an undo may
+    not have it yet.
+    """
+
+    key: str
+    at: datetime
+    place: str
+    by: Changer
+    before: str | None
+    after: str | None
+    cause: str = ""
+    untrusted: str = ""
+    undoes: str = ""
+    session: str = ""
+    is_cut: bool = False
+    is_begun: bool = False
+
+    @property
+    def kind(self) -> str:
+        """`setting`, `task` or `event`; empty for a file."""
+        kind, colon, _ = self.place.partition(":")
+        return kind if colon and kind in (SETTING, TASK, EVENT) else ""
+
+    @property
+    def name(self) -> str:
+        return self.place.partition(":")[2] if self.kind else self.place
+
+    @property
+    def did(self) -> str:
+        if self.is_cut:
+            return "changed"
+        if self.before is None:
+            return "added"
+        return "removed" if self.after is None else "changed"
+
+    def bounded(self) -> ChangeRow:
+        """The change as it is kept: without texts that are too long."""
+        longest = max(len(text or "") for text in (self.before, self.after))
+        if longest <= LONGEST_TEXT:
+            return self
+        return replace(self, before=None, after=None, is_cut=True)
+
+    def difference(self) -> list[str]:
+        """The changed lines, each with `-` or `+`."""
+        lines = unified_diff(_lines(self.before), _lines(self.after), n=0, lineterm="")
+        return [line.rstrip("\r\n") for line in lines if line[:3] not in ("---", "+++")]
+
+    def changed_lines(self) -> list[str]:
+        return [line for line in self.difference() if not line.startswith("@@")]
+
+
+def _lines(text: str | None) -> list[str]:
+    return (text or "").splitlines(keepends=True)
+
+
+def merged(base: str, ours: str, theirs: str) -> str | None:
+    """`ours` with what `theirs` has changed in `base`; None if both changed the same lines."""
+    lines = _lines(base)
+    edits = sorted((*_edits(lines, _lines(ours)), *_edits(lines, _lines(theirs))))
+    for one, other in pairwise(edits):
+        is_same_gap = one[:2] == other[:2] and one[0] == one[1]
+        if (one[0] < other[1] and other[0] < one[1]) or is_same_gap:
+            return None
+    for start, end, new in reversed(edits):
+        lines[start:end] = new
+    return "".join(lines)
+
+
+def _edits(base: Sequence[str], other: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, base, other, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield i1, i2, [*other[j1:j2]]
+
+
+class NotUndone(StrEnum):
+    """Why a change was not undone, as the end of a sentence's story."""
+
+    UNKNOWN = "unknown"
+    UNDONE_BEFORE = "undone before"
+    CHANGED_SINCE = "changed since"
+    WIDER = "wider"
+    CUT = "cut"
+    ELSEWHERE = "elsewhere"
+
+
+def row_as_json(change: ChangeRow, *, is_undone: bool = False) -> Mapping[str, object]:
+    """The change as JSON shows it."""
+    return {
+        "id": change.key,
+        "at": change.at,
+        "by": change.by,
+        "cause": change.cause or None,
+        "place": change.place,
+        "did": change.did,
+        "before": change.before,
+        "after": change.after,
+        "untrusted": change.untrusted or None,
+        "undoes": change.undoes or None,
+        "undone": is_undone,
+    }
+
+
+def event_words(event: CalendarEvent) -> str:
+    """An event as a change shows it; the words in it may be others'."""
+    lines = (event.summary, f"{event.start} to {event.end} ({event.calendar})", event.description)
+    return "".join(f"{line}\n" for line in lines if line)
+
+
+def task_words(task: Task) -> str:
+    """A task of a service as a change shows it."""
+    due = "" if task.due is None else f" (due {task.due})"
+    return f"- [{'x' if task.done else ' '}] {task.title}{due}\n" + task.notes

@@ -1,0 +1,139 @@
+"""The changes that somebody made, and the text that each watched file had last."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+
+from ollim_bot.domain.changes import KEPT_FOR, MOST_ROWS, SETTING, Changer, ChangeRow
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
+from ollim_bot.store.codecs.plain import decode_plain, encode_plain
+from ollim_bot.store.connection import Row, Statements, escaped, microseconds, unescaped
+
+_TABLE = "changes"
+
+
+class ChangeRows:
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    def put(self, change: ChangeRow) -> None:
+        """Add the change, or replace the one with the same key; changes that are too old go."""
+        kept = change.bounded()
+        self._statements.write(
+            _TABLE,
+            "INSERT INTO changes (seq, key, at, place, undoes, is_unseen, value)"
+            " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM changes), ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (key) DO UPDATE SET value = excluded.value,"
+            " is_unseen = excluded.is_unseen",
+            kept.key,
+            microseconds(kept.at),
+            escaped(kept.place),
+            kept.undoes,
+            int(bool(kept.session)),
+            encode_plain(kept).decode(),
+        )
+        self._statements.write(
+            _TABLE,
+            "DELETE FROM changes WHERE at < ? OR seq <= (SELECT max(seq) FROM changes) - ?",
+            microseconds(kept.at - KEPT_FOR),
+            MOST_ROWS,
+        )
+
+    def new_key(self, place: str) -> str:
+        """A key that no change has: the same one if the step is run again."""
+        seq = self._statements.number("SELECT max(seq) FROM changes") + 1
+        return hashlib.sha256(f"{seq} {place}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+    def find(self, key: str) -> ChangeRow | None:
+        rows = self._statements.rows("SELECT value FROM changes WHERE key = ?", key)
+        return next(iter(_decoded(rows)), None)
+
+    def beginning(self, letters: str) -> list[ChangeRow]:
+        """The changes whose keys begin so."""
+        rows = self._statements.rows(
+            "SELECT value FROM changes WHERE substr(key, 1, ?) = ? ORDER BY seq",
+            len(letters),
+            letters,
+        )
+        return _decoded(rows)
+
+    def newest(self, limit: int) -> list[ChangeRow]:
+        """The newest changes, the newest first."""
+        rows = self._statements.rows("SELECT value FROM changes ORDER BY seq DESC LIMIT ?", limit)
+        return _decoded(rows)
+
+    def after(self, change: ChangeRow) -> list[ChangeRow]:
+        """The later changes of the same place, oldest first."""
+        rows = self._statements.rows(
+            "SELECT value FROM changes WHERE place = ?"
+            " AND seq > (SELECT seq FROM changes WHERE key = ?) ORDER BY seq",
+            escaped(change.place),
+            change.key,
+        )
+        return _decoded(rows)
+
+    def last_of(self, place: str) -> ChangeRow | None:
+        rows = self._statements.rows(
+            "SELECT value FROM changes WHERE place = ? ORDER BY seq DESC LIMIT 1", escaped(place)
+        )
+        return next(iter(_decoded(rows)), None)
+
+    def is_undone(self, key: str) -> bool:
+        """Whether the change was undone, and that was not undone itself."""
+        rows = self._statements.rows("SELECT key FROM changes WHERE undoes = ?", key)
+        return any(not self.is_undone(row[0]) for row in rows)
+
+    def unseen(self) -> list[ChangeRow]:
+        """The changes by commands of the agent that the owner was not shown, oldest first."""
+        rows = self._statements.rows("SELECT value FROM changes WHERE is_unseen = 1 ORDER BY seq")
+        return _decoded(rows)
+
+    def remove(self, key: str) -> None:
+        self._statements.write(_TABLE, "DELETE FROM changes WHERE key = ?", key)
+
+    def known(self, path: str) -> tuple[str, str | None] | None:
+        """The stamp and the text that the file had last; None if it was never looked at."""
+        found = self._statements.row(
+            "SELECT stamp, text FROM known_files WHERE path = ?", escaped(path)
+        )
+        if found is None:
+            return None
+        return str(found[0]), None if found[1] is None else unescaped(found[1])
+
+    def remember(self, path: str, text: str | None, stamp: str = "") -> None:
+        self._statements.write(
+            "known_files",
+            "INSERT INTO known_files (path, stamp, text) VALUES (?, ?, ?) ON CONFLICT (path)"
+            " DO UPDATE SET stamp = excluded.stamp, text = excluded.text",
+            escaped(path),
+            stamp,
+            None if text is None else escaped(text),
+        )
+
+    def stamps(self) -> dict[str, str]:
+        """The stamp of each file that is known to be there."""
+        rows = self._statements.rows("SELECT path, stamp FROM known_files WHERE text IS NOT NULL")
+        return {unescaped(row[0]): str(row[1]) for row in rows}
+
+
+def _decoded(rows: Sequence[Row]) -> list[ChangeRow]:
+    return [decode_plain(ChangeRow, row[0].encode()) for row in rows]
+
+
+def note_settings(
+    rows: ChangeRows,
+    before: RuntimeConfig,
+    after: RuntimeConfig,
+    by: Changer,
+    at: datetime,
+    undoes: str = "",
+) -> None:
+    """Add a change for each setting that differs."""
+    for name in CONFIG_KEYS:
+        old, new = before.in_words(name), after.in_words(name)
+        if old != new:
+            place = f"{SETTING}:{name}"
+            key = rows.new_key(place)
+            rows.put(ChangeRow(key, at, place, by, old, new, undoes=undoes))

@@ -1,0 +1,575 @@
+"""Keeps what somebody changes in files as rows, and undoes it.
+
+A row is written before the file, under the lock of its folder: a crash in between leaves a row of
+a change that was never made, which the next look forgets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Protocol, TypeVar
+
+from ollim_bot.domain.agent_caller import CONVERSATION
+from ollim_bot.domain.changes import Changer, ChangeRow, NotUndone, merged
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.shared_files import (
+    SKILLS,
+    FileChange,
+    JobFile,
+    JobFolder,
+    ProfileFile,
+    SharedFile,
+    UndoOutcome,
+)
+from ollim_bot.domain.taint import marked_taint
+from ollim_bot.errors import OllimError, StorageError, Unreadable, WriteFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import SizeLimit
+from ollim_bot.ports import Disk, Journal
+from ollim_bot.store import frontmatter
+from ollim_bot.store.change_rows import note_settings
+from ollim_bot.store.database import Step
+from ollim_bot.store.document import BadDocument
+from ollim_bot.store.files import (
+    SHARED,
+    FileLock,
+    OsDisk,
+    create_atomically,
+    remove_durably,
+    replace_unchanged,
+)
+from ollim_bot.store.job_checker import JobFileChecker, text_at
+from ollim_bot.store.transaction import Transaction
+
+R = TypeVar("R")
+
+_KEY = re.compile(r"[0-9a-f]{8}")
+# From the least that is allowed unasked to the most.
+_MODES = ("dontAsk", "default", "acceptEdits", "bypassPermissions")
+TASKS, _POLICY = "tasks.md", "tool-policy.yaml"
+# The name under which it is known that all files were looked at once.
+_ALL = ""
+_FOLDERS = (*(kind.plural for kind in JobKind), SKILLS, ".claude/agents")
+
+
+class Rows(Protocol):
+    """The store, for a thread without an event loop."""
+
+    def run(self, step: Step[R]) -> R: ...
+
+    def query(self, question: Step[R]) -> R: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """Who acts in this thread or task now; `key` is the key of the change, if that is given."""
+
+    by: Changer = Changer.PROGRAM
+    key: str = ""
+
+
+_BY_ITSELF = Acting()
+_ACTING: ContextVar[Acting] = ContextVar("acting", default=_BY_ITSELF)
+
+
+@contextmanager
+def acting(by: Changer, key: str = "") -> Iterator[None]:
+    """What is changed while this is entered is changed by `by`."""
+    token = _ACTING.set(Acting(by, key))
+    try:
+        yield
+    finally:
+        _ACTING.reset(token)
+
+
+class UndoRefused(OllimError):
+    def __init__(self, why: NotUndone, sentence: str) -> None:
+        super().__init__(sentence)
+        self.why = why
+
+
+class FileChanges:
+    """The changes of files. An undo holds the lock of the file's folder, so that it happens once.
+
+    `now` is for the changes that the caller gives no moment.
+    """
+
+    def __init__(
+        self,
+        paths: DataPaths,
+        rows: Rows,
+        journal: Journal,
+        now: Callable[[], datetime],
+        disk: Disk | None = None,
+    ) -> None:
+        self._paths = paths
+        self._rows = rows
+        self._journal = journal
+        self._now = now
+        self._disk = disk or OsDisk()
+        self._files = JobFileChecker(paths, self._disk)
+
+    def keep(self, change: FileChange, untrusted: str = "") -> None:
+        """Keep what the agent or a button has changed; it replaces a change with the same key."""
+        by = Changer(change.by) if change.by in [*Changer] else Changer.AGENT
+        place = str(change.file)
+
+        def step(tx: Transaction) -> None:
+            cause = cause_of(tx, change.by) if by is Changer.AGENT else ""
+            known = tx.changes.find(change.key)
+            row = ChangeRow(
+                change.key,
+                known.at if known else change.at,
+                place,
+                known.by if known else by,
+                change.before,
+                change.after,
+                known.cause if known else cause,
+                untrusted or self._mark(place, change.before, change.after),
+                session=known.session if known else "",
+            )
+            tx.changes.put(row)
+            tx.changes.remember(place, change.after)
+
+        self._rows.run(step)
+
+    def leave(
+        self,
+        place: str,
+        after: str | None,
+        by: Changer,
+        *,
+        key: str = "",
+        session: str = "",
+        undoes: str = "",
+        untrusted: str = "",
+    ) -> str:
+        """Keep a change of a file that is about to be made, and return its key.
+
+        The caller holds the lock of the file's folder until the change is made. Raises
+        `StorageError`.
+        """
+        key = key or secrets.token_hex(4)
+        before, at = self._text(place), self._now()
+        mark = untrusted or self._mark(place, before, after)
+
+        def step(tx: Transaction) -> None:
+            cause = cause_of(tx, session)
+            row = ChangeRow(key, at, place, by, before, after, cause, mark, undoes, session)
+            tx.changes.put(replace(row, is_begun=bool(undoes)))
+            tx.changes.remember(place, after)
+
+        self._rows.run(step)
+        return key
+
+    def forget(self, key: str) -> None:
+        """Note that a change by a command was shown to the owner."""
+
+        def step(tx: Transaction) -> None:
+            change = tx.changes.find(key)
+            if change is not None and change.session:
+                tx.changes.put(replace(change, session=""))
+
+        self._rows.run(step)
+
+    def absorb(self, key: str) -> None:
+        """Forget a change that another one includes."""
+        self._rows.run(lambda tx: tx.changes.remove(key))
+
+    def drop(self, key: str) -> None:
+        """Forget a change that will not be made."""
+
+        def step(tx: Transaction) -> None:
+            change = tx.changes.find(key)
+            if change is not None:
+                tx.changes.remove(key)
+                tx.changes.remember(change.place, change.before)
+
+        self._rows.run(step)
+
+    def unseen(self) -> Sequence[FileChange]:
+        """The changes by commands that the owner was not shown, oldest first.
+
+        Those that were never made, because the command was killed, are forgotten.
+        """
+        waiting = self._rows.query(lambda tx: tx.changes.unseen())
+        for lock in dict.fromkeys(self._lock_of(each.place) for each in waiting):
+            with FileLock(lock).held():
+                # A command makes its change before it releases the lock, so that they are final.
+                noted = self._rows.query(lambda tx: tx.changes.unseen())
+                self._forget_unmade([each for each in noted if self._lock_of(each.place) == lock])
+        listed = self._rows.query(lambda tx: tx.changes.unseen()) if waiting else ()
+        return [
+            FileChange(each.key, file, each.before, each.after, each.at, each.session)
+            for each in listed
+            if (file := shared_file(each.place)) is not None and not each.is_cut
+        ]
+
+    def undo(self, key: str) -> tuple[UndoOutcome, SharedFile | None]:
+        """Undo the change that a card shows, as long as nothing else has changed the file."""
+        change = self._rows.query(lambda tx: tx.changes.find(key))
+        file = None if change is None else shared_file(change.place)
+        if change is None or file is None:
+            return UndoOutcome.GONE, None
+        try:
+            after = self.undo_file(change, Changer.BUTTON, may_widen=True, may_merge=False)
+        except UndoRefused as refused:
+            is_changed = refused.why is NotUndone.CHANGED_SINCE
+            return (UndoOutcome.CHANGED_SINCE, file) if is_changed else (UndoOutcome.GONE, None)
+        return UndoOutcome.REMOVED if after is None else UndoOutcome.RESTORED, file
+
+    def undo_file(
+        self, change: ChangeRow, by: Changer, *, may_widen: bool = False, may_merge: bool = True
+    ) -> str | None:
+        """Undo the change, and return what the file holds now; None if it is gone.
+
+        Raises `UndoRefused` with the reason, and `StorageError`; nothing has changed then.
+        """
+        if change.is_cut:
+            raise UndoRefused(NotUndone.CUT, "It was too long to be kept. `git log` there has it.")
+        with FileLock(self._lock_of(change.place)).held():
+            now = self._text(change.place)
+            if self._is_undone(change, now):
+                raise UndoRefused(NotUndone.UNDONE_BEFORE, "It was undone before.")
+            wanted = self._wanted(change, now, may_merge=may_merge)
+            if not may_widen:
+                self._refuse_wider(change, now, wanted)
+            mark = marked_taint(change.untrusted).mark
+            key = self.leave(change.place, wanted, by, undoes=change.key, untrusted=mark)
+            try:
+                if wanted != now:
+                    self._put(change.place, now, wanted)
+            except OllimError:
+                self.drop(key)
+                raise
+            self._end(key)
+        self._journal.note(self._paths.root / change.place, f"undo: {change.place}")
+        return wanted
+
+    def _is_undone(self, change: ChangeRow, now: str | None) -> bool:
+        """Whether the change was undone; an undo that a crash cut off is forgotten."""
+        last = self._rows.query(lambda tx: tx.changes.last_of(change.place))
+        if last is not None and last.undoes == change.key and last.is_begun and now == last.before:
+            self.drop(last.key)
+        return self._rows.query(lambda tx: tx.changes.is_undone(change.key))
+
+    def _end(self, key: str) -> None:
+        """Note that the file has the change."""
+
+        def step(tx: Transaction) -> None:
+            change = tx.changes.find(key)
+            if change is not None:
+                tx.changes.put(replace(change, is_begun=False))
+
+        self._rows.run(step)
+
+    def _wanted(self, change: ChangeRow, now: str | None, *, may_merge: bool) -> str | None:
+        """What the file holds after the undo, with all that came after the change."""
+        if now in (change.after, change.before):
+            return change.before
+        mixed = None
+        if may_merge and None not in (now, change.after, change.before):
+            mixed = merged(str(change.after), str(now), str(change.before))
+        if mixed is not None:
+            mixed = self._checked(change, str(now), mixed)
+        if mixed is None:
+            later = self._rows.query(lambda tx: tx.changes.after(change))
+            who = f", by {later[-1].by} ({later[-1].key})" if later else ""
+            raise UndoRefused(
+                NotUndone.CHANGED_SINCE,
+                f"{change.place} was changed since{who}; nothing was undone.",
+            )
+        return mixed
+
+    def _checked(self, change: ChangeRow, now: str, mixed: str) -> str | None:
+        """The merged text with every mark that a part of it has; None if it is not valid."""
+        file = shared_file(change.place)
+        if not isinstance(file, JobFile):
+            return mixed
+        marks = [self._files.read(file, each).untrusted for each in (now, change.before or "")]
+        mark = marked_taint(",".join(filter(None, marks))).mark
+        try:
+            text = frontmatter.edited(mixed, {"untrusted": mark}) if mark else mixed
+        except (BadDocument, OllimError):
+            return None
+        return None if self._files.read(file, text).problems else text
+
+    def _refuse_wider(self, change: ChangeRow, now: str | None, wanted: str | None) -> None:
+        """Refuse an undo that would let something use a tool that it may not use now."""
+        more = sorted(self._tools(change.place, wanted) - self._tools(change.place, now))
+        if more:
+            names = ", ".join(f"`{tool}`" for tool in more)
+            raise UndoRefused(
+                NotUndone.WIDER,
+                f"That would allow {names} again. If you want that: "
+                f"`ollim-bot undo {change.key} --with-tools`.",
+            )
+
+    def _tools(self, place: str, text: str | None) -> set[str]:
+        if text is None:
+            return set()
+        if place == _POLICY:
+            # Each line of the policy may allow something.
+            return {line.strip() for line in text.splitlines() if line.strip()}
+        file = shared_file(place)
+        if not isinstance(file, JobFile):
+            return set()
+        reading = self._files.read(file, text)
+        skills = reading.job.spec.skills if reading.job else ()
+        return {*reading.tools, *self._files.tools_of_skills(skills)}
+
+    def _put(self, place: str, now: str | None, wanted: str | None) -> None:
+        # Keep a link and change its target.
+        path = (self._paths.root / place).resolve()
+        if wanted is None:
+            remove_durably(self._disk, path)
+            return
+        with suppress(OSError):
+            os.makedirs(path.parent, exist_ok=True)
+        data = _bytes(wanted)
+        is_put = (
+            create_atomically(self._disk, path, data, SHARED)
+            if now is None
+            else replace_unchanged(self._disk, path, _bytes(now), data, SHARED)
+        )
+        if not is_put:
+            raise WriteFailed(path, "is being written by another program. Try again.")
+
+    def look(
+        self,
+        places: Iterable[str] | None = None,
+        by: Changer = Changer.HAND,
+        session: str = "",
+    ) -> None:
+        """Keep what has changed in these files since the last look; all files without `places`.
+
+        The first look at a file only remembers it, until all were looked at. Raises `StorageError`.
+        """
+        stamps = self._rows.query(lambda tx: tx.changes.stamps()) if places is None else {}
+        listed = {*self._listed(), *stamps} if places is None else {*places}
+        by_lock: dict[Path, list[str]] = {}
+        for place in sorted(listed):
+            if not stamps.get(place) or stamps[place] != self._stamp(place):
+                by_lock.setdefault(self._lock_of(place), []).append(place)
+        for lock, changed in by_lock.items():
+            with FileLock(lock).held():
+                self._look_at(changed, by, session, is_whole=places is None)
+        if places is None:
+            self._rows.run(lambda tx: tx.changes.remember(_ALL, None))
+
+    def _look_at(self, places: Sequence[str], by: Changer, session: str, *, is_whole: bool) -> None:
+        at = self._now()
+        found: list[tuple[str, str, str | None]] = []
+        for place in places:
+            stamp = self._stamp(place)
+            with suppress(Unreadable):
+                found.append((place, stamp, self._text(place)))
+
+        def step(tx: Transaction) -> None:
+            rows = tx.changes
+            is_first = rows.known(_ALL) is None
+            for place, stamp, text in found:
+                known = rows.known(place)
+                before = None if known is None else known[1]
+                rows.remember(place, text, stamp)
+                if text == before or by is Changer.PROGRAM or (is_first and known is None):
+                    continue
+                last = rows.last_of(place)
+                if is_whole and last is not None and (last.before, last.after) == (text, before):
+                    # It was kept, and never made.
+                    rows.remove(last.key)
+                    continue
+                mark = self._mark(place, before, text)
+                if place == TASKS:
+                    mark = ",".join(tx.taint.get().marks_in(f"{before}{text}"))
+                key, cause = rows.new_key(place), cause_of(tx, session)
+                rows.put(ChangeRow(key, at, place, by, before, text, cause, mark))
+
+        self._rows.run(step)
+
+    def take_over(self) -> None:
+        """Keep the changes that an older version kept in files, once. Raises `StorageError`."""
+        for name in ("undo", "unseen_changes"):
+            folder = self._paths.state / name
+            try:
+                files = sorted(each for each in os.listdir(folder) if each.endswith(".json"))
+            except OSError:
+                continue
+            for file in files:
+                change = self._former(folder / file)
+                if change is not None:
+                    self._rows.run(lambda tx, change=change: tx.changes.put(change))  # type: ignore[misc]
+            for file in os.listdir(folder):
+                remove_durably(self._disk, folder / file)
+            with suppress(OSError):
+                folder.rmdir()
+
+    def _former(self, path: Path) -> ChangeRow | None:
+        """A change of an older version; None if it cannot be undone any more."""
+        with suppress(OSError, ValueError, KeyError, TypeError, StorageError):
+            row = json.loads(self._disk.read(path, SizeLimit.FORMER_JOB))
+            place = "/".join(filter(None, (str(row["folder"]), str(row["name"]))))
+            before, after, now = row["before"], row["after"], self._text(place)
+            key, session = path.stem.rpartition("-")[2], str(row.get("by", ""))
+            is_right = isinstance(before, str | None) and _KEY.fullmatch(key)
+            if not is_right or shared_file(place) is None:
+                return None
+            if path.parent.name == "undo":
+                if after != _digest(now):
+                    return None
+                after = now
+            mark = self._mark(place, before, after)
+            at = datetime.fromtimestamp(path.stat().st_mtime, self._now().tzinfo)
+            by = Changer.AGENT
+            return ChangeRow(key, at, place, by, before, after, untrusted=mark, session=session)
+        return None
+
+    def _listed(self) -> Iterator[str]:
+        """The files whose changes are kept, by their paths below the data directory."""
+        root = self._paths.root
+        for folder in _FOLDERS:
+            for path in sorted((root / folder).rglob("*")):
+                if is_watched(place := path.relative_to(root).as_posix()) and path.is_file():
+                    yield place
+        with suppress(OSError):
+            names = [name for name in os.listdir(root) if is_watched(name)]
+            yield from (name for name in sorted(names) if (root / name).is_file())
+
+    def _stamp(self, place: str) -> str:
+        try:
+            status = os.stat(self._paths.root / place)
+        except OSError:
+            return ""
+        return f"{status.st_ctime_ns} {status.st_size} {status.st_ino}"
+
+    def _forget_unmade(self, noted: Sequence[ChangeRow]) -> None:
+        """Forget changes never made: the file is as before, and no later change builds on them."""
+        for number, change in enumerate(noted):
+            later = (each for each in noted[number + 1 :] if each.place == change.place)
+            if any(each.before == change.after for each in later):
+                continue
+            with suppress(StorageError):
+                if self._text(change.place) == change.before != change.after:
+                    self.drop(change.key)
+
+    def _text(self, place: str) -> str | None:
+        return text_at(self._disk, self._paths.root / place)
+
+    def _mark(self, place: str, *texts: str | None) -> str:
+        """The `untrusted:` of the texts of a job."""
+        file = shared_file(place)
+        if not isinstance(file, JobFile):
+            return ""
+        marks = [self._files.read(file, text).untrusted for text in texts if text]
+        return marked_taint(",".join(dict.fromkeys(filter(None, marks)))).mark
+
+    def _lock_of(self, place: str) -> Path:
+        return self._paths.lock_of(self._paths.root / place.partition("/")[0])
+
+
+def undo_setting(tx: Transaction, change: ChangeRow, by: Changer) -> None:
+    """Give the setting the value that it had. Raises `UndoRefused` with the reason."""
+    name, config = change.name, tx.config.get()
+    if config.in_words(name) != change.after:
+        if tx.changes.is_undone(change.key):
+            raise UndoRefused(NotUndone.UNDONE_BEFORE, "It was undone before.")
+        raise UndoRefused(
+            NotUndone.CHANGED_SINCE,
+            f"{name} was changed since, to {config.in_words(name)}; nothing was undone.",
+        )
+    words = str(change.before)
+    command = f"`ollim-bot config set {name} {words}`"
+    if name == "permission_mode" and _MODES.index(words) > _MODES.index(str(change.after)):
+        raise UndoRefused(
+            NotUndone.WIDER, f"That would allow more again. If you want that: {command}."
+        )
+    after = config.with_value(name, words)
+    tx.config.put(after)
+    note_settings(tx.changes, config, after, by, tx.now, undoes=change.key)
+
+
+class CommandNotes:
+    """Keeps what a command or the program changes in one folder of jobs, before it is done.
+
+    `session` says where the agent called the command; empty for a person, who is not refused
+    a change that cannot be kept.
+    """
+
+    def __init__(
+        self, changes: FileChanges, folder: str, by: Changer | None = None, session: str = ""
+    ) -> None:
+        self._changes = changes
+        self._folder = folder
+        self._by = by
+        self._session = session
+
+    def leave(self, name: str, after: str | None) -> str:
+        """Keep a change; the caller holds the folder's lock.
+
+        Returns a key. Raises `StorageError`.
+        """
+        who = _ACTING.get() if self._by is None else Acting(self._by)
+        if who.by is Changer.PROGRAM:
+            return ""
+        try:
+            return self._changes.leave(
+                f"{self._folder}/{name}", after, who.by, key=who.key, session=self._session
+            )
+        except StorageError:
+            if self._session:
+                raise
+            return ""
+
+    def forget(self, key: str) -> None:
+        """Forget a change that will not be made."""
+        if key:
+            self._changes.drop(key)
+
+
+def is_watched(place: str) -> bool:
+    """Whether changes of the file with this path below the data directory are kept."""
+    path = PurePosixPath(place)
+    if path.name.startswith("."):
+        return False
+    if len(path.parts) == 1:
+        return path.suffix == ".md" or place == _POLICY
+    return path.suffix == ".md" and any(place.startswith(f"{each}/") for each in _FOLDERS)
+
+
+def shared_file(place: str) -> SharedFile | None:
+    """The job, skill or profile file at this place; None for another file."""
+    if place in [*ProfileFile]:
+        return ProfileFile(place)
+    folder, _, name = place.partition("/")
+    try:
+        return JobFile(JobFolder(folder), name) if name else None
+    except ValueError:
+        return None
+
+
+def cause_of(tx: Transaction, session: str) -> str:
+    """The run, or the turn of the conversation, in which the agent acts."""
+    if not session or session in [*Changer]:
+        return ""
+    running = tx.inbox.get().running
+    if session == CONVERSATION:
+        return f"turn {running.turn}" if running else ""
+    return session
+
+
+def _digest(text: str | None) -> str:
+    return "" if text is None else hashlib.sha256(_bytes(text)).hexdigest()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
