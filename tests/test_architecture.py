@@ -22,7 +22,7 @@ LAYERS: list[list[str]] = [
     ["errors"],
     ["domain"],
     ["ports"],
-    ["paths", "channels", "clock", "connections", "plain_files", "http_exchange"],
+    ["paths", "channels", "clock", "loopback", "plain_files", "http_exchange"],
     ["loopback"],
     ["environment"],
     ["settings"],
@@ -82,7 +82,7 @@ LATE = {
 # take-over of old directories, the question at set-up, and the tools, whose server has this name.
 NAMING_DISCORD = {
     *("settings", "store.records", "store.takeover", "cli.setup_questions"),
-    *("tools.declaration", "domain.tool_policy"),
+    *("tools.context", "domain.tool_policy"),
 }
 
 # Lines.
@@ -287,7 +287,7 @@ SMALL = 60
 APART = {
     "app.persona": "it is what a session is made of, for every kind of session",
     "conversation.sessions.conversation_tools": "its importer only composes",
-    "domain.answer_text": "pure, and tested on its own",
+    "domain.activity": "pure, and tested on its own",
     "engine.die_with_parent": "a script, which Python runs by its file",
 }
 

@@ -32,8 +32,15 @@ from ollim_bot.app.services import keep_running
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
-from ollim_bot.domain.inbox import Accepted, Ended, InboxRow, InputEnd
-from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
+from ollim_bot.domain.inbox import (
+    Accepted,
+    CommandCall,
+    Ended,
+    InboxRow,
+    InputEnd,
+    InputId,
+    OwnerMessage,
+)
 from ollim_bot.domain.notices import GATHERING
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import WrongInput

@@ -15,8 +15,7 @@ from tests.stores import memory_stores
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import TextStreamed
-from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputEnd, InputId
 from ollim_bot.domain.pasted_addresses import AddressAnswer, AddressKind
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import StorageError

@@ -39,7 +39,7 @@ from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.events import AgentEvent, FailureKind
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.taint import TaintedTask, Untrusted

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from tests.examples import examples
 from tests.web.markdown_texts import chunked
 
-from ollim_bot.surfaces.web.markdown import render
+from ollim_bot.surfaces.web.frames import render
 from ollim_bot.surfaces.web.presenter import HtmlDraft, is_much_work
 
 

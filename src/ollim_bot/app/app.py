@@ -73,6 +73,7 @@ from ollim_bot.store.job_folder import shared_readings
 from ollim_bot.store.journal import GitJournal, open_journal
 from ollim_bot.store.opening import DAILY_LIMIT_NOTICE, NOTICE_DUE, NOTICE_TOLD, open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.profile_files import SubagentFiles
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.skill_files import SkillFolder
@@ -84,18 +85,23 @@ from ollim_bot.store.steps import (
     note_agent_skills,
 )
 from ollim_bot.store.store import SqliteStore, Store
-from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
-from ollim_bot.tools.gates import Abilities, Allowed, BackgroundTools, Undecided, main_gate
+from ollim_bot.tools.gates import (
+    Abilities,
+    Allowed,
+    BackgroundTools,
+    TaintCheck,
+    Undecided,
+    main_gate,
+)
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
-from ollim_bot.tools.taint import TaintCheck
 from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
 from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.hand_over import settle_update

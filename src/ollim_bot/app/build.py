@@ -10,13 +10,11 @@ from functools import partial
 from pathlib import Path
 
 from ollim_bot.conversation.approvals import Approvals
-from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.background_attempt import BackgroundDeps
+from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
-from ollim_bot.conversation.chat_log import with_open_button
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
-from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, CommandServices, Queued
 from ollim_bot.conversation.commands.help import HelpCommands
 from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.program import (
@@ -34,7 +32,6 @@ from ollim_bot.conversation.commands.sessions import (
     SearchCommands,
     SessionCommands,
 )
-from ollim_bot.conversation.commands.table import CommandServices, Queued
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
@@ -48,18 +45,16 @@ from ollim_bot.conversation.forks.commands import (
     ForkRequests,
     IdleWatch,
 )
-from ollim_bot.conversation.forks.forks import Forks, Replies
-from ollim_bot.conversation.forks.session import ForkSession, fork_spec
+from ollim_bot.conversation.forks.forks import Forks, ForkSession, Replies, fork_spec
 from ollim_bot.conversation.google import GoogleConnection
 from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.intake import MessageIntake
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
-from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns
+from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
-from ollim_bot.conversation.jobs.plain_delivery import PlainDelivery
-from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.quiet import QuietCommands, QuietWatch
 from ollim_bot.conversation.set_up_talk import SetUpTalk
@@ -92,7 +87,7 @@ from ollim_bot.ports import (
     Status,
     TaskList,
 )
-from ollim_bot.prompts.system import read_screening, read_set_up
+from ollim_bot.prompts.turns import read_screening, read_set_up
 from ollim_bot.schedule.dispatch import Dispatcher, UpcomingReader
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags
@@ -113,9 +108,8 @@ from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.steps import count_in_tainted_turn
 from ollim_bot.store.store import Store
 from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
+from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
 from ollim_bot.tools.job_validator import JobChecker
-from ollim_bot.tools.taint import TaintCheck, TaintGuard
 
 _logger = logging.getLogger(__name__)
 

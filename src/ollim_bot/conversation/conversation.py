@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation.buttons import ButtonRouter
-from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
-from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
 from ollim_bot.conversation.intake import MessageIntake
 from ollim_bot.conversation.message_poster import MessagePoster
@@ -15,7 +14,7 @@ from ollim_bot.conversation.state import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.text import with_program
 from ollim_bot.ports import IncomingMessage, LogChange, Status

@@ -8,10 +8,10 @@ from ollim_bot.domain.inbox import (
     Inbox,
     InboxRow,
     InputEnd,
+    InputId,
     Taken,
     ToolCalled,
 )
-from ollim_bot.domain.inputs import InputId
 from ollim_bot.store.codecs.rows import INBOX_ROWS
 from ollim_bot.store.connection import Statements, escaped, microseconds
 

@@ -17,7 +17,6 @@ from ollim_bot.domain.cards import ButtonPrompt, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.due_items import DueItem, open_card
 from ollim_bot.domain.jobs import CalledJob, Reminder, Routine
-from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.outgoing import ON_ITS_WAY
@@ -30,15 +29,18 @@ from ollim_bot.domain.pings import (
     is_must_ping,
 )
 from ollim_bot.domain.runs import DeliveryRight, RefusedPing, late_label
+from ollim_bot.domain.schedule import late_since
 from ollim_bot.domain.taint import Taint, untrusted_label, untrusted_message
 from ollim_bot.errors import DeliveryFailed, WrongInput
 from ollim_bot.ports import ToolAnswer
-from ollim_bot.tools.context import Arrival, Payment, ToolContext
-from ollim_bot.tools.declaration import (
+from ollim_bot.tools.context import (
     BACKGROUND,
     Arguments,
+    Arrival,
     BackgroundUse,
     OwnTool,
+    Payment,
+    ToolContext,
     arguments,
     flag,
     text,

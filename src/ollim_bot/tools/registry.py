@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ollim_bot.tools.declaration import BackgroundUse, EngineTool, OwnTool
+from ollim_bot.tools.context import BackgroundUse, EngineTool, OwnTool
 from ollim_bot.tools.docs import READ_DOC, SEARCH_DOCS
 from ollim_bot.tools.due_items import SETTLE_REMINDER
 from ollim_bot.tools.embed import DISCORD_EMBED

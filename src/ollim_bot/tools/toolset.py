@@ -14,12 +14,12 @@ from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.store.skill_files import skill_at
 from ollim_bot.store.steps import note_reading
 from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.gates import reading_in
 from ollim_bot.tools.registry import (
     ENGINE_TOOLS,
     OWN_TOOLS,
     changes_something,
 )
-from ollim_bot.tools.taint import reading_in
 
 BUILTIN = tuple(tool.name for tool in ENGINE_TOOLS if tool.is_offered)
 MOST_SENT_BACK = 2

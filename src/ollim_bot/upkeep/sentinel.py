@@ -15,9 +15,8 @@ from typing import TypeVar
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.due_items import DueItem, item_message, why_now
 from ollim_bot.domain.jobs import Reminder, Routine
-from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, late_since
 from ollim_bot.domain.sentinel import (
     LONGEST_RUN,
     PATIENCE,

@@ -12,16 +12,14 @@ from typing import Protocol
 from uuid import uuid4
 
 from ollim_bot.conversation import background_attempt, texts
-from ollim_bot.conversation.chat_log import TypedAddresses, open_items
 from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
-from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.message_poster import MessagePoster, TypedAddresses, open_items
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import TurnInput
-from ollim_bot.domain.activity import Activity
-from ollim_bot.domain.answer_text import AnswerText
+from ollim_bot.domain.activity import Activity, AnswerText
 from ollim_bot.domain.chat import ChatMessage, TurnId
 from ollim_bot.domain.due_items import item_message
 from ollim_bot.domain.events import (
@@ -38,14 +36,20 @@ from ollim_bot.domain.events import (
     TurnFailure,
     Usage,
 )
-from ollim_bot.domain.inbox import Ended, FailedTurn, FailedTurns, Inbox, InputEnd, Released, Taken
-from ollim_bot.domain.inputs import (
+from ollim_bot.domain.inbox import (
     CommandCall,
+    Ended,
+    FailedTurn,
+    FailedTurns,
+    Inbox,
+    InputEnd,
     InputId,
     JobTurn,
     OwnerMessage,
     ProgramTurn,
     ProgramTurnReason,
+    Released,
+    Taken,
     TurnRequest,
 )
 from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
