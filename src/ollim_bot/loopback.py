@@ -75,7 +75,10 @@ class Connections:
 
     def trust(self, transport: asyncio.BaseTransport | None) -> None:
         """Keep the connection: an authenticated request came over it."""
-        if transport is not None and (timer := self._take(transport)) is not None:
+        if transport is None:
+            return
+        timer = self._silent.pop(transport, None) or self._asking.pop(transport, None)
+        if timer is not None:
             timer.cancel()
             self._trusted.add(transport)
 
@@ -110,11 +113,9 @@ class Connections:
 
     def remove(self, transport: asyncio.BaseTransport) -> None:
         self._trusted.discard(transport)
-        if (timer := self._take(transport)) is not None:
+        timer = self._silent.pop(transport, None) or self._asking.pop(transport, None)
+        if timer is not None:
             timer.cancel()
-
-    def _take(self, stranger: asyncio.BaseTransport) -> asyncio.TimerHandle | None:
-        return self._silent.pop(stranger, None) or self._asking.pop(stranger, None)
 
     def _hang_up(self, transport: asyncio.BaseTransport) -> None:
         self.remove(transport)
@@ -234,7 +235,9 @@ class _Site(web.BaseSite):
             _: AbstractStreamWriter,
             task: asyncio.Task[None],
         ) -> web.BaseRequest:
-            self._connections.note_head(protocol.transport, _body_left(message, payload))
+            length = message.headers.get(hdrs.CONTENT_LENGTH)
+            body_left = 0 if length is None else int(length) - payload.total_bytes
+            self._connections.note_head(protocol.transport, body_left)
             if message.url.absolute:
                 # A host in the first line is not looked at: to decode one takes long, and may fail.
                 message = message._replace(url=message.url.relative())
@@ -256,12 +259,6 @@ class _Site(web.BaseSite):
             listening.close()
             raise
         listening.listen(_WAITING)
-
-
-def _body_left(message: RawRequestMessage, payload: StreamReader) -> int:
-    """How many bytes are still to come of which it is known that they are a body."""
-    length = message.headers.get(hdrs.CONTENT_LENGTH)
-    return 0 if length is None else int(length) - payload.total_bytes
 
 
 class _NamelessWriter(StreamWriter):

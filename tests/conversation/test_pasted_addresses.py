@@ -112,7 +112,7 @@ async def test_an_address_does_not_stop_the_turn_that_runs_and_does_not_wait_for
         await at.send(ADDRESS, "m2")
 
         assert at.told == [ADDED]
-        assert at.talk.state.is_busy
+        assert at.talk.state.inbox.is_busy
         await at.chat.interrupt()
         await at.quiet()
         assert SECRET not in all_that_was_kept(at, engine)

@@ -254,7 +254,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         clock=clock,
         root=root,
         poster=poster,
-        is_busy=lambda: state.is_busy,
+        is_busy=lambda: state.inbox.is_busy,
         wants=fork_requests.want,
         items=items,
         servers=deps.background_tools.servers,
@@ -291,7 +291,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             echo,
             auto_commit,
             spec=deps.spec,
-            is_busy=lambda: state.is_busy,
+            is_busy=lambda: state.inbox.is_busy,
             main=lambda: state.session,
             screening="" if deps.status.is_offline else read_screening(),
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ollim_bot.clock import result_before, wait_until_set
-from ollim_bot.conversation.jobs.echo import ChangeEcho
+from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch
 from ollim_bot.conversation.message_poster import context_of
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.screening import Screening
@@ -418,7 +418,7 @@ class Attempt:
         )
         prompt = Prompt(await self._prompt(), id=str(uuid4()))
         end: TurnEnded | None = None
-        watch = around.echo.watch(run.occurrence or CONVERSATION)
+        watch = ChangeWatch(around.echo, run.occurrence or CONVERSATION)
         tools = toolset(context, watch.noting(around.tools.gate(run)))
         servers = {name: [*map(self._finishing, each)] for name, each in tools.servers.items()}
         gate = self._noting_effects(tools.gate)

@@ -35,7 +35,7 @@ from ollim_bot.domain.text import PROGRAM, with_program
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import joined
 from ollim_bot.store.database import Step
-from ollim_bot.store.deliveries import Delivery, DeliveryState
+from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.steps import hold, quiet_settings, store_prompts, was_held
@@ -198,7 +198,16 @@ class MessagePoster:
 
     async def arrival(self, message_id: MessageId) -> Arrival:
         async def decided() -> Arrival | None:
-            return _arrival(await self._store.read(lambda tx: tx.deliveries.of_message(message_id)))
+            """None while undecided. Raises `DeliveryFailed` if every channel has refused."""
+            deliveries = await self._store.read(lambda tx: tx.deliveries.of_message(message_id))
+            states = {each.state for each in deliveries}
+            if not states or DeliveryState.CONFIRMED in states:
+                return Arrival.SENT
+            if DeliveryState.OPEN in states:
+                return None
+            if DeliveryState.REFUSED in states and DeliveryState.UNKNOWN not in states:
+                raise errors.DeliveryFailed(next(each.reason for each in deliveries if each.reason))
+            return Arrival.SENT
 
         arrival = await decided()
         if arrival is None:
@@ -308,18 +317,6 @@ def _is_delivered_plainly(tx: Transaction, item: DueItem) -> bool:
     states = [each.state for each in tx.deliveries.of_message(plain)]
     is_refused = bool(states) and all(state is DeliveryState.REFUSED for state in states)
     return tx.messages.get(plain) is not None and not is_refused
-
-
-def _arrival(deliveries: Sequence[Delivery]) -> Arrival | None:
-    """None while undecided. Raises `DeliveryFailed` if every channel has refused."""
-    states = [each.state for each in deliveries]
-    if not states or DeliveryState.CONFIRMED in states:
-        return Arrival.SENT
-    if DeliveryState.OPEN in states:
-        return None
-    if DeliveryState.REFUSED in states and DeliveryState.UNKNOWN not in states:
-        raise errors.DeliveryFailed(next(each.reason for each in deliveries if each.reason))
-    return Arrival.SENT
 
 
 _NEWEST = 500

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent, TurnEnded
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import ChatSurface, Status, Surface, TurnStart
+from ollim_bot.ports import ChatSurface, Surface, TurnStart
 from ollim_bot.store.store import Store
 
 _AT_ONCE = 100
@@ -71,11 +71,8 @@ class SurfaceFanout:
     async def show(self, message: ChatMessage, change: int = 0) -> None:
         """Show a message; `change` is 0 for one that is not in the log."""
         await asyncio.gather(
-            *(lane.show(surface.post, message, change) for lane, surface in self._followers)
+            *(lane.wait_for(surface.post(message, change)) for lane, surface in self._followers)
         )
-
-    async def changed(self, status: Status) -> None:
-        await asyncio.gather(*(lane.show(surface.changed, status) for lane, surface in self.lanes))
 
 
 class _Lane:
@@ -100,16 +97,15 @@ class _Lane:
         if not task.cancelled() and (fault := task.exception()) is not None:
             _logger.error("%s could not show something", self._surface.name, exc_info=fault)
 
-    async def wait_for(self, task: asyncio.Task[None]) -> None:
+    async def wait_for(self, work: asyncio.Task[None] | Coroutine[None, None, None]) -> None:
+        """Begin the work unless it is a task, and wait for it as long as for any call."""
+        task = work if isinstance(work, asyncio.Task) else self.begin(work)
         if not self._late:
             await asyncio.wait({task}, timeout=self._patience)
             if not task.done():
                 _logger.warning("%s does not keep up", self._surface.name)
         if not task.done():
             self._late.add(task)
-
-    async def show(self, call: Callable[..., Coroutine[None, None, None]], *shown: object) -> None:
-        await self.wait_for(self.begin(call(*shown)))
 
 
 class Presentation:
@@ -147,7 +143,7 @@ class Presentation:
     async def flush(self) -> None:
         """Wait until all events so far are shown, at most for the patience of the surfaces."""
         lanes = zip(self._fanout.lanes, self._queues, strict=True)
-        await asyncio.gather(*(lane.show(queue.join) for (lane, _), queue in lanes))
+        await asyncio.gather(*(lane.wait_for(queue.join()) for (lane, _), queue in lanes))
 
     async def end(self, last: TurnEnded) -> None:
         """Show the messages that the turn has committed, then the end of the turn."""

@@ -379,7 +379,11 @@ class Inbox:
         A job belongs to the main conversation, and waits until no fork is open.
         """
         waiting = [each for each in self.waiting if not (in_fork and isinstance(each, JobTurn))]
-        return tuple(takewhile(_is_plain, waiting)) or tuple(waiting[:1])
+        plain = takewhile(
+            lambda each: isinstance(each, OwnerMessage) and not each.button and not each.opens_fork,
+            waiting,
+        )
+        return tuple(plain) or tuple(waiting[:1])
 
     def rows(self) -> tuple[InboxRow, ...]:
         """The fewest rows with this result, for shortening the log."""
@@ -416,7 +420,8 @@ class Inbox:
         running = _narrowed(row, self.accepted)
         if running is None:
             return self
-        is_further = any(self._takes(each) for each in running.inputs)
+        before = self.running.inputs if self.running is not None else ()
+        is_further = any(each in before for each in running.inputs)
         return replace(self, running=running, tools=self.tools if is_further else ())
 
     def _without(self, ended: frozenset[InputId]) -> Inbox:
@@ -431,10 +436,6 @@ def _narrowed(turn: Taken, accepted: tuple[Input, ...]) -> Taken | None:
     left = {each.id for each in accepted}
     inputs = tuple(each for each in turn.inputs if each in left)
     return replace(turn, inputs=inputs) if inputs else None
-
-
-def _is_plain(each: Input) -> bool:
-    return isinstance(each, OwnerMessage) and not each.button and not each.opens_fork
 
 
 def _edited(each: Input, input_id: InputId, text: str) -> Input:

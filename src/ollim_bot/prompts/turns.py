@@ -1,4 +1,4 @@
-"""The instructions of a background run, between its context and its task."""
+"""The prompts of turns, the instructions of a background run, and the system prompt."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ from ollim_bot.prompts.context import (
     timestamp,
 )
 
+# Today has no name.
+_NEAR_DAYS = {-1: "yesterday", 1: "tomorrow"}
 _PING = (
     "BACKGROUND RUN: nobody reads your text. Only tools reach the owner: `ping_user` for a "
     "sentence, `discord_embed` for something with structure."
@@ -163,8 +165,9 @@ def _busy_lines(upcoming: UpcomingSchedule) -> str:
 
 
 def _busy_time(period: BusyPeriod, now: datetime) -> str:
+    day = _NEAR_DAYS.get((period.start.date() - now.date()).days, "")
     times = f"{clock_words(period.start)}–{clock_words(period.end)}"
-    return joined(" ", _day(period.start, now), times, f"busy ({one_line(period.calendar)})")
+    return joined(" ", day, times, f"busy ({one_line(period.calendar)})")
 
 
 _NEXT_CHECK = "`follow_up_chain(minutes_from_now)` sets the next check; without it the chain ends."
@@ -226,17 +229,12 @@ def _upcoming_task(entry: ScheduleEntry, now: datetime, quiet: QuietSettings | N
     description = entry.description if entry.description != entry.label else ""
     return joined(
         " ",
-        _day(entry.fire_time, now),
+        _NEAR_DAYS.get((entry.fire_time.date() - now.date()).days, ""),
         clock(entry.fire_time),
         joined(": ", title, one_line(description)),
         f"({path})" if path else "",
         f"[{entry.tag}]" if entry.tag else "",
     )
-
-
-def _day(moment: datetime, now: datetime) -> str:
-    """The name of the day; empty for today."""
-    return {-1: "yesterday", 1: "tomorrow"}.get((moment.date() - now.date()).days, "")
 
 
 def _refills(last: datetime, now: datetime, budget: PingBudget) -> str:

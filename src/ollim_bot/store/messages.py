@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ollim_bot.domain.chat import ChatMessage, MessageId, TurnId
 from ollim_bot.domain.forks import end_id, entry_id
 from ollim_bot.domain.pings import Charge
-from ollim_bot.domain.search import Search, Term, indexed_text, who_spoke
+from ollim_bot.domain.search import Search, Term, folded_words, searched_text, who_spoke
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES
 from ollim_bot.store.connection import (
@@ -137,7 +137,8 @@ class SearchIndex:
 
 
 def _row(message: ChatMessage) -> tuple[str, str]:
-    return who_spoke(message.author).value, indexed_text(message)
+    words = folded_words(searched_text(message))
+    return who_spoke(message.author).value, " ".join(word for word, _, _ in words)
 
 
 def _expression(search: Search) -> str:
@@ -432,13 +433,15 @@ class MessageLog:
 
 
 def logged_messages(rows: Sequence[Row]) -> list[LoggedMessage]:
-    return [_logged(row) for row in rows]
-
-
-def _logged(row: Row) -> LoggedMessage:
-    value, seq, change, charge, fork, parent = row
-    sender = Sender(Charge(charge), _session(fork), _session(parent))
-    return LoggedMessage(CHAT_MESSAGES.decode(value.encode()), int(seq), int(change), sender)
+    return [
+        LoggedMessage(
+            CHAT_MESSAGES.decode(value.encode()),
+            int(seq),
+            int(change),
+            Sender(Charge(charge), _session(fork), _session(parent)),
+        )
+        for value, seq, change, charge, fork, parent in rows
+    ]
 
 
 def _session(stored: str | None) -> SessionId | None:

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ollim_bot.domain.shared_files import Profile
@@ -67,20 +68,15 @@ class _ProfileFile:
         self._known: _ProfileFingerprint | None = None
 
     def read(self) -> str:
-        now = time.time_ns()
-        fingerprint = self._fingerprint()
+        now, fingerprint = time.time_ns(), None
+        with suppress(OSError):
+            status = os.stat(self._path)
+            fingerprint = status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino
         if fingerprint is None or fingerprint != self._known:
             is_settled = self._look()
             is_old = fingerprint is not None and abs(now - fingerprint[0]) > _GRAIN_NS
             self._known = fingerprint if is_settled and is_old else None
         return self._good or ""
-
-    def _fingerprint(self) -> _ProfileFingerprint | None:
-        try:
-            status = os.stat(self._path)
-        except OSError:
-            return None
-        return status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino
 
     def _look(self) -> bool:
         """Read the file; False if a second look at the same file may have another result."""

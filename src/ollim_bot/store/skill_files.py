@@ -7,6 +7,7 @@ import re
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import takewhile
@@ -286,8 +287,14 @@ class SkillFolder:
 
     def read(self) -> SkillSet:
         with self._lock:
-            self._compare_added()
-            names = list(_folders(self._skills))
+            if self._tell is not None and (stamp := self._added.stamp()) != self._added_stamp:
+                self._added_stamp = stamp
+                for difference in self._added.differences():
+                    self._tell(f"{difference} `ollim-bot skill check` shows it.")
+            names: list[str] = []
+            with suppress(OSError), os.scandir(self._skills) as entries:
+                folders = (each.name for each in entries if each.is_dir())
+                names = sorted(name for name in folders if name[0] != ".")  # hidden: no skill
             self._known = {name: self._looked_at(name) for name in names}
             found = {name: skill for name, (_, skill) in self._known.items()}
             return SkillSet(
@@ -304,26 +311,6 @@ class SkillFolder:
         if self._tell is not None and not isinstance(skill, Skill):
             self._tell(does_not_load(name, skill[0]))
         return stamp, skill
-
-    def _compare_added(self) -> None:
-        if self._tell is None:
-            return
-        stamp = self._added.stamp()
-        if stamp != self._added_stamp:
-            self._added_stamp = stamp
-            for difference in self._added.differences():
-                self._tell(f"{difference} `ollim-bot skill check` shows it.")
-
-
-def _folders(skills: Path) -> Iterator[str]:
-    """The names of all folders, sorted; hidden ones are not skills."""
-    try:
-        with os.scandir(skills) as entries:
-            yield from sorted(
-                entry.name for entry in entries if entry.is_dir() and entry.name[0] != "."
-            )
-    except OSError:
-        return
 
 
 def _stamp(path: Path) -> _Stamp | None:

@@ -139,7 +139,9 @@ def spending_since(tx: Transaction, moment: datetime) -> Spending:
     """Every attempt of a run counts, also one that failed or was cut off."""
     said = [one.spent for one in answers(each.message for each in tx.messages.since(moment))]
     talk = [spent.cost_usd for spent in said if spent is not None]
-    rows = [row for row in tx.ledger.rows_since(moment) if _has_own_cost(row)]
+    # The cost of a job in the conversation is in its answer.
+    costly = (row for row in tx.ledger.rows_since(moment) if "cost_usd" in row.facts)
+    rows = [row for row in costly if row.occurrence and not row.facts.get(COST_IN_ANSWER)]
     runs = [cost for row in rows if isinstance(cost := row.facts["cost_usd"], int | float)]
     number = len({row.occurrence for row in rows})
     return Spending(len(talk), number, sum(talk) + sum(map(float, runs)))
@@ -151,12 +153,6 @@ def reached_cost_cap(tx: Transaction, more: float = 0.0) -> float | None:
     cap = tx.config.get().daily_cost_cap
     is_reached = cap is not None and spending_since(tx, midnight).cost_usd + more >= cap
     return cap if is_reached else None
-
-
-def _has_own_cost(row: LedgerRow) -> bool:
-    """Whether the row has a cost that no answer in the conversation has."""
-    is_run = row.occurrence is not None and "cost_usd" in row.facts
-    return is_run and not row.facts.get(COST_IN_ANSWER)
 
 
 def known_deeds(tx: Transaction, story: RunStory) -> dict[str, object]:

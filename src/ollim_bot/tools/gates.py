@@ -38,7 +38,7 @@ from ollim_bot.tools.registry import (
     MAIN_TOOLS,
     OWN_TOOLS,
     TAINTED_CHANGES,
-    needs_no_pattern_in_background,
+    WITHOUT_PATTERN,
 )
 
 _PROFILE = ("IDENTITY.md", "USER.md")
@@ -290,7 +290,7 @@ class BackgroundTools:
 
         So a removed permission ends at once, and an added one counts for the next run.
         """
-        at_start = _patterns(run.policy.tools)
+        at_start = tuple(map(Pattern.of, run.policy.tools))
         setter = setter_of(run)
 
         def judge(call: ToolCall) -> str | None:
@@ -298,10 +298,10 @@ class BackgroundTools:
                 return reason
             if run.taint.sources and (reason := refused_in_background(run.taint, call, at_start)):
                 return reason
-            if call.tool in STARTING or needs_no_pattern_in_background(call.tool):
+            if call.tool in STARTING or call.tool in WITHOUT_PATTERN:
                 return None
             own = self._own(run.job) if run.job is not None else ()
-            now = _patterns((*self._usual(), *own))
+            now = tuple(map(Pattern.of, (*self._usual(), *own)))
             named = [one for one in at_start if one.names(call.tool)]
             if not named or not any(one.names(call.tool) for one in now):
                 return self._lacking(call) or texts.not_in_background(call.tool)
@@ -354,10 +354,6 @@ class BackgroundTools:
             return
         others = [tool for name in tools if name not in by_agent for tool in tools[name]]
         given = [text for text in (*spec.allowed_tools, *others) if not problems(text).errors]
-        allowed = (*self._main(), *_patterns(given))
+        allowed = (*self._main(), *map(Pattern.of, given))
         for name in (name for name in tools if name in by_agent):
             yield from ((name, tool) for tool in tools[name] if any(beyond_main([tool], allowed)))
-
-
-def _patterns(written: Sequence[str]) -> tuple[Pattern, ...]:
-    return tuple(Pattern.of(text) for text in written)

@@ -93,13 +93,10 @@ class _OfferedTools(Mapping[str, Sequence[Tool]]):
         self._owners = owners
 
     def __getitem__(self, server: str) -> Sequence[Tool]:
-        return self._now()[server]
+        return self._own[server] if server in self._own else self._owners()[server]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._now())
+        return iter(dict.fromkeys((*self._own, *self._owners())))
 
     def __len__(self) -> int:
-        return len(self._now())
-
-    def _now(self) -> Mapping[str, Sequence[Tool]]:
-        return {**self._own, **self._owners(), **self._own}
+        return sum(1 for _ in self)

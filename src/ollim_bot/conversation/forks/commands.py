@@ -267,7 +267,7 @@ class IdleWatch:
         """Wait until the open fork, or a field of it, has changed."""
         before = self._state.fork
         while self._state.fork == before:
-            await self._state.next_change()
+            await self._state.changed.wait()
 
     async def _alarm(self) -> None:
         fork = self._state.fork

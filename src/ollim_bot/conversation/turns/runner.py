@@ -293,7 +293,8 @@ class TurnRunner:
 
     async def _close(self, turn: RunningTurn, end: TurnEnded) -> None:
         self.running = None
-        self._state.end_turn()
+        self._state.turn = None
+        self._state.wake()
         await turn.shown.end(end)
 
     def _upcoming(self) -> Iterable[TurnRequest]:
@@ -432,7 +433,7 @@ class TurnRunner:
             if is_complete
             else self._explaining(turn, asked, end, answer)
         )
-        ask = self._asking(jobs[0]) if jobs and is_complete else _nothing
+        ask: Step[None] = self._asking(jobs[0]) if jobs and is_complete else lambda _: None
         taken, is_taken = self._state.inbox.running, False
         if taken is not None and taken.turn == turn.start.turn:
             is_taken = turn.was_asked and (is_complete or await dialogue.has_taken(taken))
@@ -463,7 +464,7 @@ class TurnRunner:
         """Adds, below the answer to a job that asks something of the owner, the card that does."""
         job, now = self._context.run.job, self._clock.now()
         if not isinstance(job, Routine | Reminder) or not job.asks:
-            return _nothing
+            return lambda _: None
         card, item = item_message(job, Occurrence.parse(turn.id), now)
 
         def step(tx: Transaction) -> None:
@@ -560,10 +561,6 @@ def _note_answered(tx: Transaction, jobs: Sequence[JobTurn], over: Notice) -> No
         tx.failed_turns.change(FailedTurns.answered)
     for job in jobs:
         note_success(tx, job.job)
-
-
-def _nothing(_: Transaction) -> None:
-    """A step that changes nothing."""
 
 
 def _how_ended(turn: RunningTurn, end: TurnEnded) -> InputEnd:

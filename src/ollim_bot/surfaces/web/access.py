@@ -392,7 +392,9 @@ class AccessControl:
         if browser is None and not is_entrance:
             raise RequestRefused(401, texts.NO_KEY)
         can_do_something = not is_harmless or request.path == SOCKET
-        if can_do_something and not _is_same_origin(request):
+        origins = [each.lower() for each in request.headers.getall("Origin", [])]
+        own = request.headers.get("Host", "").lower()
+        if can_do_something and origins not in ([f"http://{own}"], [f"https://{own}"]):
             raise RequestRefused(403, texts.WRONG_ORIGIN)
         if browser is not None:
             request[BROWSER] = browser
@@ -501,9 +503,3 @@ def _key_json(given: BrowserKey) -> dict[str, object]:
         "generation": given.generation,
         "key": encoded(given.key),
     }
-
-
-def _is_same_origin(request: web.Request) -> bool:
-    given = request.headers.getall("Origin", [])
-    host = request.headers.get("Host", "").lower()
-    return len(given) == 1 and given[0].lower() in (f"http://{host}", f"https://{host}")

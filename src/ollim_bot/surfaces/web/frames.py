@@ -21,7 +21,7 @@ from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.search import Term, excerpt
 from ollim_bot.domain.text import shortened
-from ollim_bot.ports import Status, TurnStart
+from ollim_bot.ports import Status
 
 _BARE_LINK = re.compile(
     r"\bhttps?://[^\s/<>\"`()\[\]{}|\\^](?:\([^\s()<>\"`]*\)|[^\s<>\"`()\[\]{}|\\^])*"
@@ -62,9 +62,10 @@ def for_the_page(state: StateCore) -> None:
         if token.type in ("th_open", "td_open"):
             _style_to_class(token)
         if token.type == "inline":
-            children = _images_to_links(state, token.children or [])
-            token.children = list(_with_bare_links(state, children))
-    _make_task_boxes(state.tokens)
+            token.children = list(_with_links(state, token.children or []))
+    for (item, paragraph), (_, inline) in pairwise(pairwise(state.tokens)):
+        if (item.type, paragraph.type) == ("list_item_open", "paragraph_open"):
+            _make_task_box(item, inline)
 
 
 def _style_to_class(token: Token) -> None:
@@ -74,26 +75,19 @@ def _style_to_class(token: Token) -> None:
         token.attrs["class"] = style.replace("text-align:", "align-")
 
 
-def _images_to_links(state: StateCore, tokens: Sequence[Token]) -> Iterator[Token]:
-    """Replace images by links: loading a remote image would tell its host of the reading."""
+def _with_links(state: StateCore, tokens: Sequence[Token]) -> Iterator[Token]:
+    """Make links of bare addresses, and of images: loading one would tell its host of it."""
     depth = 0
-    for token in tokens:
+    for given in tokens:
+        token = given
         depth += token.nesting if token.tag == "a" else 0
-        if token.type != "image":
-            yield token
-            continue
-        source = str(token.attrs.get("src", ""))
-        alt = state.md.renderer.renderInlineAsText(token.children, state.md.options, state.env)  # type: ignore[attr-defined]
-        if depth or not source:
-            yield _text(alt)
-        else:
-            yield from _link(source, alt or source)
-
-
-def _with_bare_links(state: StateCore, tokens: Iterator[Token]) -> Iterator[Token]:
-    depth = 0
-    for token in tokens:
-        depth += token.nesting if token.tag == "a" else 0
+        if token.type == "image":
+            source = str(token.attrs.get("src", ""))
+            alt = state.md.renderer.renderInlineAsText(token.children, state.md.options, state.env)  # type: ignore[attr-defined]
+            if source and not depth:
+                yield from _link(source, alt or source)
+                continue
+            token = _text(alt)
         if token.type == "text" and not depth and "://" in token.content:
             yield from _linked(state, token.content)
         else:
@@ -119,12 +113,6 @@ def _link(href: str, text: str) -> Iterator[Token]:
 
 def _text(content: str) -> Token:
     return Token("text", "", 0, content=content)
-
-
-def _make_task_boxes(tokens: Sequence[Token]) -> None:
-    for (item, paragraph), (_, inline) in pairwise(pairwise(tokens)):
-        if (item.type, paragraph.type) == ("list_item_open", "paragraph_open"):
-            _make_task_box(item, inline)
 
 
 def _make_task_box(item: Token, inline: Token) -> None:
@@ -311,25 +299,6 @@ def answer_json(answer: CommandAnswer, html: str) -> Json:
         "html": html,
         "is_error": answer.is_error,
         "is_shown": answer.is_shown,
-    }
-
-
-def live_json(
-    start: TurnStart,
-    elapsed: float,
-    began: datetime | None,
-    activity: Activity,
-    blocks: Sequence[str],
-    tail: str,
-) -> Json:
-    """`began` is when its first words came."""
-    return {
-        "turn": start.turn,
-        "elapsed": round(elapsed, 1),
-        "began": began.isoformat() if began else None,
-        "blocks": list(blocks),
-        "tail": tail,
-        **activity_json(activity),
     }
 
 

@@ -23,7 +23,6 @@ from ollim_bot.surfaces.web.frames import (
     block_starts,
     card_json,
     draft_frame,
-    live_json,
     message_json,
     render,
 )
@@ -50,9 +49,6 @@ class HtmlDraft:
 
     blocks: tuple[str, ...] = ()
     rest: str = ""
-
-    def added(self, text: str) -> HtmlDraft:
-        return replace(self, rest=self.rest + text)
 
     def settled(self) -> HtmlDraft:
         """Move the blocks out of the rest that later text cannot change.
@@ -107,7 +103,8 @@ class LiveHtml:
         live = replace(self, activity=self.activity.after(event))
         match event:
             case TextStreamed(text=text):
-                return replace(live, streamed=self.streamed + text, draft=self.draft.added(text))
+                draft = replace(self.draft, rest=self.draft.rest + text)
+                return replace(live, streamed=self.streamed + text, draft=draft)
             case TextWithdrawn():
                 return replace(live, streamed="", draft=HtmlDraft())
             case TextCompleted(text=text):
@@ -214,9 +211,14 @@ class _Shown:
 
     def json(self, now: float) -> Json:
         """The last drawing; the next frames continue from it."""
-        activity, elapsed = self._drawn.activity, now - self._began
-        blocks, words = self._blocks, self._first_words
-        return live_json(self.start, elapsed, words, activity, blocks, self._tail)
+        return {
+            "turn": self.start.turn,
+            "elapsed": round(now - self._began, 1),
+            "began": self._first_words.isoformat() if self._first_words else None,
+            "blocks": list(self._blocks),
+            "tail": self._tail,
+            **activity_json(self._drawn.activity),
+        }
 
 
 _KEPT = 300

@@ -7,7 +7,7 @@ import errno
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,8 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from ollim_bot import loopback
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.events import AgentEvent
 from ollim_bot.loopback import Connections
-from ollim_bot.ports import ChatService, Clock, OpenAttachment, Status, TurnStart
+from ollim_bot.ports import ChatService, Clock, OpenAttachment, Status
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.access import (
@@ -418,6 +417,7 @@ class WebSurface:
         self._tabs = Tabs(self._limits)
         keys.ended = self._tabs.hang_up
         self._presenter = WebPresenter(clock, self._tabs.send)
+        self.present = self._presenter.present
         self._book: RenderedMessages | None = None
         self._in_order = asyncio.Lock()
         self._is_serving = asyncio.Event()
@@ -478,9 +478,6 @@ class WebSurface:
                 [shown] = await self._book.shown([message])
                 self._tabs.send({"type": "message", "message": shown, "change": change})
             self._presenter.answered(message)
-
-    async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
-        await self._presenter.present(start, events)
 
     async def changed(self, status: Status) -> None:
         self._tabs.send({"type": "status", "status": status_json(status)})
