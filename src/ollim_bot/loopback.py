@@ -27,7 +27,7 @@ from ollim_bot.errors import OllimError
 
 # Enough for connections and for all else that the process opens.
 _DESCRIPTORS = 8192
-# One server may use one in so many of the descriptors of the process.
+# One server may use a fourth of the descriptors of the process.
 _SHARE = 4
 # In bytes. What is read in one turn of the loop is parsed in that turn too, and a stranger can make
 # each byte costly: with chunks of one byte, say. A body of known length is not parsed.

@@ -93,7 +93,7 @@ async def _provider(settings: Settings, store: Store) -> Provider:
     wants_offline = settings.model is ModelChoice.OFFLINE
     is_logged_in = False
     if not wants_offline and not names_provider(anthropic):
-        is_logged_in = await _is_logged_in()
+        is_logged_in = bool(await _login())
     memory = await store.read(lambda tx: tx.provider.get())
     return choose_provider(
         anthropic,
@@ -101,10 +101,6 @@ async def _provider(settings: Settings, store: Store) -> Provider:
         is_logged_in=is_logged_in,
         last_used=memory.last_used,
     )
-
-
-async def _is_logged_in() -> bool:
-    return bool(await _login())
 
 
 async def _login() -> str:

@@ -172,8 +172,8 @@ class ChatSession(ABC):
             return Trace(is_taken=False)
         return await self._engine.trace(taken.session, taken.prompt)
 
-    async def has_taken(self, taken: Taken) -> bool:
-        """Whether the engine took the prompt; waits briefly for the engine's record."""
+    async def wait_until_taken(self, taken: Taken) -> bool:
+        """Wait briefly for the engine's record; False if it does not show the prompt as taken."""
         for _ in range(_LOOKS):
             if (await self.trace(taken)).is_taken:
                 return True

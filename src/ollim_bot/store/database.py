@@ -167,8 +167,8 @@ class Database:
                 if self._reader.in_transaction:
                     self._reader.execute("ROLLBACK")
 
-    def has_changed_elsewhere(self) -> bool:
-        """Whether another process has committed since the last call."""
+    def note_version(self) -> bool:
+        """Note the version; True if another process has committed since the last call."""
         with self._lock:
             version = self._data_version()
             is_new, self._seen_version = version != self._seen_version, version

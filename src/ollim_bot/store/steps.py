@@ -102,7 +102,7 @@ def leave_failure(
 
 
 def note_answer(tx: Transaction, over: Notice, now: datetime) -> None:
-    """The model has answered. If it had stopped to, tell what failed; `over` has the id and key."""
+    """The model has answered. After an outage, tell what failed; `over` has the id and key."""
     record = tx.notices.get()
     if record.outage is not None:
         tx.notices.put(replace(record, outage=None))

@@ -135,7 +135,7 @@ class Sentinel:
         if not self._wait_until(acts_from(self._heartbeat, self._clock.now()), deadline):
             return
         is_running = running_pid(self._paths.bot_pid) is not None
-        has_revived = bool(due) and self._has_revived(is_running=is_running)
+        has_revived = bool(due) and self._revive(is_running=is_running)
         if has_revived or is_running:
             self._wait_until(self._clock.now().astimezone(UTC) + PATIENCE, deadline)
         self._take_over()
@@ -174,7 +174,7 @@ class Sentinel:
             return BotState.STOPPED
         return BotState.SILENT
 
-    def _has_revived(self, *, is_running: bool) -> bool:
+    def _revive(self, *, is_running: bool) -> bool:
         """Ask the supervisor, once for each silence, unless the disk is the reason for it."""
         revive = self._around.revive
         if revive is None or not self._state().may_be_started:
@@ -287,7 +287,7 @@ class Sentinel:
             now = self._clock.now()
             if self._ask(lambda tx: is_owed(tx, due, now, self._zone)) is False:
                 return None
-            return _FILE if self._is_kept(one) else ""
+            return _FILE if self._keep(one) else ""
         return _LEDGER if begun else None
 
     def _resume(self, one: SentinelDelivery) -> None:
@@ -339,7 +339,7 @@ class Sentinel:
         if is_in_ledger and self._commit(lambda tx: end_delivery(tx, one)) is not None:
             return
         if kept_in:
-            self._is_kept(one)
+            self._keep(one)
 
     def _take_over(self) -> None:
         """Move what an earlier run left in its file into the database, if that works again."""
@@ -354,7 +354,8 @@ class Sentinel:
             self._report.problems.append(str(unreadable))
             return ()
 
-    def _is_kept(self, one: SentinelDelivery) -> bool:
+    def _keep(self, one: SentinelDelivery) -> bool:
+        """Put it into the file; False, with a problem in the report, if that failed."""
         try:
             self._file.put(one)
         except StorageError as refused:

@@ -436,7 +436,7 @@ class TurnRunner:
         ask: Step[None] = self._asking(jobs[0]) if jobs and is_complete else lambda _: None
         taken, is_taken = self._state.inbox.running, False
         if taken is not None and taken.turn == turn.start.turn:
-            is_taken = turn.was_asked and (is_complete or await dialogue.has_taken(taken))
+            is_taken = turn.was_asked and (is_complete or await dialogue.wait_until_taken(taken))
 
         def step(tx: Transaction) -> JobEnds:
             can_be_superseded = how is InputEnd.STOPPED and not jobs
@@ -531,7 +531,7 @@ class TurnRunner:
     def _answer(
         self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded
     ) -> ChatMessage | None:
-        """The answer, or what there is of one that will not be whole."""
+        """The answer, or the words that came of one that was cut off; None without words."""
         is_cut_off, run = end.cause is not EndCause.COMPLETED, self._context.run
         words = turn.text.so_far
         # The words that came stay, but not those of a refusal, or of a turn that is resumed.
