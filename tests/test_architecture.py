@@ -346,10 +346,6 @@ def _catches_everything(handler: ast.ExceptHandler) -> bool:
     )
 
 
-# Long but simple: one constructor after the other, from the store to the loop.
-COMPOSITION = ("app.build.build_conversation",)
-
-
 def test_whatever_there_is_can_be_read_at_a_stretch() -> None:
     long_files = [
         str(path.relative_to(PACKAGE))
@@ -361,7 +357,6 @@ def test_whatever_there_is_can_be_read_at_a_stretch() -> None:
         for module, node, _ in statements()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION
-        and f"{module}.{node.name}" not in COMPOSITION
     ]
     assert long_files + long_functions == []
 

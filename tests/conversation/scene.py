@@ -26,7 +26,6 @@ from tests.stores import Stores, memory_stores
 from ollim_bot.app.build import (
     ConversationDeps,
     ConversationParts,
-    build_conversation,
 )
 from ollim_bot.app.services import keep_running
 from ollim_bot.conversation.conversation import Conversation
@@ -346,7 +345,7 @@ async def scene(
         gate=make_gate or (lambda *_: gate),
         **changes,
     )
-    talk = build_conversation(deps)
+    talk = ConversationParts(deps)
     await talk.load()
     chat = talk.conversation
     made = Scene(talk, chat, stores, clock, surfaces, keeper)

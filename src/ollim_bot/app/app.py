@@ -16,7 +16,6 @@ from ollim_bot import __version__
 from ollim_bot.app.build import (
     ConversationDeps,
     ConversationParts,
-    build_conversation,
     build_schedule,
 )
 from ollim_bot.app.persona import Persona
@@ -574,7 +573,7 @@ class App:
         )
 
     def _parts(self, deps: ConversationDeps) -> ConversationParts:
-        return build_conversation(deps)
+        return ConversationParts(deps)
 
     def _gate(
         self, job_guard: JobValidator, granted: Allowed, undecided: Undecided, taint: TaintCheck

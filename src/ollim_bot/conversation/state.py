@@ -167,7 +167,9 @@ class StatusBoard:
     async def tell(self) -> None:
         """Send the current status to all surfaces."""
         status, lanes = self.current, self._fanout.lanes
-        await asyncio.gather(*(lane.wait_for(surface.changed(status)) for lane, surface in lanes))
+        await asyncio.gather(
+            *(lane.wait_for(lane.begin(surface.changed(status))) for lane, surface in lanes)
+        )
 
     async def trouble(self, sentence: str) -> None:
         """Show a sentence about a service that does not work; empty when it works again."""

@@ -71,7 +71,10 @@ class SurfaceFanout:
     async def show(self, message: ChatMessage, change: int = 0) -> None:
         """Show a message; `change` is 0 for one that is not in the log."""
         await asyncio.gather(
-            *(lane.wait_for(surface.post(message, change)) for lane, surface in self._followers)
+            *(
+                lane.wait_for(lane.begin(surface.post(message, change)))
+                for lane, surface in self._followers
+            )
         )
 
 
@@ -97,9 +100,7 @@ class _Lane:
         if not task.cancelled() and (fault := task.exception()) is not None:
             _logger.error("%s could not show something", self._surface.name, exc_info=fault)
 
-    async def wait_for(self, work: asyncio.Task[None] | Coroutine[None, None, None]) -> None:
-        """Begin the work unless it is a task, and wait for it as long as for any call."""
-        task = work if isinstance(work, asyncio.Task) else self.begin(work)
+    async def wait_for(self, task: asyncio.Task[None]) -> None:
         if not self._late:
             await asyncio.wait({task}, timeout=self._patience)
             if not task.done():
@@ -143,7 +144,9 @@ class Presentation:
     async def flush(self) -> None:
         """Wait until all events so far are shown, at most for the patience of the surfaces."""
         lanes = zip(self._fanout.lanes, self._queues, strict=True)
-        await asyncio.gather(*(lane.wait_for(queue.join()) for (lane, _), queue in lanes))
+        await asyncio.gather(
+            *(lane.wait_for(lane.begin(queue.join())) for (lane, _), queue in lanes)
+        )
 
     async def end(self, last: TurnEnded) -> None:
         """Show the messages that the turn has committed, then the end of the turn."""
