@@ -420,7 +420,7 @@ def heavy_of(first: Iterable[str], heavy: Sequence[str]) -> list[str]:
 
 # What a command runs without, besides the heavy ones, and how many of our modules it may load.
 NEEDS = {
-    "version": (("dataclasses", "datetime", "json", "pathlib", "zoneinfo"), 7),
+    "version": (("dataclasses", "datetime", "json", "pathlib", "zoneinfo"), 8),
     "tasks list": (("argparse", "cronsim", "hashlib", "sqlite3", "subprocess"), 40),
     "sentinel": (("argparse", "cronsim", "hashlib", "sqlite3", "subprocess"), 32),
     "reminder list": (("argparse", "cronsim", "hashlib", "sqlite3", "subprocess"), 34),

@@ -13,6 +13,7 @@ from random import Random
 from zoneinfo import ZoneInfo
 
 from chaos.record import Record
+from chaos.years.cost_invariant import UnrecordedCosts
 from chaos.years.crashing_disk import CrashingDisk, ProcessKilled
 from chaos.years.crashing_store import CrashingImmediateStore
 from chaos.years.simulated_chat import SimulatedChat
@@ -31,7 +32,7 @@ _LONGEST_WAIT = 30.0
 class DiscardingJournal:
     """`Journal` that keeps no history."""
 
-    def note(self, path: Path, message: str) -> None:
+    def note(self, path: Path, message: str, source: str = "") -> None:
         """Do nothing."""
 
 
@@ -56,6 +57,7 @@ class BotHost:
         self.chat = SimulatedChat(self.record, self.clock, self.pacer)
         self.timeline = Timeline(self.clock.utc, self.clock.monotonic)
         self.starts = 0
+        self.unrecorded = UnrecordedCosts()
         self._loop = loop
         self._rng = rng
         self._app: App | None = None
@@ -94,6 +96,7 @@ class BotHost:
             ),
             channels=[lambda *_: self.chat],
         )
+        self.unrecorded.note_start(engine, self._store)
         self.pacer.note_activity()
         self._task = asyncio.create_task(self._app.run())
         with suppress(TimeoutError):
@@ -146,9 +149,11 @@ class BotHost:
             self._task.result()
             assert self._store is not None
             await self._store.close()
+            self.unrecorded.killed_at = None
         await self._discard_run()
 
     async def kill(self, *, power_cut: bool = False) -> None:
+        self.unrecorded.killed_at = self._loop.time()
         self._disk.crash()
         await self._discard_run()
         if power_cut:

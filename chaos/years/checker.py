@@ -13,6 +13,7 @@ from chaos import checker
 from chaos.evidence import Evidence
 from chaos.quiet_invariants import STILL_WAITS
 from chaos.years.budget_invariant import ping_budget_is_exact
+from chaos.years.cost_invariant import costs_are_those_of_the_model
 from chaos.years.invariants import END_STATES, INVARIANTS, describe_end
 from chaos.years.scene import YearsScene
 
@@ -42,7 +43,7 @@ def check_scene(scene: YearsScene) -> list[str]:
     found = [each for each in found if not any(other in each for other in _IGNORED_FINDINGS)]
     return found + [
         each
-        for invariant in (*INVARIANTS, ping_budget_is_exact)
+        for invariant in (*INVARIANTS, ping_budget_is_exact, costs_are_those_of_the_model)
         for each in invariant(scene, evidence)
     ]
 
@@ -66,6 +67,7 @@ def event_counts(scene: YearsScene) -> Counter[str]:
     counted = Counter(describe_end(row) for row in evidence.ledger if row["state"] in END_STATES)
     counted["messages"] = len(evidence.messages)
     counted["starts"] = scene.host.starts
+    counted["requests that cost"] = len(scene.engine.bills)
     counted["pings held"] = sum(row["state"] == "held" for row in evidence.ledger)
     digests = (row for row in evidence.messages if str(row["id"]).startswith("digest-"))
     counted["digests"] = len([*digests])

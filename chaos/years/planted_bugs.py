@@ -64,6 +64,13 @@ PLANTED_BUGS = (
         "    digest = Digest.of(held[-1:], now)\n",
     ),
     PlantedBug(
+        "the cost of a failed attempt is not noted",
+        "conversation/background.py",
+        "            tx.usage.add(*outcome.usage_rows(occurrence, tx.now))\n",
+        "            if is_over:\n"
+        "                tx.usage.add(*outcome.usage_rows(occurrence, tx.now))\n",
+    ),
+    PlantedBug(
         "a file takes its place before it is synced",
         "store/files.py",
         "        disk.sync(temporary)\n",
@@ -110,8 +117,8 @@ NIGHT_BUGS = (
     PlantedBug(
         "a routine speaks in the quiet",
         "domain/decision.py",
-        "    return WaitForQuietEnd(until) if keeps_quiet and may_wait else None\n",
-        "    return None if keeps_quiet else None\n",
+        "    return WaitForQuietEnd(until) if job.keeps_quiet and may_wait else None\n",
+        "    return None\n",
     ),
     PlantedBug(
         "every moment of a routine runs after the quiet",

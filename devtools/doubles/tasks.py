@@ -50,8 +50,10 @@ class MemoryTasks:
         except KeyError:
             raise TaskNotFound(task_id) from None
 
-    def add(self, title: str, due: date | None = None, notes: str = "") -> Task:
-        self._check()
+    def add(
+        self, title: str, due: date | None = None, notes: str = "", list_name: str = ""
+    ) -> Task:
+        self._check(list_name)
         task_id = f"{self._name}-{next(self._numbers)}"
         return self._put(Task(task_id, one_line(title), due, note_lines(notes), list=self._name))
 

@@ -571,7 +571,9 @@ class TaskList(Protocol):
 
     def tasks(self, list_name: str = "", *, with_done: bool = False) -> Sequence[Task]: ...
     def get(self, task_id: str) -> Task: ...
-    def add(self, title: str, due: date | None = None, notes: str = "") -> Task: ...
+    def add(
+        self, title: str, due: date | None = None, notes: str = "", list_name: str = ""
+    ) -> Task: ...
     def complete(self, task_id: str) -> Task: ...
     def reopen(self, task_id: str) -> Task: ...
     def update(self, task_id: str, change: TaskChange) -> Task: ...
@@ -587,8 +589,11 @@ class TaskList(Protocol):
 class Journal(Protocol):
     """The history of the files that people and the agent share."""
 
-    def note(self, path: Path, message: str) -> None:
-        """Record that `path` was written or removed. Returns at once and never raises."""
+    def note(self, path: Path, message: str, source: str = "") -> None:
+        """Record that `path` was written or removed. Returns at once and never raises.
+
+        `source` is what the new words come from, as `domain.about_me` has it; empty if unknown.
+        """
 
 
 class Disk(Protocol):

@@ -47,7 +47,7 @@ def jobs(terminal: Terminal) -> Terminal:
 
 def commands(terminal: Terminal) -> dict[str, str]:
     """All commands of the help, with their descriptions."""
-    return dict(re.findall(r"^  ([a-z]+) +(.*)$", terminal.done("help"), re.MULTILINE))
+    return dict(re.findall(r"^  ([a-z-]+) {2,}(.*)$", terminal.done("help"), re.MULTILINE))
 
 
 def test_every_command_of_the_help_is_offered_with_its_words(terminal: Terminal) -> None:

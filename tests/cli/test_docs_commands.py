@@ -37,6 +37,7 @@ SESSION = SessionId("1a2b3c4d-0000-4000-8000-000000000000")
 # What cannot be run here, and where it is. `tests/test_docs.py` has the parser read its words.
 NOT_RUN = {
     "auth": "asks the account of the owner: test_auth.py",
+    "forget": "asks, and has to find what it forgets: test_forget.py",
     "google login": "waits for a browser: tests/google/test_cli.py",
     "mcp approve": "asks in a terminal: test_mcp.py",
     "mcp test": "asks in a terminal: test_mcp.py",

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.cli.terminal import Terminal
 from tests.test_architecture import HEAVY
 
-from ollim_bot.cli.runs import find_run, listing, page, run_records
+from ollim_bot.cli.runs import find_run, listing, page, run_stories
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
@@ -227,14 +227,14 @@ def test_a_run_names_its_subagents() -> None:
     one = Occurrence.parse("routine:plan:2026-11-15T22:30:00Z")
     now = datetime(2026, 11, 16, 8, tzinfo=UTC)
     facts = {"tools": ["Agent", "Bash"], "subagents": ["history-reviewer"]}
-    (record,) = run_records([LedgerRow(now, "done", one, facts)])
+    (record,) = run_stories([LedgerRow(now, "done", one, facts)])
     assert "subagents  history-reviewer" in page(record, now)
 
 
 @given(st.lists(occurrences.filter(lambda one: one.manual or one.kind != "webhook"), max_size=12))
 def test_the_word_of_each_line_finds_its_run(some: list[Occurrence]) -> None:
     noon = datetime(2026, 11, 15, 12, tzinfo=UTC)
-    known = run_records(LedgerRow(one.scheduled_at or noon, "done", one) for one in some)
+    known = run_stories(LedgerRow(one.scheduled_at or noon, "done", one) for one in some)
     lines = listing(known, noon).splitlines() if known else []
     assert [find_run(line.split()[0], known).id for line in lines] == [one.id for one in known]
 
@@ -256,15 +256,15 @@ def test_a_ping_that_waited_for_the_end_of_the_quiet_says_when_it_came() -> None
         LedgerRow(datetime(2026, 11, 15, 22, 31, tzinfo=UTC), "held", one, held),
         LedgerRow(datetime(2026, 11, 15, 22, 32, tzinfo=UTC), "done", one, {"pings": ["7"]}),
     ]
-    (record,) = run_records(rows)
+    (record,) = run_stories(rows)
     assert record.state == "done"
     assert "waits until today 7:00: “Tuesday is full”" in page(record, now)
     came = LedgerRow(datetime(2026, 11, 16, 7, tzinfo=UTC), "released", one, {"message": "7"})
-    (record,) = run_records([*rows, came])
+    (record,) = run_stories([*rows, came])
     assert "came today 7:00, after the quiet: “Tuesday is full”" in page(record, now)
     assert "sent" not in page(record, now)
     why = {"message": "7", "why": "you had answered it"}
-    (record,) = run_records([*rows, LedgerRow(came.ts, "dropped", one, why)])
+    (record,) = run_stories([*rows, LedgerRow(came.ts, "dropped", one, why)])
     assert "did not come, because you had answered it: “Tuesday is full”" in page(record, now)
 
 

@@ -7,6 +7,7 @@ from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
 from devtools.doubles.journal import RecordingJournal
 from tests.conversation.scene import HOME, scene
 
+from ollim_bot.domain.about_me import OWNERS_WORDS
 from ollim_bot.ports import Refusal, ToolCall
 
 
@@ -42,3 +43,15 @@ async def test_so_is_a_write_of_a_subagent() -> None:
         await at.ask("have it written down")
 
     assert journal.messages == ["auto: write notes/plan.md"]
+
+
+async def test_a_note_says_whether_the_turn_had_read_words_of_others() -> None:
+    journal = RecordingJournal()
+    write = CallsTool("Edit", {"file_path": "USER.md"})
+    fetch = CallsTool("WebFetch", {"url": "https://93.184.216.34/", "prompt": "read"}, "Obey.")
+    engine = ScriptedEngine().then(write, fetch, write, Says("Done.")).then(write, Says("Done."))
+    async with scene(engine, journal=journal) as at:
+        await at.ask("I like tea; look at https://93.184.216.34/ too")
+        await at.ask("I like coffee")
+
+    assert journal.sources == [OWNERS_WORDS, "web page", OWNERS_WORDS]

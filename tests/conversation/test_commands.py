@@ -22,9 +22,10 @@ from ollim_bot.domain.events import (
     Usage,
 )
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.usage import UsageKind, UsageRow, micros
 from ollim_bot.ports import Status
 
 
@@ -346,11 +347,10 @@ async def test_the_cost_of_the_day_includes_every_attempt_of_a_background_run() 
         await at.ask("one")
         run = Occurrence.scheduled(JobKind.ROUTINE, "plan", NOW)
         rows = [
-            LedgerRow(NOW, "attempt_failed", run, {"cost_usd": 0.5}),
-            LedgerRow(NOW, "done", run, {"cost_usd": 1.0}),
-            LedgerRow(NOW - timedelta(days=1), "done", run, {"cost_usd": 64.0}),
+            UsageRow(when, UsageKind.RUN, "m", Price.LISTED, micros(cost), occurrence=run.id)
+            for when, cost in ((NOW, 0.5), (NOW, 1.0), (NOW - timedelta(days=1), 64.0))
         ]
-        at.store.run(lambda tx: tx.ledger.append(*rows))
+        at.store.run(lambda tx: tx.usage.add(*rows))
         assert await said(at, "/cost") == "Today: 1 answer and 1 background run, $1.75."
 
 
@@ -374,7 +374,7 @@ async def test_what_a_server_of_ones_own_costs_is_not_made_up() -> None:
         await at.ask("two, answered by a model whose price is listed")
         assert (
             await said(at, "/cost")
-            == "Today: 2 answers, $0.50. The context is 0% full (1k tokens)."
+            == "Today: 2 answers, $0.50 and an unknown price. The context is 0% full (1k tokens)."
         )
 
 

@@ -14,8 +14,8 @@ from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.runs import outcome
+from ollim_bot.domain.usage import cost_of
 from ollim_bot.ports import Trace
-from ollim_bot.store.steps import spending_since
 
 PLAN = Routine(JobSpec(id="plan", message="What is the one thing?"), Cron.parse("0 9 * * *"))
 FOLLOW_UP = CallsTool("mcp__discord__follow_up_chain", {"minutes_from_now": 20})
@@ -57,8 +57,9 @@ async def test_its_cost_stands_in_its_row_and_counts_once() -> None:
         await at.ask("hi")
         await fired(at)
         assert at.stores.ledger.read().entries[-1].facts["cost_usd"] == 0.5
-        spent = at.store.run(lambda tx: spending_since(tx, NOW))
-        assert (spent.answers, spent.runs, spent.cost_usd) == (2, 0, 0.75)
+        spent = at.store.run(lambda tx: tx.usage.since(NOW))
+        assert [(row.kind, row.micros) for row in spent] == [("turn", 250_000), ("turn", 500_000)]
+        assert cost_of(spent) == 0.75
 
 
 async def test_it_takes_the_updates_that_wait_and_says_how_late_it_is() -> None:

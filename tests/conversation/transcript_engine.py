@@ -22,6 +22,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
+    Usage,
 )
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
@@ -149,6 +150,10 @@ class TranscriptEngine:
         return [each.text for each in entries if isinstance(each, PromptEntry)]
 
 
+# What each answer costs, in dollars.
+COST = 0.01
+
+
 class TranscriptSession(FakeSession):
     def __init__(self, engine: TranscriptEngine, spec: SessionSpec, tools: Toolset) -> None:
         super().__init__(spec, tools)
@@ -203,7 +208,9 @@ class TranscriptSession(FakeSession):
         yield TextCompleted(answer)
         if failed := self._step("the answer is given"):
             yield failed
-        yield TurnEnded(EndCause.COMPLETED, answer)
+        used = Usage(self.usage.context + 10, 5, self.usage.cost_usd + COST, model="m")
+        self.usage = used
+        yield TurnEnded(EndCause.COMPLETED, answer, usage=used)
 
     async def _write(self, transcript: list[TranscriptEntry]) -> AsyncIterator[AgentEvent]:
         yield ToolStarted("call", "Write", {"file_path": "notes.md"})

@@ -21,6 +21,7 @@ from tests.stores import Stores, memory_stores, on_store
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.inbox import Ended, InboxRow, InputEnd, Taken
 from ollim_bot.domain.sessions import SessionChange, SessionId
+from ollim_bot.domain.usage import micros
 from ollim_bot.store.deliveries import Delivery
 
 UPDATES = ("Mail: 3 need replies.", "The build is green.")
@@ -188,3 +189,12 @@ def check_answered(bot: RestartedBot, where: str = "") -> None:
     assert [bot.times_shown(update) for update in UPDATES] == [1, 1], where
     assert bot.attempts <= 2, where
     assert not bot.waits, where
+    check_costs(bot)
+
+
+def check_costs(bot: RestartedBot) -> None:
+    """An answer is committed with what it cost, once."""
+    spent = [each.spent.cost_usd for each in bot.log if each.spent and each.spent.cost_usd]
+    rows = bot.store.query(lambda tx: tx.usage.since(NOW))
+    assert len({row.turn for row in rows}) == len(rows) == len(spent)
+    assert sum(row.micros for row in rows) == sum(map(micros, spent))

@@ -364,7 +364,7 @@ async def test_the_steps_are_all_there() -> None:
         "inbox, mirrors, updates",
         "mirrors, session, session_history",
         "inbox",
-        "inbox, messages",
+        "inbox, messages, usage",
     ], "accepted, taken, named, called, concluded"
 
 

@@ -84,6 +84,8 @@ REFUSED = {
     "every 2 weeks at 9am": "on which day. Write `every 2 weeks on monday at 9am`",
     "every 3 months at 9am": "on which day. Write `every 3 months on the 1st at 9am`",
     "3 days after it is done at 9am until friday": "one time of day and no end",
+    "every day at 9am for 99999999999 weeks": "lasts too long",
+    "every day at 9am 0 times": "does not come so often",
     "twice a day": "does not say when. Write `every day at 8am and 8pm`",
     "every monday except sunday at 9am": "is not a rhythm that I know",
     "every day at 25:00": "a time that does not exist",

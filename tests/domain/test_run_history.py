@@ -14,7 +14,6 @@ from ollim_bot.domain.run_history import (
     RunStory,
     checkpoint_row,
     claimed_by,
-    fired_at,
     part_in_words,
     planned_row,
 )
@@ -70,10 +69,10 @@ def test_a_further_time_fired_when_it_came_and_not_when_it_was_planned() -> None
     one = Occurrence.parse("reminder:water:2026-11-16T08:00:00Z#2")
     planned, came = datetime(2026, 11, 16, 8, tzinfo=UTC), datetime(2026, 11, 16, 8, 10, tzinfo=UTC)
     row = planned_row(one, "water", came, planned)
-    assert fired_at([row]) == came
+    assert RunStory(one, [row]).fired == came
     late = came + timedelta(minutes=5)
-    assert fired_at([row, LedgerRow(late, "done", one)]) == late
-    assert fired_at([LedgerRow(planned, "due", one.whole)]) == planned
+    assert RunStory(one, [row, LedgerRow(late, "done", one)]).fired == late
+    assert RunStory(one, [LedgerRow(planned, "due", one.whole)]).fired == planned
 
 
 @pytest.mark.parametrize(

@@ -86,5 +86,7 @@ async def test_the_context_counts_what_was_cached_and_a_session_only_its_own_cos
     first = large.cost_usd
     assert [both, resumed, restarted] == pytest.approx([2 * first, first, 2 * first])
     assert 0 < small.cost_usd < first
+    for each in (large, small):
+        assert sum(cost for _, cost in each.by_model) == pytest.approx(each.cost_usd)
     assert large.context == small.context == NEW + READ_FROM_CACHE + WRITTEN_TO_CACHE
     assert (large.window, small.window) == (1_000_000, 200_000)

@@ -11,7 +11,13 @@ import io
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import (
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+)
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,13 +42,16 @@ from ollim_bot.app.build import ConversationParts
 from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.events import AgentEvent, FailureKind
 from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.jobs import JobSpec, Routine
+from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.provider import Price
 from ollim_bot.domain.taint import TaintedTask, Untrusted
+from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.engine.transcripts import project_key
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
@@ -55,7 +64,7 @@ from ollim_bot.ports import (
     Toolset,
 )
 from ollim_bot.settings import Settings
-from ollim_bot.store.opening import look_into
+from ollim_bot.store.opening import look_into, open_database
 from ollim_bot.store.steps import standing_taint
 from ollim_bot.store.task_file import TaskFile
 
@@ -79,7 +88,13 @@ _COMMANDS = (
     ("today", "--json"),
     ("runs",),
     ("runs", "--json"),
+    ("receipt",),
+    ("receipt", "--json"),
+    ("cost", "--by", "job"),
+    ("cost", "--json"),
     ("rehearse",),
+    ("doses",),
+    ("doses", "--json"),
     ("history", "sessions", "--all"),
     ("history", "prompts"),
     ("history", "prompts", "--json"),
@@ -295,6 +310,7 @@ async def plant(at: FenceScene, source: Source) -> None:
     await at.chat.command("test", "/permissions default")
     await _plant_in_main(at, source)
     await _plant_task(at, source)
+    await _plant_dose(at)
     await _plant_in_background(at, source)
     await _plant_in_fork(at, source)
     # The reminders of the turns are due: one run speaks, and the other fails.
@@ -317,6 +333,18 @@ async def _plant_task(at: FenceScene, source: Source) -> None:
         await at.parts.state.transact(
             lambda tx: tx.taint.change(lambda known: known.with_task(marked))
         )
+
+
+async def _plant_dose(at: FenceScene) -> None:
+    """A dose that a turn had set, and that was taken."""
+    read = await at.parts.state.read(standing_taint)
+    spec = JobSpec(
+        id="dose", message=at.word("dose"), kind=ItemKind.DOSE, untrusted=read.mark or None
+    )
+    occurrence = Occurrence.scheduled(JobKind.REMINDER, spec.id, at.now)
+    item = DueItem.of(Reminder(spec, at.now), occurrence, MessageId("dose"), at.now)
+    taken = item.answered(Answer.TAKEN, at.now, "web")
+    await at.parts.state.transact(lambda tx: tx.due_items.put(taken))
 
 
 async def _plant_in_main(at: FenceScene, source: Source) -> None:
@@ -414,6 +442,7 @@ def _look_by_commands(at: FenceScene) -> None:
     shows = [("history", "show", each) for each in _sessions(at)]
     runs = [("runs", "show", each) for each in _run_ids(at)]
     jobs = [("reminder", "show", each) for each in _reminder_ids(at)]
+    _charge(at)
     for words in (*_COMMANDS, *searches, *shows, *runs, *jobs):
         said = at.agent(*words)
         if "--json" in words:
@@ -432,6 +461,18 @@ def _strings(value: object) -> Iterator[str]:
 
 def _sessions(at: FenceScene) -> Iterator[str]:
     return (session.spec.resume for session in at.engine.opened if session.spec.resume)
+
+
+def _charge(at: FenceScene) -> None:
+    """Let each run have cost something, so that the sums by job name it."""
+    rows = [
+        UsageRow(at.now, UsageKind.RUN, "m", Price.LISTED, 1, occurrence=each)
+        for each in _run_ids(at)
+    ]
+    with closing(
+        open_database(at.paths, lambda: at.now, is_holder=False, report=lambda _: None)
+    ) as database:
+        database.run(lambda tx: tx.usage.add(*rows))
 
 
 def _run_ids(at: FenceScene) -> list[str]:

@@ -81,13 +81,13 @@ PLACES: Mapping[str, Sequence[str]] = {
     "taint": ("task",),
     # tables
     **dict.fromkeys(("meta", "records", "mirrors", "session_history", "channels"), ()),
-    **dict.fromkeys(("deliveries", "delivery_refs", "search_state", "job_ops"), ()),
+    **dict.fromkeys(("deliveries", "delivery_refs", "search_state", "job_ops", "usage"), ()),
     "occurrences": ("description",),
     "ledger": ("ping", "report", "description"),
     "inputs": ("reminder",),
     "inbox_turn": ("report",),
     "messages": ("answer", "card", "question", "ping", "held ping", "ping of a reminder"),
-    "due_items": ("description", "first step"),
+    "due_items": ("description", "first step", "dose"),
     "webhook_deliveries": (),
     # what the agent is shown by our tools
     **dict.fromkeys(("cancel_reminder", "follow_up_chain", "settle_reminder"), ("description",)),

@@ -123,7 +123,9 @@ EVERYDAY = {
         "routine: remind me to pay the rent @ 0 9 1 * *",
     "pay the rent every month on the 1st at 9am": "routine: remind me to pay the rent @ 0 9 1 * *",
     "every day remind me to stretch": "ask: `every day at 8am`",
-    "every other day at 9am remind me to clean": "ask: ",
+    "every other day at 9am remind me to clean": (
+        "routine: remind me to clean @ every 2 days at 9:00 from 2026-11-17"
+    ),
     "every day at 8am and 8pm remind me to take my pills":
         "routine: remind me to take my pills @ 0 8,20 * * *",
     "every day at 3 remind me to rest": "ask: `every day at 3pm`",

@@ -119,7 +119,9 @@ PHRASES: dict[str, tuple[str, ...]] = {
     "remind me wednesday morning to put the bins out": ("remind: put the bins out @ 11-18 09:00",),
     "remind me at midnight to go to sleep": ("remind: go to sleep @ 11-17 00:00", "ask: midnight"),
     "remind me in one hour to reply to Tom": ("remind: reply to Tom @ 11-16 11:15",),
-    "every other friday at 9am remind me to put the blue bin out": ("ask: every friday",),
+    "every other friday at 9am remind me to put the blue bin out": (
+        "routine: put the blue bin out @ every 2 weeks at 9:00 from 2026-11-20",
+    ),
     "water the fern every 3 days": ("ask: every 3 days", "ask: every day"),
     "every day except sunday at 7am remind me to go for a jog": (
         "routine: go for a jog @ 0 7 * * 1-6",
@@ -150,7 +152,9 @@ PHRASES: dict[str, tuple[str, ...]] = {
         "ask: 7:30",
     ),
     "every day at half past 7 feed the fish": ("ask: 7:30",),
-    "every 2nd wednesday of the month 6pm book club": ("ask: every wednesday", "ask: wednesday"),
+    "every 2nd wednesday of the month 6pm book club": (
+        "routine: book club @ every second wednesday of the month at 18:00 from 2026-11-16",
+    ),
     "feed the cat every day at 7am and 6pm": ("routine: feed the cat @ 0 7,18 * * *",),
     "push rent to thursday noon": ("snooze rent until 11-19 12:00",),
     "change the plants to 8pm": ("snooze plants until 11-16 20:00",),
@@ -288,8 +292,7 @@ PHRASES: dict[str, tuple[str, ...]] = {
     "bins every tues 7pm": ("routine: bins @ 0 19 * * 2", "ask: every tuesday"),
     "pay the credit card on the last day of the month": ("ask: month",),
     "first monday of the month at 10am remind me to run the backup": (
-        "ask: every monday",
-        "ask: first monday",
+        "routine: run the backup @ every first monday of the month at 10:00 from 2026-11-17",
     ),
     "eye drops 3 times a day": ("ask: 3 times a day", "ask: 8am", "ask: times"),
     "every morning check my mail for invoices": (
@@ -417,7 +420,10 @@ DIALOGUES: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], 
         "every other friday",
         (),
         (
-            ("put the recycling out every other friday at 8am", ("ask: every friday",)),
+            (
+                "put the recycling out every other friday at 8am",
+                ("routine: put the recycling out @ every 2 weeks at 8:00 from 2026-11-20",),
+            ),
             (
                 "ok every friday at 8am then",
                 ("routine: put the recycling out @ 0 8 * * 5", "ask: "),

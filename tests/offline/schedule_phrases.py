@@ -161,7 +161,6 @@ ASKED_BACK = (
     "remind me in 5 minutes to read the daily news every day",
     "every day remind me to stretch",
     "every weekend at 10 remind me to clean",
-    "every other day at 9am remind me to clean",
     "every 7 minutes remind me to look up",
     "every minute remind me to breathe",
     "every day at 3 remind me to rest",

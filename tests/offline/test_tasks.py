@@ -59,6 +59,28 @@ def test_a_task_is_added_in_the_owners_words(text: str, title: str, due: str) ->
 
 
 @pytest.mark.parametrize(
+    ("text", "title", "flags"),
+    [
+        ("add milk to the shopping list", "milk", ["--list=shopping"]),
+        (
+            "put sun cream on my packing list, due friday",
+            "sun cream",
+            ["--due=friday", "--list=packing"],
+        ),
+        ("add milk to my to-do list", "milk", []),
+        ("add milk to the list", "milk", []),
+    ],
+)
+def test_a_list_is_chosen_by_its_name(text: str, title: str, flags: list[str]) -> None:
+    assert conversation(text)[0] == [["tasks", "add", *flags, "--", title]]
+
+
+def test_a_part_of_a_task_can_be_ticked_off() -> None:
+    commands, _ = conversation("done with the cake", "0a0a0a0a  party\n1b1b1b1b    buy a cake\n")
+    assert commands == [["tasks", "done", "1b1b1b1b"]]
+
+
+@pytest.mark.parametrize(
     "text", ["what are my tasks", "list my tasks", "show me my to-do list", "what do I have to do?"]
 )
 def test_open_tasks_are_listed_without_ids(text: str) -> None:

@@ -114,7 +114,6 @@ FOLLOW_UP = "Say in a ping that it is a follow-up."
 @pytest.mark.parametrize(
     ("chain", "ping", "mode", "said"),
     [
-        (Chain(), True, ReportMode.FREELY, ""),
         (Chain(2, 0), True, ReportMode.FREELY, CHAIN),
         (
             Chain(2, 1),

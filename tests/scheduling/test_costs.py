@@ -9,15 +9,17 @@ from devtools.doubles.engine import Says, ScriptedEngine, Waits
 from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
 
-from ollim_bot.domain.chat import Author, ChatMessage, TurnCost, numbered_id
+from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import EndCause, TurnEnded, Usage
+from ollim_bot.domain.provider import Price
+from ollim_bot.domain.usage import UsageKind, UsageRow, micros
 
 
 def spend(at: ScheduleScene, dollars: float, cap: float | None) -> None:
     now = at.clock.now()
     at.stores.config.transact(lambda config: (replace(config, daily_cost_cap=cap), None))
-    answer = ChatMessage(numbered_id(now, 1), now, Author.ASSISTANT, "x", spent=TurnCost(dollars))
-    at.store.run(lambda tx: tx.messages.add(answer))
+    row = UsageRow(now, UsageKind.TURN, "m", Price.LISTED, micros(dollars))
+    at.store.run(lambda tx: tx.usage.add(row))
 
 
 async def test_above_the_cap_jobs_are_skipped_and_that_is_told_once(tmp_path: Path) -> None:

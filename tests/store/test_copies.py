@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.cli.runs import page, run_records
+from ollim_bot.cli.runs import page, run_stories
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import NO_CARD, DueItem, card_message, delivery_id
@@ -179,7 +179,7 @@ def test_after_a_return_only_what_is_still_ahead_comes(scene: StoreScene, end: d
     rows = database.run(lambda tx: tx.ledger.story(MUST)).rows
     noted = [(row.state, row.facts["message"]) for row in rows if row.state in NOTES]
     assert noted == [("held", "h")] + [("dropped", "h")] * (not is_ahead)
-    (record,) = run_records(rows)
+    (record,) = run_stories(rows)
     became = "waits until" if is_ahead else "did not come, because it may have come"
     assert became in page(record, NOW + HOUR)
     assert check(rows, NOW + HOUR) == []

@@ -118,7 +118,7 @@ def test_a_card_of_the_version_before_can_be_answered_after_the_update(tmp_path:
     with closing(open_database(paths, lambda: NOW, is_holder=True, report=print)) as database:
         database.run(lambda tx: before_the_update(tx, old, used))
     with closing(sqlite3.connect(paths.state / DATABASE)) as connection, connection:
-        for table in ("due_items", "search", "search_state", "webhook_deliveries"):
+        for table in ("due_items", "search", "search_state", "webhook_deliveries", "usage"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX messages_answers")
         connection.execute("PRAGMA user_version=1")

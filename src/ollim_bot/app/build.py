@@ -256,7 +256,9 @@ class ConversationParts:
             lambda: context.run.taint,
         )
         gate = self._changes.noting(deps.gate(self.approvals.granted, self.approvals.decide, taint))
-        self._tools = self._auto_commit.of(conversation_tools(context, gate, state, clock))
+        self._tools = self._auto_commit.of(
+            conversation_tools(context, gate, state, clock), lambda: context.run
+        )
 
     def _build_sessions(self) -> None:
         """The main session, its forks, and the runs in the background."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from ollim_bot.clock import zone_of
 from ollim_bot.domain.provider import (
     OFFLINE,
+    LoginStatus,
     ModelAccess,
     Provider,
     choose_provider,
@@ -21,7 +22,7 @@ from ollim_bot.domain.provider import (
 from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
-from ollim_bot.engine.login import login_mark
+from ollim_bot.engine.login import login_mark, login_status
 from ollim_bot.engine.options import child_environment
 from ollim_bot.engine.session import Answered
 from ollim_bot.errors import EngineError, StorageError
@@ -91,16 +92,25 @@ class _FirstAnswer:
 async def _provider(settings: Settings, store: Store) -> Provider:
     anthropic = settings.engine_environment()
     wants_offline = settings.model is ModelChoice.OFFLINE
-    is_logged_in = False
+    login = LoginStatus(is_logged_in=False)
     if not wants_offline and not names_provider(anthropic):
-        is_logged_in = bool(await _login())
+        login = await _login_status()
     memory = await store.read(lambda tx: tx.provider.get())
     return choose_provider(
         anthropic,
         wants_offline=wants_offline,
-        is_logged_in=is_logged_in,
+        is_logged_in=login.is_logged_in,
         last_used=memory.last_used,
+        is_subscription=login.is_subscription,
     )
+
+
+async def _login_status() -> LoginStatus:
+    try:
+        return await login_status(os.environ)
+    except EngineError as error:
+        _logger.warning("%s", error)
+        return LoginStatus(is_logged_in=False)
 
 
 async def _login() -> str:

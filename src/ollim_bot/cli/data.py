@@ -182,5 +182,5 @@ def note(sentence: str) -> None:
 
 
 class _ReadOnlyJournal:
-    def note(self, path: Path, message: str) -> None:
-        raise AssertionError(f"{path} was written by a command that reads: {message}")
+    def note(self, path: Path, message: str, source: str = "") -> None:
+        raise AssertionError(f"{path} was written by a command that reads: {message} {source}")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, TypeGuard
-from zlib import crc32
+from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
@@ -27,35 +25,39 @@ from ollim_bot.cli.framework import (
 )
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.due_items import ANSWERED, Answer
+from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.phrases.durations import parse_duration
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import (
-    BY,
-    DELIVERED,
     DROPPED,
-    EFFECT,
     HELD,
-    NOTES,
     RELEASED,
-    SENTINEL,
-    fired_at,
+    History,
+    RunStory,
     part_in_words,
 )
-from ollim_bot.domain.runs import in_words, outcome
+from ollim_bot.domain.run_words import (
+    answer_in_words,
+    decisions,
+    listed,
+    sources_of,
+    state_in_words,
+    tools_of,
+    used_in_words,
+    why,
+)
+from ollim_bot.domain.runs import outcome
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 
 if TYPE_CHECKING:
+    from ollim_bot.domain.usage import UsageRow
     from ollim_bot.store.database import Step
     from ollim_bot.store.transaction import Transaction
 
-_ANSWERS = {Answer.NOT_TAKEN.value: "skipped", Answer.LET_GO.value: "let go"}
-_PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
 _USUAL = "7d"
 # The facts of a row that may have the words of others.
 _WORDS = ("message", "refused_pings", "report", "text")
@@ -63,74 +65,12 @@ _MOST_NAMED = 3
 _ALL = 2**62
 
 
-@dataclass(slots=True)
-class RunRecord:
-    """All ledger rows of one occurrence, oldest first. Later facts replace earlier ones.
-
-    `is_open` says that its card waits for an answer. `later` is the run of the reminder to which it
-    was put off.
-    """
-
-    occurrence: Occurrence
-    rows: list[LedgerRow] = field(default_factory=list)
-    is_open: bool = False
-    later: RunRecord | None = None
-
-    @property
-    def id(self) -> str:
-        return self.occurrence.id
-
-    @property
-    def short_id(self) -> str:
-        """Eight signs in the place of the id, short enough to type."""
-        return f"{crc32(self.id.encode()):08x}"
-
-    @property
-    def state(self) -> str:
-        """The state of the last row that is more than a note."""
-        steps = [row.state for row in self.rows if row.state not in NOTES]
-        return steps[-1] if steps else self.rows[-1].state
-
-    @property
-    def is_delivered(self) -> bool:
-        """Whether the owner was given the reminder."""
-        return any(row.state == DELIVERED for row in self.rows)
-
-    @property
-    def answer(self) -> LedgerRow | None:
-        """The owner's answer; None if there is none, or it was undone."""
-        newest = next((row for row in reversed(self.rows) if row.state == ANSWERED), None)
-        return None if newest is None or newest.facts.get("answer") == Answer.UNDONE else newest
-
-    @property
-    def fired(self) -> datetime:
-        return fired_at(self.rows)
-
-    @property
-    def facts(self) -> Mapping[str, object]:
-        """The newest value of each fact; the cost is that of all attempts."""
-        merged: dict[str, object] = {}
-        for row in self.rows:
-            merged |= row.facts
-        costs = [cost for row in self.rows if _is_number(cost := row.facts.get("cost_usd"))]
-        return merged | ({"cost_usd": round(sum(costs), 6)} if costs else {})
-
-    @property
-    def name(self) -> str:
-        return title(str(self.facts.get("job") or self.occurrence.job_id))
-
-
-def run_records(rows: Iterable[LedgerRow]) -> list[RunRecord]:
+def run_stories(rows: Iterable[LedgerRow]) -> list[RunStory]:
     """One per occurrence, the newest first; other rows are left out."""
-    found: dict[str, RunRecord] = {}
-    for row in rows:
-        if row.occurrence is not None:
-            record = found.setdefault(row.occurrence.id, RunRecord(row.occurrence))
-            record.rows.append(row)
-    return sorted(found.values(), key=lambda record: record.fired.timestamp(), reverse=True)
+    return History.of(rows).newest_first
 
 
-def listing(found: Sequence[RunRecord], now: datetime) -> str:
+def listing(found: Sequence[RunStory], now: datetime) -> str:
     """Each line begins with a word by which `runs show` finds the run."""
     return columns(
         [
@@ -140,18 +80,19 @@ def listing(found: Sequence[RunRecord], now: datetime) -> str:
     )
 
 
-def page(record: RunRecord, now: datetime, said: Sequence[str] = ()) -> str:
+def page(record: RunStory, now: datetime, said: Sequence[str] = ()) -> str:
     """`said` has the messages that the run sent, as far as they are still stored."""
     pings = "; ".join([*_pings(record, said), *_held_pings(record, now)])
     known = _facts(record, now) | {"pings": pings}
     facts = [(f"  {name}", plain(text)) for name, text in known.items() if text]
     rows = [
-        (f"  {describe(_whole(row.ts), now, is_exact=True)}", _step(row)) for row in record.rows
+        (f"  {describe(_whole(each.at), now, is_exact=True)}", plain(each.what))
+        for each in decisions(record, now)
     ]
-    return f"{record.name}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
+    return f"{title(record.title)}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
 
 
-def run_object(record: RunRecord) -> dict[str, object]:
+def run_object(record: RunStory, now: datetime) -> dict[str, object]:
     occurrence = record.occurrence
     return {
         "id": record.id,
@@ -160,13 +101,14 @@ def run_object(record: RunRecord) -> dict[str, object]:
         "by_hand": occurrence.manual,
         "due": occurrence.scheduled_at,
         "fired": record.fired,
-        "state": record.state,
+        "state": record.last_word,
+        "why": why(record, now),
         "answer": _answer_word(record),
         "facts": dict(record.facts),
     }
 
 
-def _answer_word(record: RunRecord) -> object:
+def _answer_word(record: RunStory) -> object:
     if record.later is not None:
         return _answer_word(record.later)
     if record.answer is not None:
@@ -174,13 +116,19 @@ def _answer_word(record: RunRecord) -> object:
     return "unanswered" if record.is_open else None
 
 
-def page_object(record: RunRecord) -> dict[str, object]:
-    """One run with its rows."""
+def page_object(record: RunStory, now: datetime) -> dict[str, object]:
+    """One run with its decisions and its rows."""
     rows = [{"ts": row.ts, "state": row.state, "facts": dict(row.facts)} for row in record.rows]
-    return run_object(record) | {"rows": rows}
+    return run_object(record, now) | {
+        "decisions": [each._asdict() for each in decisions(record, now)],
+        "tools": tools_of(record),
+        "sources": sources_of(record),
+        "cost": None if record.spent is None else record.spent.as_object(),
+        "rows": rows,
+    }
 
 
-def _words(found: Sequence[RunRecord]) -> Iterator[str]:
+def _words(found: Sequence[RunStory]) -> Iterator[str]:
     """The job's id for its newest run, and the short id of the run for the others."""
     named = set[str]()
     for record in found:
@@ -192,31 +140,19 @@ def _words(found: Sequence[RunRecord]) -> Iterator[str]:
             named.add(job)
 
 
-def _line(record: RunRecord) -> str:
+def _line(record: RunStory) -> str:
     said = outcome(record.facts, is_delivered=record.is_delivered)
-    notes = (part_in_words(record.occurrence), " ".join(said.split()), _answer(record))
-    note = plain("; ".join(each for each in notes if each))
-    return f"{record.name}  ({note})" if note else record.name
+    notes = (part_in_words(record.occurrence), " ".join(said.split()), answer_in_words(record))
+    note, name = plain("; ".join(each for each in notes if each)), title(record.title)
+    return f"{name}  ({note})" if note else name
 
 
-def _answer(record: RunRecord) -> str:
-    """`taken after 4 min`, or `unanswered`; empty for a run that asked for no answer."""
-    if record.answer is None:
-        return "unanswered" if record.is_open else ""
-    facts = record.answer.facts
-    answer, seconds = str(facts.get("answer")), facts.get("after_s")
-    words = _ANSWERS.get(answer, in_words(answer))
-    after = timedelta(seconds=seconds) if _is_number(seconds) else timedelta()
-    words = f"{words} after {duration_in_words(after)}" if after > timedelta() else words
-    return words if record.later is None else f"{words}, then {_answer(record.later)}"
-
-
-def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
+def _facts(record: RunStory, now: datetime) -> dict[str, str]:
     facts, occurrence = record.facts, record.occurrence
     due = occurrence.scheduled_at
     by_hand = ", by hand" if occurrence.manual else ""
     part = f", {part_in_words(occurrence)}" if occurrence.part else ""
-    is_given = record.is_delivered or record.state == "skipped"
+    is_given = record.is_delivered or record.last_word == "skipped"
     return {
         "id": record.id,
         "what": f"{occurrence.kind} {occurrence.job_id}{by_hand}{part}",
@@ -224,7 +160,8 @@ def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
         "began": _began(record, now),
         "ended": _ended(facts, now),
         "outcome": _state(record),
-        "answer": _answer(record),
+        "why": why(record, now),
+        "answer": answer_in_words(record),
         "reason": str(facts.get("reason") or ""),
         "error": str(facts.get("error") or ""),
         "attempts": _attempts(facts),
@@ -232,10 +169,12 @@ def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
         "pings": "",
         "silent": "" if is_given else str(facts.get("silent_because") or ""),
         "report": str(facts.get("report") or ""),
-        "tools": _tools(facts),
-        "subagents": ", ".join(map(str, _listed(facts.get("subagents")))),
+        "tools": ", ".join(
+            name if times == 1 else f"{name} ×{times}" for name, times in tools_of(record).items()
+        ),
+        "subagents": ", ".join(map(str, listed(facts.get("subagents")))),
         "untrusted": f"it had read: {facts['untrusted']}" if facts.get("untrusted") else "",
-        "used": _used(facts),
+        "used": used_in_words(record),
         "session": str(facts.get("session") or ""),
     }
 
@@ -246,7 +185,7 @@ def _attempts(facts: Mapping[str, object]) -> str:
     return "" if attempts in (None, 1) else str(attempts)
 
 
-def _began(record: RunRecord, now: datetime) -> str:
+def _began(record: RunStory, now: datetime) -> str:
     facts = record.facts
     running = (row.ts for row in reversed(record.rows) if row.state == "running")
     began = _moment(facts.get("started")) or next(running, None)
@@ -265,8 +204,8 @@ def _ended(facts: Mapping[str, object], now: datetime) -> str:
     return f"{describe(_whole(ended), now, is_exact=True)}{took}"
 
 
-def _pings(record: RunRecord, said: Sequence[str]) -> list[str]:
-    sent, refused = _sent(record), _listed(record.facts.get("refused_pings"))
+def _pings(record: RunStory, said: Sequence[str]) -> list[str]:
+    sent, refused = _sent(record), listed(record.facts.get("refused_pings"))
     words = [f"sent: {_quoted(text)}" for text in said]
     if len(sent) > len(said):
         words.append(f"{len(sent) - len(said)} sent")
@@ -277,14 +216,14 @@ def _pings(record: RunRecord, said: Sequence[str]) -> list[str]:
     ]
 
 
-def _sent(record: RunRecord) -> list[MessageId]:
+def _sent(record: RunStory) -> list[MessageId]:
     """The pings that did not wait for the end of the quiet."""
     held = {row.facts.get("message") for row in record.rows if row.state == HELD}
-    sent = (each for each in _listed(record.facts.get("pings")) if isinstance(each, str))
+    sent = (each for each in listed(record.facts.get("pings")) if isinstance(each, str))
     return [MessageId(each) for each in sent if each not in held]
 
 
-def _held_pings(record: RunRecord, now: datetime) -> Iterator[str]:
+def _held_pings(record: RunStory, now: datetime) -> Iterator[str]:
     """What became of each message that had to wait; one may have waited a second time."""
     came = {row.facts.get("message"): row.ts for row in record.rows if row.state == RELEASED}
     noted = (row for row in record.rows if row.state in (HELD, DROPPED))
@@ -311,46 +250,8 @@ def _why(reason: str) -> str:
     return small(reason.partition(". ")[0].removesuffix("."))
 
 
-def _tools(facts: Mapping[str, object]) -> str:
-    counted = Counter(map(_short, _listed(facts.get("tools"))))
-    return ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in counted.items())
-
-
-def _short(tool: object) -> str:
-    return str(tool).rpartition("__")[2]
-
-
-def _used(facts: Mapping[str, object]) -> str:
-    tokens, cost = facts.get("tokens"), facts.get("cost_usd")
-    words = [f"{tokens} tokens"] if tokens else []
-    if _is_number(cost):
-        words.append(f"${cost:.4f}")
-    elif words and (price := _PRICES.get(str(facts.get("price")))):
-        words.append(price)
-    return ", ".join(words)
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float)
-
-
-def _step(row: LedgerRow) -> str:
-    attempt, tool = row.facts.get("attempt"), row.facts.get("tool")
-    state = "reported" if row.state == EFFECT and row.facts.get("report") else in_words(row.state)
-    tool = None if state == "reported" else tool
-    words = f"{state} with {_short(tool)}" if tool else state
-    return plain(words if attempt in (None, 1) else f"{words} (attempt {attempt})")
-
-
-def _state(record: RunRecord) -> str:
-    delivery = next((row.facts for row in record.rows if row.state == DELIVERED), None)
-    if delivery is None:
-        return plain(in_words(record.state))
-    return "delivered by the sentinel" if delivery.get(BY) == SENTINEL else "delivered"
-
-
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
+def _state(record: RunStory) -> str:
+    return plain(state_in_words(record))
 
 
 def _moment(value: object) -> datetime | None:
@@ -396,11 +297,12 @@ def _list(given: Given, caller: Caller) -> None:
     job = given.get("job")
     found = [
         record
-        for record in _run_records(data, data.now.astimezone(UTC) - length)
+        for record in _run_stories(data, data.now.astimezone(UTC) - length)
         if job in (None, record.occurrence.job_id)
     ]
     if "json" in given:
-        print_json({"runs": [run_object(_as_seen(record, caller)) for record in found]})
+        runs = [run_object(_as_seen(record, caller), data.now) for record in found]
+        print_json({"runs": runs})
     elif found:
         show(listing([_as_seen(record, caller) for record in found], data.now))
     elif not _asked(data, lambda tx: tx.ledger.tail(1)):
@@ -423,9 +325,9 @@ def _list(given: Given, caller: Caller) -> None:
 )
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    record = find_run(str(given["run"]), _run_records(data))
+    record = find_run(str(given["run"]), _run_stories(data))
     if "json" in given:
-        print_json(page_object(_as_seen(record, caller)))
+        print_json(page_object(_as_seen(record, caller), data.now))
     else:
         show(_fenced(record, page(record, data.now, _said(data, record)), caller))
 
@@ -436,8 +338,8 @@ def _check(given: Given, caller: Caller) -> None:
 
     data = open_data(caller)
     # Read before the ledger, which then has everything that was claimed until this moment.
-    watched_until = _heartbeat(data)
-    rows = _asked(data, _all_rows)
+    watched_until = heartbeat(data)
+    rows = all_rows(data)
     findings = check(rows, data.now, watched_until)
     runs = len({row.occurrence for row in rows if row.occurrence})
     if "json" in given:
@@ -454,14 +356,14 @@ def _all_right(runs: int) -> str:
     return f"{counted(runs, 'run')}, and nothing is missing, doubled or made up."
 
 
-def _heartbeat(data: Data) -> datetime | None:
+def heartbeat(data: Data) -> datetime | None:
     """Until when the bot surely ran; None if unknown."""
     from ollim_bot.store.heartbeat import HeartbeatFile
 
     return HeartbeatFile(data.paths).read()
 
 
-def find_run(word: str, known: Sequence[RunRecord]) -> RunRecord:
+def find_run(word: str, known: Sequence[RunStory]) -> RunStory:
     """Find a run by its id or short id, by its job (the newest run), or by a prefix of its id."""
     for record in known:
         is_of_job = word == record.occurrence.job_id and not record.occurrence.part
@@ -476,20 +378,33 @@ def find_run(word: str, known: Sequence[RunRecord]) -> RunRecord:
     return fitting[0]
 
 
-def _run_records(data: Data, since: datetime | None = None) -> list[RunRecord]:
-    found = run_records(
+def _run_stories(data: Data, since: datetime | None = None) -> list[RunStory]:
+    found = run_stories(
         _asked(data, _all_rows if since is None else lambda tx: tx.ledger.rows_since(since))
     )
-    waiting = data.read(lambda tx: {each.occurrence for each in tx.due_items.open()}) or ()
-    for each in found:
-        each.is_open = each.id in waiting
+    waiting, spent = data.read(partial(_beside, since)) or (set(), {})
+    found = [replace(each, is_open=each.id in waiting, spent=spent.get(each.id)) for each in found]
     asked = {each.occurrence.job_id: each for each in found if each.answer or each.is_open}
-    for each in found:
-        each.later = asked.get(str(each.answer.facts.get("reminder"))) if each.answer else None
-    return found
+    return [_with_later(each, asked) for each in found]
 
 
-def _as_seen(record: RunRecord, caller: Caller) -> RunRecord:
+def _beside(since: datetime | None, tx: Transaction) -> tuple[set[str], dict[str, Amount]]:
+    """The occurrences whose cards wait for an answer, and what each occurrence has cost."""
+    rows: dict[str, list[UsageRow]] = {}
+    for row in tx.usage.since(since or datetime.min.replace(tzinfo=UTC)):
+        rows.setdefault(row.occurrence, []).append(row)
+    spent = {name: Amount.of(found) for name, found in rows.items() if name}
+    return {each.occurrence for each in tx.due_items.open()}, spent
+
+
+def _with_later(story: RunStory, asked: Mapping[str, RunStory]) -> RunStory:
+    """The story with the run of the reminder to which it was put off."""
+    others = {name: each for name, each in asked.items() if name != story.occurrence.job_id}
+    later = others.get(str(story.answer.facts.get("reminder"))) if story.answer else None
+    return story if later is None else replace(story, later=_with_later(later, others))
+
+
+def _as_seen(record: RunStory, caller: Caller) -> RunStory:
     """The run; for the agent, without the words of a run that had read untrusted text."""
     return replace(record, rows=[_row_as_seen(row, caller) for row in record.rows])
 
@@ -501,7 +416,7 @@ def _row_as_seen(row: LedgerRow, caller: Caller) -> LedgerRow:
     return replace(row, facts={**row.facts, **hidden})
 
 
-def _fenced(record: RunRecord, words: str, caller: Caller) -> str:
+def _fenced(record: RunStory, words: str, caller: Caller) -> str:
     """The page of a run; for the agent, it is data if the run had read untrusted text."""
     untrusted = str(record.facts.get("untrusted") or "")
     if not caller.agent or not untrusted:
@@ -512,7 +427,7 @@ def _fenced(record: RunRecord, words: str, caller: Caller) -> str:
     return fenced(words, Untrusted(untrusted, f"the record of a run that had read: {untrusted}"))
 
 
-def _said(data: Data, record: RunRecord) -> list[str]:
+def _said(data: Data, record: RunStory) -> list[str]:
     """The texts of the run that the owner saw."""
     ids = _sent(record)
     if not ids:
@@ -524,6 +439,11 @@ def _said(data: Data, record: RunRecord) -> list[str]:
 def _asked(data: Data, question: Step[list[LedgerRow]]) -> list[LedgerRow]:
     """The rows; empty if no bot has run yet."""
     return data.ask_if_used(question) or []
+
+
+def all_rows(data: Data) -> list[LedgerRow]:
+    """The whole ledger; empty if no bot has run yet."""
+    return _asked(data, _all_rows)
 
 
 def _all_rows(tx: Transaction) -> list[LedgerRow]:

@@ -20,7 +20,9 @@ from ollim_bot.domain.tasks import (
     due_words,
     facts,
     in_order,
+    named_section,
     named_task,
+    nested,
     task_row,
 )
 from ollim_bot.errors import TaskNotFound, WrongInput
@@ -63,6 +65,12 @@ def _ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
             yield Completion(task.id, title(task.title))
 
 
+def _list_names(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    data = open_data(caller)
+    if not _is_at_google(data):
+        yield from map(Completion, task_list(data, caller).lists())
+
+
 _TASK = argument(
     "task",
     metavar="TASK",
@@ -78,7 +86,12 @@ _NOTES = argument("--notes", metavar="TEXT", help="what else there is to know")
     "what is open, due ones first",
     "",
     argument("--all", action="store_true", help="also those that are done"),
-    argument("--list", metavar="L", help="of this list only; `tasks lists` names them"),
+    argument(
+        "--list",
+        metavar="L",
+        help="of this list only; `tasks lists` names them",
+        completions=_list_names,
+    ),
     JSON,
 )
 def _list(given: Given, caller: Caller) -> None:
@@ -91,7 +104,11 @@ def _list(given: Given, caller: Caller) -> None:
     elif found:
         marks_file = any(task.list != FILE_LIST for task in found)
         today = data.now.date()
-        show(columns([(task.id, _line(task, today, marks_file, given)) for task in found]))
+        rows = [
+            (task.id, f"{'  ' * depth}{_line(task, today, marks_file, given)}")
+            for depth, task in nested(found)
+        ]
+        show(columns(rows))
     else:
         show(f"No {'' if 'all' in given else 'open '}tasks. Add one: {_TASKS.example('add')}")
 
@@ -117,7 +134,7 @@ def _show(given: Given, caller: Caller) -> None:
         ("title", task.title),
         ("due", when),
         ("done", "yes" if task.done else "no"),
-        ("list", task.list),
+        ("list", task.list_name),
         ("id", task.id),
     ]
     show(plain(columns(rows)))
@@ -131,8 +148,14 @@ def _show(given: Given, caller: Caller) -> None:
     argument("title", metavar="TITLE", nargs="+", help="what to do"),
     _DUE,
     _NOTES,
+    argument(
+        "--list",
+        metavar="L",
+        help="a heading of tasks.md, which is made if there is none, or a list at Google",
+        completions=_list_names,
+    ),
     JSON,
-    usage="%(prog)s TITLE [--due DAY] [--notes TEXT]",
+    usage="%(prog)s TITLE [--due DAY] [--notes TEXT] [--list L]",
 )
 def _add(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
@@ -140,11 +163,19 @@ def _add(given: Given, caller: Caller) -> None:
         words, read = " ".join(given["title"]), data.standing_taint()
         # Before there is a task: a crash must not leave one without its mark.
         _mark_title(data, words, read)
-        task = tasks.add(words, due, given.get("notes", ""))
+        task = tasks.add(words, due, given.get("notes", ""), _chosen_list(given, tasks, read))
         _mark_title(data, task.title, read, task.id)
         _tell("added", task, data, given, caller)
         if "json" not in given:
             show(f"id {task.id}")
+
+
+def _chosen_list(given: Given, tasks: TaskList, read: Taint | None) -> str:
+    """The list for a new task. Words of others cannot name a new one."""
+    name = str(given.get("list", ""))
+    if name and read and named_section([*tasks.lists()], name) is None:
+        raise WrongInput(f"There is no list {name}. Only the owner's own words can make one now.")
+    return name
 
 
 @_TASKS.verb("tick one off", "cat food", _TASK, JSON)
@@ -205,6 +236,10 @@ def _delete(given: Given, caller: Caller) -> None:
 @_TASKS.verb("the lists there are", "", JSON)
 def _lists(given: Given, caller: Caller) -> None:
     lists = task_list(open_data(caller), caller).lists()
+    if caller.agent:
+        from ollim_bot.prompts.context import neutralised
+
+        lists = {neutralised(name): neutralised(called) for name, called in lists.items()}
     if "json" in given:
         print_json({"lists": list(lists), "titles": dict(lists)})
         return
@@ -254,7 +289,8 @@ def _tell(done: str, changed: Task, data: Data, given: Given, caller: Caller) ->
         print_json(task_row(task))
         return
     when = "" if task.due is None or task.done else f", {due_words(task.due, data.now.date())}"
-    show(f"Task {done}: {title(task.title)}{when}.")
+    where = f", on the list {title(task.list_name)}" if "list" in given else ""
+    show(f"Task {done}: {title(task.title)}{when}{where}.")
 
 
 def as_seen(task: Task, caller: Caller, *, is_whole: bool = False) -> Task:
@@ -273,4 +309,4 @@ def as_seen(task: Task, caller: Caller, *, is_whole: bool = False) -> Task:
     if task.untrusted and is_whole:
         source = Untrusted(task.untrusted, "the title of a task")
         title_words = f"\n{fenced(task.title, source)}"
-    return replace(task, title=title_words, notes=notes)
+    return replace(task, title=title_words, notes=notes, section=neutralised(task.section))

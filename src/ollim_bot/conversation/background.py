@@ -27,6 +27,7 @@ from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job, Reminder, is_ordered
 from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.run_words import PINGS_LEFT, PINGS_OF
 from ollim_bot.domain.runs import Run, RunPolicy, taint_of_job
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import late_since
@@ -35,6 +36,7 @@ from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.store.database import Step
 from ollim_bot.store.steps import (
+    cap_facts,
     leave_failure,
     leave_notice,
     leave_update,
@@ -236,22 +238,21 @@ class BackgroundRuns:
             outcome = await attempt.within(limit)
         except asyncio.CancelledError:
             if is_begun.is_set():
-                cut = AttemptOutcome(
-                    OccurrenceState.CUT_OFF, attempt.usage, background_attempt.BOT_STOPPED
-                )
+                cut = AttemptOutcome(OccurrenceState.CUT_OFF, error=background_attempt.BOT_STOPPED)
+                cut = attempt.with_usage(cut)
                 await _at_once(partial(self._end, run, occurrence, cut, this.number))
             raise
         except Exception as error:  # a fault of one job must not reach the others
             _logger.exception("A background run failed")
             reason = str(error) if isinstance(error, OllimError) else background_attempt.FAULT
-            outcome = AttemptOutcome(OccurrenceState.FAILED, attempt.usage, reason)
+            outcome = AttemptOutcome(OccurrenceState.FAILED, error=reason)
         progress = Progress(OccurrenceState.RUNNING, this.number, run.has_effects)
         is_retried = this.may_fail and is_begun.is_set() and progress.may_retry
         if outcome.state is OccurrenceState.FAILED and is_retried and outcome.may_pass:
             outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
         elif outcome.state is OccurrenceState.FAILED and outcome.skips_for is not None:
             outcome = replace(outcome, state=OccurrenceState.SKIPPED)
-        return run, outcome
+        return run, attempt.with_usage(outcome)
 
     async def _begin(
         self,
@@ -290,7 +291,13 @@ class BackgroundRuns:
             if is_paid:
                 # Return the token of a ping that was not sent.
                 tx.budget.change(lambda budget: budget.released(occurrence.id, tx.now))
-            tx.ledger.append(LedgerRow(tx.now, outcome.state.value, occurrence, facts))
+            tx.usage.add(*outcome.usage_rows(occurrence, tx.now))
+            more = cap_facts(tx) if outcome.skips_for is SkipReason.COST_CAP else {}
+            if outcome.state is OccurrenceState.DONE and run.policy.allow_ping and not run.pings:
+                budget = tx.budget.get().refilled(tx.now)
+                more = {PINGS_LEFT: budget.tokens, PINGS_OF: budget.capacity}
+            row = LedgerRow(tx.now, outcome.state.value, occurrence, {**facts, **more})
+            tx.ledger.append(row)
 
         await self._commit(step, hurry)
         _logger.info("A background run ended: %s", outcome.state)

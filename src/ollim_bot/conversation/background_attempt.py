@@ -15,6 +15,7 @@ from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch
 from ollim_bot.conversation.message_poster import context_of
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.screening import Screening
+from ollim_bot.domain.about_me import OWNERS_WORDS
 from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.events import Compacted, EndCause, FailureKind, SessionNamed, TurnEnded, Usage
 from ollim_bot.domain.jobs import CalledJob, Job, Model, ReportMode
@@ -24,12 +25,14 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState,
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import CUT_SHORT, EFFECT
+from ollim_bot.domain.run_words import LOOKED_AT
 from ollim_bot.domain.runs import DeliveryRight, Run, RunKind
 from ollim_bot.domain.schedule import UpcomingSchedule, is_late
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.domain.usage import UsageKind, UsageRow, dollars, micros, usage_rows
 from ollim_bot.domain.webhook_data import Data, free_values, named_fields
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (
@@ -74,20 +77,28 @@ class AutoCommit:
         self._journal = journal
         self._root = root.resolve()
 
-    def of(self, tools: Toolset) -> Toolset:
-        """The same tools; a written file is noted when the call has ended."""
+    def of(self, tools: Toolset, run: Callable[[], Run]) -> Toolset:
+        """The same tools; a written file is noted when the call has ended, with what it is from."""
 
         async def after_call(call: ToolCall, result: str) -> None:
             await tools.after_call(call, result)
             if call.tool in _WRITING:
                 path = (self._root / str(call.arguments.get("file_path", ""))).resolve()
-                self._note(path, _WRITING[call.tool])
+                self._note(path, _WRITING[call.tool], source_of(run()))
 
         return replace(tools, after_call=after_call)
 
-    def _note(self, path: Path, verb: str) -> None:
+    def _note(self, path: Path, verb: str, source: str) -> None:
         if path.suffix == ".md" and path.is_relative_to(self._root):
-            self._journal.note(path, f"auto: {verb} {path.relative_to(self._root)}")
+            self._journal.note(path, f"auto: {verb} {path.relative_to(self._root)}", source)
+
+
+def source_of(run: Run) -> str:
+    """What a file that the run writes now comes from; empty if no owner has just spoken."""
+    if run.taint.sources:
+        return run.taint.mark
+    is_of_job = run.job is not None or bool(run.occurrence)
+    return "" if is_of_job or run.policy.kind.is_background else OWNERS_WORDS
 
 
 _LONGEST_LABEL = 60
@@ -160,6 +171,7 @@ class AttemptOutcome:
     """`error` says why it did not work, if it did not; `kind` says it if the model failed.
 
     `skips_for` is the reason of a job that did not begin; without another attempt it is skipped.
+    `screened` is what the check of text from outside has used.
     """
 
     state: OccurrenceState
@@ -167,6 +179,7 @@ class AttemptOutcome:
     error: str = ""
     kind: FailureKind | None = None
     skips_for: SkipReason | None = None
+    screened: Usage = _NOTHING_USED
 
     @property
     def may_pass(self) -> bool:
@@ -177,12 +190,20 @@ class AttemptOutcome:
     def is_outage(self) -> bool:
         return self.kind is not None and self.kind.is_outage
 
+    def usage_rows(self, occurrence: Occurrence, at: datetime) -> list[UsageRow]:
+        """The rows of the attempt, which counts from zero."""
+        screened = usage_rows(
+            self.screened, Usage(), at, UsageKind.SCREENING, occurrence=occurrence.id
+        )
+        own = usage_rows(self.usage, Usage(), at, UsageKind.RUN, occurrence=occurrence.id)
+        return [*screened, *own]
+
 
 def end_facts(
     run: Run, occurrence: Occurrence, outcome: AttemptOutcome, ended: datetime, *, attempts: int
 ) -> dict[str, object]:
     """The facts of the end row of an attempt, without empty ones."""
-    usage = outcome.usage
+    usage = outcome.screened if outcome.usage == _NOTHING_USED else outcome.usage
     # The seconds from the due moment, or from the call of a webhook, to the start.
     due = occurrence.scheduled_at or run.late_since
     late = 0.0 if due is None else (run.began.astimezone(UTC) - due).total_seconds()
@@ -198,10 +219,11 @@ def end_facts(
         "refused_pings": [{"reason": one.reason, "text": one.text} for one in run.refused_pings],
         "report": " ".join(run.reports),
         "tools": list(run.tools_used),
+        LOOKED_AT: list(run.looked_at),
         "subagents": list(dict.fromkeys(run.subagents)),
         "untrusted": run.taint.mark,
         "tokens": usage.context + usage.output,
-        "cost_usd": round(usage.cost_usd, 6),
+        "cost_usd": dollars(micros(outcome.usage.cost_usd) + micros(outcome.screened.cost_usd)),
         "price": "" if usage.price is Price.LISTED else usage.price.value,
         "reason": outcome.skips_for,
         "error": outcome.error,
@@ -294,7 +316,7 @@ class Attempt:
     def __init__(self, around: BackgroundDeps, job: Job, run: Run, this: Try) -> None:
         self.run = run
         self._around = around
-        self._used: Usage | None = None
+        self.usage = Usage()
         self._screened_for = Usage()
         self._data: Data = {}
         self._job = job
@@ -304,13 +326,9 @@ class Attempt:
         self._named: SessionId | None = None
         self._calls: set[asyncio.Future[ToolAnswer]] = set()
 
-    @property
-    def usage(self) -> Usage:
-        """What the run has used, with the cost of the screening before it."""
-        used, screened = self._used, self._screened_for
-        if used is None:
-            return screened
-        return replace(used, cost_usd=used.cost_usd + screened.cost_usd)
+    def with_usage(self, outcome: AttemptOutcome) -> AttemptOutcome:
+        """The outcome with what the attempt has used until now."""
+        return replace(outcome, usage=self.usage, screened=self._screened_for)
 
     async def inherit_taint(self) -> None:
         """A run that branches from a tainted conversation begins with the same taint."""
@@ -332,7 +350,7 @@ class Attempt:
         if outcome is not None:
             return outcome
         too_long = took_too_long(min(seconds, self._around.clock.monotonic() - began))
-        return AttemptOutcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
+        return AttemptOutcome(OccurrenceState.TIMED_OUT, error=too_long)
 
     async def _limit(self, seconds: float) -> None:
         """Wait for the limit, or until the run was overtaken and had time to end by itself."""
@@ -388,7 +406,7 @@ class Attempt:
         reason = unsafe(fields)
         if verdict.error:
             reason, ends = unchecked(fields, verdict.error), OccurrenceState.FAILED
-        return AttemptOutcome(ends, self.usage, reason, verdict.kind, SkipReason.SCREENING)
+        return AttemptOutcome(ends, error=reason, kind=verdict.kind, skips_for=SkipReason.SCREENING)
 
     async def _capped(self) -> AttemptOutcome | None:
         """How it ends if the screening, or what ran while it waited, has reached the daily cap."""
@@ -400,7 +418,7 @@ class Attempt:
             return None
         sentence = cost_cap(f"{cap:.2f}")
         return AttemptOutcome(
-            OccurrenceState.SKIPPED, self.usage, sentence, skips_for=SkipReason.COST_CAP
+            OccurrenceState.SKIPPED, error=sentence, skips_for=SkipReason.COST_CAP
         )
 
     async def _turn(self) -> AttemptOutcome:
@@ -422,7 +440,7 @@ class Attempt:
         tools = toolset(context, watch.noting(around.tools.gate(run)))
         servers = {name: [*map(self._finishing, each)] for name, each in tools.servers.items()}
         gate = self._noting_effects(tools.gate)
-        tools = around.auto_commit.of(replace(tools, gate=gate, servers=servers))
+        tools = around.auto_commit.of(replace(tools, gate=gate, servers=servers), lambda: run)
         async with around.engine.open(spec, tools) as agent:
             try:
                 async for event in watch.watching(agent.turn(prompt), job=run.label):
@@ -435,10 +453,10 @@ class Attempt:
                         case TurnEnded():
                             end = event
             finally:
-                self._used = agent.usage
+                self.usage = agent.usage
         if end is None or end.failure is not None or end.cause is not EndCause.COMPLETED:
             return self._failure(end)
-        return AttemptOutcome(OccurrenceState.DONE, self.usage)
+        return AttemptOutcome(OccurrenceState.DONE)
 
     def _finishing(self, tool: Tool) -> Tool:
         """The same tool, whose call goes on after a cancelled run, as long as `within` waits."""
@@ -554,5 +572,5 @@ class Attempt:
         reason = ENGINE_SILENT if end is None else STOPPED
         failure = None if end is None else end.failure
         if failure is None:
-            return AttemptOutcome(OccurrenceState.FAILED, self.usage, reason)
-        return AttemptOutcome(OccurrenceState.FAILED, self.usage, failure.sentence, failure.kind)
+            return AttemptOutcome(OccurrenceState.FAILED, error=reason)
+        return AttemptOutcome(OccurrenceState.FAILED, error=failure.sentence, kind=failure.kind)

@@ -13,12 +13,13 @@ from uuid import uuid4
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.activity import tool_label
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.chat import ChatMessage, TurnId
 from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed, Usage
 from ollim_bot.domain.inbox import Taken, ToolCalled
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import Cause, Session, SessionId
 from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.domain.usage import UsageKind, UsageRow, usage_rows
 from ollim_bot.errors import OllimError, SessionLost
 from ollim_bot.ports import (
     AgentEngine,
@@ -69,7 +70,8 @@ class ChatSession(ABC):
         self._live: AgentSession | None = None
         self._begun: SessionId | None = None
         self._lifetime = AsyncExitStack()
-        self._spent = 0.0
+        # What the rows of earlier turns have of the usage of the opened session.
+        self.recorded = Usage()
 
     @property
     @abstractmethod
@@ -180,16 +182,20 @@ class ChatSession(ABC):
             await self._clock.sleep(_BETWEEN_LOOKS)
         return False
 
-    def cost_since_last(self, usage: Usage) -> float:
-        """The cost since the last call; `usage` counts from the opening of the session."""
-        cost = max(0.0, usage.cost_usd - self._spent)
-        self._spent += cost
-        return cost
+    def usage_rows(
+        self, usage: Usage, at: datetime, turn: TurnId, occurrence: str = ""
+    ) -> list[UsageRow]:
+        """What `usage` has that no row has; it counts from the opening of the session.
+
+        After the rows are committed, `recorded` has to be the new reading.
+        """
+        kind = UsageKind.FORK if self.in_fork else UsageKind.TURN
+        return usage_rows(usage, self.recorded, at, kind, turn=turn, occurrence=occurrence)
 
     async def close(self) -> None:
         """End the engine's process; the session can be opened again."""
         self._live = self._begun = None
-        self._spent = 0.0
+        self.recorded = Usage()
         lifetime, self._lifetime = self._lifetime, AsyncExitStack()
         await lifetime.aclose()
 

@@ -25,13 +25,13 @@ from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import short_title
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.runs import Run, late_label, waited_label
 from ollim_bot.domain.session_use import context_warning
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Taint, addresses_in, untrusted_message
 from ollim_bot.domain.text import PROGRAM, with_program
+from ollim_bot.domain.usage import cost_of
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import joined
 from ollim_bot.store.database import Step
@@ -260,8 +260,8 @@ class MessagePoster:
         sentences about what could not be used or was refused on the way to it. `taint` is what the
         turn had read.
         """
-        cost = dialogue.cost_since_last(usage) if usage.price is Price.LISTED else 0.0
         now = self._clock.now()
+        cost = cost_of(dialogue.usage_rows(usage, now, turn))
         late = "" if late_since is None else late_label(late_since, now)
         late = late if waited_since is None else waited_label(waited_since, now)
         fullness = context_warning(usage) if usage.window and not is_cut_off else ""

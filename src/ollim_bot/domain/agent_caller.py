@@ -22,8 +22,8 @@ _VERSION_WORDS = frozenset({"version", "--version"})
 # for that of a kind of job.
 _OPEN = frozenset(
     {
-        *("cal", "completion", "doctor", "gmail", "help", "history", "rehearse"),
-        *("runs", "tasks", "today", "version", *JobKind),
+        *("cal", "completion", "cost", "doctor", "doses", "gmail", "help", "history", "receipt"),
+        *("rehearse", "runs", "tasks", "today", "version", *JobKind),
     }
 )
 _OPEN_VERBS = frozenset(
@@ -49,6 +49,7 @@ _OWNERS_VERBS = frozenset(
 _MENDING = "--fix"
 # Writes a file of any name, past the rules for the paths that the agent may write.
 _OUTPUT = "--output"
+_EXPORTING = ("runs", "cost")
 
 
 class CommandLine(NamedTuple):
@@ -90,7 +91,7 @@ def owners_command(command: CommandLine) -> str | None:
     noun, verb, rest = command
     if noun == "doctor" and any(word.startswith(_MENDING) for word in (verb, *rest)):
         return f"{PROGRAM} doctor {_MENDING}"
-    if noun == "runs" and any(word.startswith(_OUTPUT) for word in (verb, *rest)):
+    if noun in _EXPORTING and any(word.startswith(_OUTPUT) for word in (verb, *rest)):
         return " ".join(filter(None, (PROGRAM, noun, verb, _OUTPUT)))
     if noun in _OPEN and (noun, verb) not in _OWNERS_VERBS:
         return None

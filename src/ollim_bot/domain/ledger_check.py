@@ -191,6 +191,23 @@ def check(
     ]
 
 
+def lost_occurrences(
+    rows: Iterable[LedgerRow], now: datetime, watched_until: datetime | None = None
+) -> list[Occurrence]:
+    """The occurrences of which nothing came: they have no rows, or no end for too long."""
+    found = _Reading(rows)
+    horizon = _horizon(now, watched_until or found.watched_until)
+    if horizon is None:
+        return []
+    given_up = (
+        story.occurrence
+        for story in found.stories
+        if not story.ends and found.is_given_up(story, horizon)
+    )
+    known = found.history.stories
+    return [*given_up, *(one for one in found.expected(horizon) if one not in known)]
+
+
 def _horizon(now: datetime, watched_until: datetime | None) -> datetime | None:
     return None if watched_until is None else min(now, watched_until)
 
@@ -255,10 +272,10 @@ class _Reading:
             yield f"{story.occurrence.id}: {text}."
         elif story.occurrence not in self._oldest and not _has_all_attempts(steps):
             yield f"{story.occurrence.id}: an attempt is missing."
-        elif not ends and horizon is not None and self._is_given_up(story, horizon):
+        elif not ends and horizon is not None and self.is_given_up(story, horizon):
             yield f"{story.occurrence.id}: has no end; the last word is `{story.state}`."
 
-    def _is_given_up(self, story: RunStory, horizon: datetime) -> bool:
+    def is_given_up(self, story: RunStory, horizon: datetime) -> bool:
         """Whether it has had no end for longer than it can take.
 
         The time counts anew from each start, because the program did not run before.

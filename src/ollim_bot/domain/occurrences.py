@@ -14,9 +14,6 @@ from ollim_bot.domain.jobs import JobKind, length_text, parse_length
 
 MAX_ATTEMPTS = 3
 
-# The fact of a row whose cost is part of the cost of an answer in the conversation.
-COST_IN_ANSWER = "cost_in_answer"
-
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 # The number of a time that an item comes again, or the length by which a heads-up comes before.
 _PART = re.compile(r"[2-9]|[1-9][0-9]{1,3}|before-[0-9]{1,5}[mhd]", re.ASCII)

@@ -30,7 +30,7 @@ LONGEST_GRANT = 200
 # Programs, or programs with their first words, that with any arguments change nothing, open no file
 # and start no other program. For all others only the exact command is offered.
 _HARMLESS = (
-    *(("ollim-bot", *rest) for rest in (("help",), ("version",), ("runs",), ("rehearse",))),
+    *(("ollim-bot", noun) for noun in ("help", "version", "runs", "rehearse", "doses")),
     *(("ollim-bot", noun, "list") for noun in (*JobKind, "tasks", "skill")),
     *((program,) for program in ("cal", "echo", "nproc", "pwd", "uname", "uptime", "whoami")),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from urllib.parse import urlsplit
 
@@ -42,11 +42,20 @@ class ModelAccess(StrEnum):
 
 
 class Price(StrEnum):
-    """Whether the costs that the engine reports are the costs that are paid."""
+    """Whether the costs that the engine reports are the costs that are paid.
+
+    With a subscription, the list price is known, and included in what is paid anyway.
+    """
 
     LISTED = "listed"
+    INCLUDED = "included"
     FREE = "free"
     UNKNOWN = "unknown"
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the list price is known, which counts towards the daily limit."""
+        return self in (Price.LISTED, Price.INCLUDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,7 @@ class Provider:
     problem: str = ""
     access: ModelAccess = ModelAccess.LOGIN
     key_name: str = ""
+    is_subscription: bool = False
 
     @property
     def who_answers(self) -> str:
@@ -77,7 +87,8 @@ class Provider:
 
     @property
     def price(self) -> Price:
-        return _PRICES.get(self.access, Price.LISTED)
+        usual = Price.INCLUDED if self.is_subscription else Price.LISTED
+        return _PRICES.get(self.access, usual)
 
     def price_of(self, models: Collection[str]) -> Price:
         """The price of what these models said.
@@ -114,8 +125,11 @@ def choose_provider(
     wants_offline: bool,
     is_logged_in: bool,
     last_used: str | None,
+    is_subscription: bool = False,
 ) -> Provider:
     """The provider to use; `last_used` is the one that answered last in this data directory.
+
+    `is_subscription`: the login is one of an account that pays by the month.
 
     After an answer of a real model, only the owner's setting makes the built-in one replace it.
     """
@@ -127,7 +141,7 @@ def choose_provider(
     if names_provider(anthropic):
         return Provider(ProviderKind.CLAUDE, _WITH_KEY, access=ModelAccess.KEY, key_name=key_name)
     if is_logged_in:
-        return CLAUDE
+        return replace(CLAUDE, is_subscription=is_subscription)
     return OFFLINE if last_used in (None, ProviderKind.OFFLINE) else NO_LOGIN
 
 
@@ -148,6 +162,11 @@ class LoginStatus:
     account: str | None = None
     plan: str | None = None
     key_source: str | None = None
+
+    @property
+    def is_subscription(self) -> bool:
+        """Whether the account pays by the month, and not for each request."""
+        return self.is_logged_in and (self.method == "claude.ai" or self.plan is not None)
 
     @property
     def sentence(self) -> str:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeGuard
+from zlib import crc32
 
 from ollim_bot.domain.decision import Progress, is_unwanted
-from ollim_bot.domain.due_items import ANSWERED
+from ollim_bot.domain.due_items import ANSWERED, Answer
 from ollim_bot.domain.jobs import Job, Routine, is_ordered
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.costs import Amount
 
 # Rows that do not change the state of an occurrence: an attempt is about to ping or write
 # (`attempt`, `tool`, `session`; once for each tool) or has reported (`tool`, `report`), the
@@ -57,10 +62,70 @@ _ENDS = frozenset(state.value for state in OccurrenceState if state.is_end)
 
 @dataclass(frozen=True, slots=True)
 class RunStory:
-    """All rows of one occurrence, oldest first."""
+    """All rows of one occurrence, oldest first.
+
+    Who shows it to the owner adds what the ledger does not know: `is_open` says that its card waits
+    for an answer, `later` is the run of the reminder to which it was put off, and `spent` what it
+    cost, if the model was asked.
+    """
 
     occurrence: Occurrence
     rows: Sequence[LedgerRow]
+    is_open: bool = False
+    later: RunStory | None = None
+    spent: Amount | None = None
+
+    @property
+    def id(self) -> str:
+        return self.occurrence.id
+
+    @property
+    def short_id(self) -> str:
+        """Eight signs in the place of the id, short enough to type."""
+        return f"{crc32(self.id.encode()):08x}"
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """The newest value of each fact; the cost is that of all attempts."""
+        merged: dict[str, object] = {}
+        for row in self.rows:
+            merged |= row.facts
+        costs = [cost for row in self.rows if _is_number(cost := row.facts.get("cost_usd"))]
+        cost = round(sum(costs), 6) if costs else None
+        cost = self.spent.usd if self.spent is not None else cost
+        return merged if cost is None else merged | {"cost_usd": cost}
+
+    @property
+    def title(self) -> str:
+        """What the job is called."""
+        return str(self.facts.get("job") or self.occurrence.job_id)
+
+    @property
+    def last_word(self) -> str:
+        """The last row that is more than a note, also one that no version of ours has written."""
+        steps = [row.state for row in self.rows if row.state not in NOTES]
+        return steps[-1] if steps else self.rows[-1].state
+
+    @property
+    def fired(self) -> datetime:
+        """When it began, or came, or is planned for."""
+        first = self.rows[0]
+        if first.state != OccurrenceState.PLANNED:
+            return first.ts
+        if len(self.rows) > 1:
+            return self.rows[-1].ts
+        return moment_in(first, PLANNED_AT) or first.ts
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the owner was given the reminder."""
+        return self.delivery is not None
+
+    @property
+    def answer(self) -> LedgerRow | None:
+        """The owner's answer; None if there is none, or it was undone."""
+        newest = next((row for row in reversed(self.rows) if row.state == ANSWERED), None)
+        return None if newest is None or newest.facts.get("answer") == Answer.UNDONE else newest
 
     @property
     def steps(self) -> list[tuple[OccurrenceState, LedgerRow]]:
@@ -153,19 +218,16 @@ class History:
     def owed(self) -> list[RunStory]:
         return [story for story in self.stories.values() if story.is_owed]
 
+    @property
+    def newest_first(self) -> list[RunStory]:
+        stories = self.stories.values()
+        return sorted(stories, key=lambda story: story.fired.timestamp(), reverse=True)
+
 
 def planned_row(occurrence: Occurrence, title: str, at: datetime, now: datetime) -> LedgerRow:
     """The first row of a time that something comes again."""
     facts = {"job": title, PLANNED_AT: at.astimezone(UTC).isoformat()}
     return LedgerRow(now, OccurrenceState.PLANNED.value, occurrence, facts)
-
-
-def fired_at(rows: Sequence[LedgerRow]) -> datetime:
-    """When an occurrence with these rows began, or came, or is planned for."""
-    first = rows[0]
-    if first.state != OccurrenceState.PLANNED:
-        return first.ts
-    return rows[-1].ts if len(rows) > 1 else moment_in(first, PLANNED_AT) or first.ts
 
 
 def part_in_words(one: Occurrence) -> str:
@@ -212,6 +274,10 @@ def claimed_by(rows: Iterable[LedgerRow]) -> set[Occurrence]:
             raise ValueError(f"{row.occurrence.id} is not due at {row.ts}")
         wanted.add(row.occurrence)
     return wanted
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float)
 
 
 def checkpoint_row(now: datetime, watched_until: datetime, history: History) -> LedgerRow:

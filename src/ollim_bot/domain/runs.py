@@ -9,11 +9,13 @@ from datetime import datetime
 from enum import StrEnum
 from threading import Lock
 
+from ollim_bot.domain.agent_caller import PROGRAM, read_command_line
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.forks import ForkExit
 from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.taint import Taint, addresses_in, marked_taint
 
 
@@ -98,6 +100,34 @@ def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
 def deeds(facts: Mapping[str, object]) -> list[str]:
     """What a run with these facts has done for the owner to notice: `pinged`, `reported`."""
     return [word for name, word in _DEEDS.items() if facts.get(name)]
+
+
+_LOOKING: Mapping[str, str] = {
+    "Read": "file",
+    "Grep": "your files",
+    "Glob": "your files",
+    "WebFetch": "web page",
+    "WebSearch": "the web",
+}
+_LOOKING_COMMANDS: Mapping[str, str] = {
+    "gmail": "your inbox",
+    "cal": "the calendar",
+    "tasks": "your tasks",
+    "history": "past conversations",
+    "runs": "earlier runs",
+}
+
+
+def thing_looked_at(tool: str, command: str) -> str:
+    """What a call looks at, in words of ours; empty if it looks at nothing worth a word.
+
+    `command` is the command line of a call of the shell.
+    """
+    words = shell_words(command) if tool == "Bash" else None
+    if not words or words[0] != PROGRAM:
+        return _LOOKING.get(tool, "")
+    noun, verb, _ = read_command_line(words[1:])
+    return "mail" if (noun, verb) == ("gmail", "read") else _LOOKING_COMMANDS.get(noun, "")
 
 
 def late_label(due: datetime, now: datetime, *, is_call: bool = False) -> str:
@@ -197,6 +227,7 @@ class Run:
     critical_used: bool = False
     reports: list[str] = field(default_factory=list)
     tools_used: list[str] = field(default_factory=list)
+    looked_at: list[str] = field(default_factory=list)
     subagents: list[str] = field(default_factory=list)
     has_changed_something: bool = False
     times_sent_back: int = 0

@@ -26,6 +26,9 @@ _NEAR_DAYS = {-1: "yesterday", 0: "today", 1: "tomorrow"}
 class Task:
     """A thing to do. `due` is a date without a zone; `list` is the name of its list.
 
+    In the file, `section` is the heading above it, and `parent` the id of the task that it is a
+    part of; both may be empty.
+
     The title is one line, and the notes are as `note_lines` makes them. `untrusted` names what the
     turn had read that added it; empty if that was nothing untrusted, or another hand added it.
     """
@@ -37,6 +40,13 @@ class Task:
     done: bool = False
     list: str = FILE_LIST
     untrusted: str = ""
+    section: str = ""
+    parent: str = ""
+
+    @property
+    def list_name(self) -> str:
+        """The list as people name it."""
+        return self.section or self.list
 
     @property
     def safe_title(self) -> str:
@@ -137,8 +147,35 @@ def task_row(task: Task) -> Mapping[str, object]:
         "due": None if task.due is None else task.due.isoformat(),
         "notes": task.notes,
         "done": task.done,
-        "list": task.list,
+        "list": task.list_name,
     }
+
+
+def nested(tasks: Sequence[Task]) -> list[tuple[int, Task]]:
+    """The tasks, each followed by its parts, with the depth of each."""
+    known = {task.id for task in tasks}
+    parts: dict[str, list[Task]] = {}
+    for task in tasks:
+        parts.setdefault(task.parent if task.parent in known else "", []).append(task)
+
+    def below(parent: str, depth: int) -> list[tuple[int, Task]]:
+        return [
+            each
+            for task in parts.get(parent, ())
+            for each in ((depth, task), *below(task.id, depth + 1))
+        ]
+
+    return below("", 0)
+
+
+def named_section(sections: Sequence[str], name: str) -> str | None:
+    """The heading that is meant by `name`, in any case, with or without the word `list`."""
+    wanted = name.strip().casefold()
+    for each in dict.fromkeys((wanted, wanted.removesuffix(" list"))):
+        found = next((section for section in sections if section.casefold() == each), None)
+        if found is not None:
+            return found
+    return None
 
 
 def is_due(task: Task, today: date) -> bool:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+from ollim_bot.domain.events import Usage
 from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.bridge import definitions
@@ -92,7 +93,7 @@ class ClaudeEngine:
     async def _start(
         self, tools: Toolset, refused: dict[str, str], spec: SessionSpec
     ) -> Connection:
-        earlier, spent_before = spec.resume or spec.branch_of, 0.0
+        earlier, spent_before = spec.resume or spec.branch_of, Usage()
         if earlier is not None:
             await asyncio.to_thread(self._transcripts.repair, earlier)
             spent_before = await asyncio.to_thread(self._transcripts.spent, earlier)

@@ -19,6 +19,7 @@ from claude_agent_sdk import (
     ResultError,
 )
 
+from ollim_bot.domain.events import Usage
 from ollim_bot.engine.launcher import PROGRAM_MISSING
 from ollim_bot.errors import EngineError, SessionLost
 
@@ -28,6 +29,7 @@ from ollim_bot.errors import EngineError, SessionLost
 _INTERRUPT_LIMIT = 2.0
 _CLOSE_LIMIT = 4.0
 _STDERR_LINES = 20
+_NOTHING = Usage()
 
 _logger = logging.getLogger(__name__)
 
@@ -40,11 +42,11 @@ class EngineExited:
 class Connection:
     """Reads all messages into an unbounded queue: an engine whose output is not read blocks.
 
-    `spent_before` is the cost in dollars from which the process goes on counting.
+    `spent_before` has the cost from which the process goes on counting.
     """
 
     def __init__(
-        self, client: ClaudeSDKClient, stderr_tail: deque[str], spent_before: float
+        self, client: ClaudeSDKClient, stderr_tail: deque[str], spent_before: Usage
     ) -> None:
         self.spent_before = spent_before
         self.messages: asyncio.Queue[Message | EngineExited] = asyncio.Queue()
@@ -55,7 +57,7 @@ class Connection:
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
-    async def open(cls, options: ClaudeAgentOptions, spent_before: float = 0.0) -> Self:
+    async def open(cls, options: ClaudeAgentOptions, spent_before: Usage = _NOTHING) -> Self:
         """Raises `SessionLost`, or `EngineError` if no engine can be started."""
         stderr_tail: deque[str] = deque(maxlen=_STDERR_LINES)
         client = ClaudeSDKClient(replace(options, stderr=stderr_tail.append))

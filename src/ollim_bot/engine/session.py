@@ -56,8 +56,8 @@ class ClaudeSession:
         # The last session id of which the engine certainly has a record.
         self._stored = spec.resume
         self._usage = Usage()
-        # The cost of the earlier processes of this session.
-        self._cost_before = 0.0
+        # What the earlier processes of this session have used.
+        self._used_before = Usage()
         self._connection: Connection | None = None
         self._offered = offered
         self._offered_at_start: Sequence[object] = ()
@@ -110,7 +110,7 @@ class ClaudeSession:
         """Start a process. Raises `SessionLost`, or `EngineError` if no engine can be started."""
         self._is_outdated = False
         self._offered_at_start = self._offered()
-        self._cost_before = self._usage.cost_usd
+        self._used_before = self._usage
         try:
             self._connection = await self._start(self._spec)
         except SessionLost:
@@ -163,7 +163,10 @@ class ClaudeSession:
             return self._failed(FailureKind.SESSION_LOST)
         except EngineError:
             return self._failed(FailureKind.ENGINE_DIED)
-        counted = CostCounter(self._cost_before, connection.spent_before)
+        before, restored = self._used_before, connection.spent_before
+        counted = CostCounter(
+            before.cost_usd, restored.cost_usd, before.by_model, restored.by_model
+        )
         reader = TurnReader(self._refused, self._usage, counted, self._provider)
         return EngineTurn(connection, reader)
 

@@ -31,6 +31,7 @@ from ollim_bot.domain.events import (
     CompactionStarted,
     EndCause,
     FailureKind,
+    ModelCost,
     Retrying,
     SessionNamed,
     SubagentProgressed,
@@ -46,7 +47,7 @@ from ollim_bot.domain.events import (
     Usage,
     UsageReported,
 )
-from ollim_bot.domain.provider import CLAUDE, Price, Provider
+from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.subagents import NAME_ARGUMENT, STARTING
 from ollim_bot.engine.failures import TAKEN_BEFORE, failure, failure_of
@@ -61,15 +62,25 @@ class CostCounter:
     """Counts what a session has cost since it was opened.
 
     `before` is the cost of its earlier processes. A process goes on counting from `restored`, the
-    cost of the session that it resumes or branches off from.
+    cost of the session that it resumes or branches off from. Both are known by model, too.
     """
 
     before: float = 0.0
     restored: float = 0.0
+    before_by_model: tuple[ModelCost, ...] = ()
+    restored_by_model: tuple[ModelCost, ...] = ()
 
     def with_total(self, total: float) -> float:
-        is_restored = total >= self.restored
-        return self.before + (total - self.restored if is_restored else total)
+        return self.before + (total - self.restored if total >= self.restored else total)
+
+    def by_model(self, total: float, models: Mapping[str, Any]) -> tuple[ModelCost, ...]:
+        """The part of each model in the cost, if the engine says it."""
+        restored = dict(self.restored_by_model) if total >= self.restored else {}
+        costs = dict(self.before_by_model)
+        for model, counted in models.items():
+            own = (counted.get("costUSD") or 0.0) - restored.get(model, 0.0)
+            costs[model] = costs.get(model, 0.0) + max(0.0, own)
+        return tuple(ModelCost(model, cost) for model, cost in costs.items() if cost)
 
 
 _NEW_SESSION = CostCounter()
@@ -224,7 +235,7 @@ class TurnReader:
         window = _window(result, self._model) or self.usage.window
         models = [*(result.model_usage or {})] or [name for name in [self._model] if name]
         self.usage = replace(self.usage, price=self._provider.price_of(models))
-        self.usage = replace(self.usage, cost_usd=self._cost_at(result), window=window)
+        self.usage = replace(self._priced(result), window=window)
         if result.terminal_reason in _INTERRUPTED:
             yield TurnEnded(EndCause.INTERRUPTED, usage=self.usage)
         elif result.is_error:
@@ -234,11 +245,14 @@ class TurnReader:
         else:
             yield TurnEnded(EndCause.COMPLETED, result.result or "", usage=self.usage)
 
-    def _cost_at(self, result: ResultMessage) -> float:
-        if self.usage.price is not Price.LISTED:
-            return 0.0
+    def _priced(self, result: ResultMessage) -> Usage:
         total = result.total_cost_usd
-        return self.usage.cost_usd if total is None else self._cost.with_total(total)
+        if not self.usage.price.is_listed:
+            return replace(self.usage, cost_usd=0.0, by_model=())
+        if total is None:
+            return self.usage
+        by_model = self._cost.by_model(total, result.model_usage or {})
+        return replace(self.usage, cost_usd=self._cost.with_total(total), by_model=by_model)
 
 
 class StreamedText:

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ollim_bot.domain.events import ModelCost, Usage
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import EngineError
 from ollim_bot.plain_files import open_file
@@ -37,6 +38,7 @@ _UNTRUSTED = re.compile(
 )
 # The folder name of a longer path ends in a hash, which the SDK and its program make differently.
 _LONGEST_NAME = 200
+_SESSION = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -121,11 +123,11 @@ class Transcripts:
             with _readable():
                 repair_resume_point(path)
 
-    def spent(self, session: SessionId) -> float:
-        """The dollars that a process counts from if it resumes or branches off the session."""
+    def spent(self, session: SessionId) -> Usage:
+        """The cost that a process counts from if it resumes or branches off the session."""
         path = self.find(session)
         with _readable():
-            return 0.0 if path is None else recorded_cost(path)
+            return Usage() if path is None else recorded_cost(path)
 
     def sessions(self, directory: Path, limit: int) -> Sequence[StoredSession]:
         """The stored sessions, newest first, without those of other folders with similar names."""
@@ -153,6 +155,31 @@ class Transcripts:
                 for name in sorted(names):
                     found = Path(below, name)
                     yield f"{session}/{found.relative_to(path.with_suffix(''))}", found
+
+    def all_files(self, directory: Path, sessions: Collection[str]) -> Iterator[Path]:
+        """Everything that the program has stored about a working directory and these sessions.
+
+        Also what belongs to a session outside its record, such as former versions of a file.
+        """
+        with _readable():
+            own = [
+                path
+                for folder in self._folders_of(directory)
+                if folder.is_dir()
+                for path in _records(folder)
+                if _is_of(path, directory)
+            ]
+            known = {*sessions, *(path.stem for path in own)}
+            folders = [each for each in _folders(self._projects.parent) if each.is_dir()]
+            places = dict.fromkeys(own)
+            for folder in (*_folders(self._projects), *folders):
+                named = folder.iterdir() if folder.is_dir() and not folder.is_symlink() else ()
+                places |= dict.fromkeys(each for each in named if _names_one_of(each.name, known))
+        for place in places:
+            if place.is_dir() and not place.is_symlink():
+                yield from (each for each in sorted(place.rglob("*")) if each.is_file())
+            elif place.is_file():
+                yield place
 
     def folder_of(self, directory: Path) -> Path:
         """Where the program looks for the sessions of a working directory."""
@@ -211,6 +238,16 @@ def _stored(path: Path, directory: Path) -> StoredSession | None:
     return StoredSession(SessionId(path.stem), changed_at, first_prompt=said, size=state.st_size)
 
 
+def _is_of(path: Path, directory: Path) -> bool:
+    """Whether the record may be of the directory; one without a prompt may be of any."""
+    prompt = first_prompt(path)
+    return prompt is None or _belongs(path, str(prompt.get("cwd")), directory)
+
+
+def _names_one_of(name: str, sessions: Collection[str]) -> bool:
+    return any(found in sessions for found in _SESSION.findall(name))
+
+
 def _belongs(path: Path, recorded: str, directory: Path) -> bool:
     """Whether the record at `path` is of `directory`, or was moved to its folder by a restore.
 
@@ -260,15 +297,25 @@ def repair_resume_point(path: Path, chunk: int = _CHUNK) -> None:
             file.write((b"\n" if is_torn else b"") + row + b"\n")
 
 
-def recorded_cost(path: Path, chunk: int = _CHUNK) -> float:
-    """The sum that the last ended process of the session recorded; 0 if none did."""
+def recorded_cost(path: Path, chunk: int = _CHUNK) -> Usage:
+    """The cost that the last ended process of the session recorded; nothing if none did."""
     with open(open_file(path), "rb") as file:
         found = _last(file, _COST_STATE, file.seek(0, os.SEEK_END), chunk)
         if found < 0:
-            return 0.0
+            return Usage()
         file.seek(_last(file, b"\n", found, chunk) + 1)
-        total = _parsed(file.readline()).get("totalCostUSD")
-    return float(total) if isinstance(total, int | float) else 0.0
+        said = _parsed(file.readline())
+    models = said.get("modelUsage")
+    by_model = (
+        ModelCost(model, _number(counted.get("costUSD")))
+        for model, counted in (models if isinstance(models, dict) else {}).items()
+        if isinstance(counted, dict)
+    )
+    return Usage(cost_usd=_number(said.get("totalCostUSD")), by_model=tuple(by_model))
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def first_prompt(path: Path) -> Entry | None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from ollim_bot.domain.tasks import FILE_LIST, DeletedTask, Task, TaskChange
-from ollim_bot.errors import TaskNotFound
+from ollim_bot.domain.tasks import FILE_LIST, DeletedTask, Task, TaskChange, named_section
+from ollim_bot.errors import TaskNotFound, WrongInput
 
 # Only annotations name it: a command of the CLI imports this file, and should start fast.
 if TYPE_CHECKING:
@@ -38,14 +38,23 @@ class _ServiceAndFile:
     def tasks(self, list_name: str = "", *, with_done: bool = False) -> Sequence[Task]:
         if list_name == FILE_LIST:
             return self._file.tasks(with_done=with_done)
-        found = self._service.tasks(list_name, with_done=with_done)
-        return found if list_name else [*found, *self._file.tasks(with_done=with_done)]
+        if not list_name:
+            found = self._service.tasks(with_done=with_done)
+            return [*found, *self._file.tasks(with_done=with_done)]
+        try:
+            return self._service.tasks(list_name, with_done=with_done)
+        except WrongInput:
+            if named_section([*self._file.lists()], list_name) is None:
+                raise
+            return self._file.tasks(list_name, with_done=with_done)
 
     def get(self, task_id: str) -> Task:
         return self._holder(task_id).get(task_id)
 
-    def add(self, title: str, due: date | None = None, notes: str = "") -> Task:
-        return self._service.add(title, due, notes)
+    def add(
+        self, title: str, due: date | None = None, notes: str = "", list_name: str = ""
+    ) -> Task:
+        return self._service.add(title, due, notes, list_name)
 
     def complete(self, task_id: str) -> Task:
         return self._holder(task_id).complete(task_id)

@@ -40,7 +40,7 @@ _ROUTINE = re.compile(
     r"(?P<id>\S+) {2,}(?P<when>\S+(?: \S+)*) {2,}(?P<title>\S.*?)(?: {2}\([^()]*\))?"
 )
 _TASK = re.compile(
-    r"(?P<id>\S+) {2}(?P<title>\S.*?)(?: · (?P<when>(?:due |overdue |with notes|\(file\)).*))?"
+    r"(?P<id>\S+) {2,}(?P<title>\S.*?)(?: · (?P<when>(?:due |overdue |with notes|\(file\)).*))?"
 )
 _WORD = re.compile(r"[^\W_]+")
 _FILLING = frozenset(
@@ -240,7 +240,8 @@ def show_tasks(situation: Situation) -> Part:
 def _add_task(intent: AddTask, situation: Situation) -> Part:
     due = (f"--due={intent.due}",) if intent.due else ()
     # Behind `--`, the title may begin with a dash.
-    call = shell_call("tasks", "add", *due, "--", intent.task)
+    to = (f"--list={intent.list}",) if intent.list else ()
+    call = shell_call("tasks", "add", *due, *to, "--", intent.task)
     done = _outcome_once(call, situation, texts.MAY_BE_ADDED)
     return Say(done.text.splitlines()[0]) if isinstance(done, ToolResult) else done
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 
 from ollim_bot.domain.phrases import parse_day
@@ -12,8 +13,8 @@ from ollim_bot.offline.messages import FollowUp
 from ollim_bot.offline.vocabulary import POLITELY, AddTask, AmbiguousIntent, SettleTask
 
 _LIST = (
-    r"(?:my |the )?(?:(?:(?:task|to-?do|to do|shopping|grocery|packing) )?list|list of tasks|tasks?"
-    r"|to-?dos?|to do)"
+    r"(?:my |the )?(?:(?:(?:task|to-?do|to do|(?P<name>(?!task\b|to-?do\b)[\w-]+)) )?list"
+    r"|list of tasks|tasks?|to-?dos?|to do)"
 )
 _MADE = r"(?:(?:add|make|create|write down|note(?: down)?|i need|i have) )?"
 _TASK = rf"{_MADE}(?:an? |another )?(?:new )?(?:task|to-?do)(?: for me)?"
@@ -53,14 +54,17 @@ def task_intent(text: str, now: datetime) -> AddTask | SettleTask | AmbiguousInt
     """None if the text is not about a task."""
     for form in _ADDING:
         if found := form.fullmatch(text):
-            return _adding(f"{found['task']}{found.groupdict().get('more') or ''}".strip(), now)
+            parts = found.groupdict()
+            return _adding(f"{found['task']}{parts.get('more') or ''}".strip(), now, parts)
     for verb, form in _SETTLING:
         if found := form.fullmatch(text):
             return _settling(verb, found["subject"])
     return None
 
 
-def _adding(words: str, now: datetime) -> AddTask | AmbiguousIntent:
+def _adding(
+    words: str, now: datetime, parts: Mapping[str, str | None]
+) -> AddTask | AmbiguousIntent:
     task, due = words, ""
     if found := _DUE.fullmatch(words) or _DAY_BEHIND.fullmatch(words):
         problem = _problem(found["day"], now)
@@ -70,7 +74,7 @@ def _adding(words: str, now: datetime) -> AddTask | AmbiguousIntent:
             return AmbiguousIntent(texts.unclear_moment(problem))
     if not task or _POINTERS.fullmatch(task) or vocabulary.names_no_task(task):
         return AmbiguousIntent(texts.SAY_WHICH_TASK, FollowUp(blank="add a task: {}"))
-    return AddTask(task, due)
+    return AddTask(task, due, parts.get("name") or "")
 
 
 def _settling(verb: str, subject: str) -> SettleTask | None:

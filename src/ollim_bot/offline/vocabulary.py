@@ -71,10 +71,11 @@ class AmbiguousIntent:
 
 @dataclass(frozen=True, slots=True)
 class AddTask:
-    """`due` is a day in words; empty if there is none."""
+    """`due` is a day in words, and `list` the name of a list; empty if there is none."""
 
     task: str
     due: str = ""
+    list: str = ""
 
 
 @dataclass(frozen=True, slots=True)

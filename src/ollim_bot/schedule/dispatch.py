@@ -64,7 +64,13 @@ from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import JobIndex, scheduled_jobs
 from ollim_bot.store.job_files import JobFileChanges, remove_reminder
-from ollim_bot.store.steps import known_deeds, new_notice, quiet_settings, reached_cost_cap
+from ollim_bot.store.steps import (
+    cap_facts,
+    known_deeds,
+    new_notice,
+    quiet_settings,
+    reached_cost_cap,
+)
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -503,7 +509,8 @@ class Dispatcher:
             if tx.skips.get().has(due.occurrence):
                 # Remove this skip only; a skip of a later moment stays.
                 tx.skips.change(lambda skips: skips.without_moment(due.occurrence))
-            tx.ledger.append(LedgerRow(tx.now, state.value, due.occurrence, named))
+            more = cap_facts(tx) if facts.get("reason") == SkipReason.COST_CAP else {}
+            tx.ledger.append(LedgerRow(tx.now, state.value, due.occurrence, {**named, **more}))
 
         await self._gate.commit(step, notice=notice)
 

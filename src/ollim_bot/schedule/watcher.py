@@ -233,14 +233,14 @@ class HandEdits:
         self._noted: dict[Path, tuple[float, _Fingerprint]] = {}
         self._seen: dict[Path, float] = {}
 
-    def note(self, path: Path, message: str) -> None:
+    def note(self, path: Path, message: str, source: str = "") -> None:
         place, now = _place(self._root / path), self._clock.monotonic()
         with self._lock:
             self._noted.pop(place, None)
             self._noted[place] = now, _fingerprint(place)
             while now - self._noted[oldest := next(iter(self._noted))][0] > _REMEMBERED_SECONDS:
                 del self._noted[oldest]
-        self._journal.note(path, message)
+        self._journal.note(path, message, source)
 
     def saw(self, paths: Iterable[Path]) -> None:
         """Remember that these files below the root were written or removed."""

@@ -189,6 +189,15 @@ class Database:
                 finally:
                     self._connection.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
 
+    def compact(self) -> None:
+        """Write the database anew, without free pages and log. Raises `StorageError`."""
+        with self._lock:
+            try:
+                self._connection.execute("VACUUM")
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except sqlite3.Error as refused:
+                raise translated(self.path, refused) from refused
+
     def write_mirrors(self) -> None:
         """Write the mirrors that could not be written before."""
         with self._lock:

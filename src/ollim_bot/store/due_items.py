@@ -70,6 +70,13 @@ class DueItems:
         )
         return [each for each in _decoded(rows) if each.is_of(kind, job_id) and not each.same_as]
 
+    def due_since(self, moment: datetime) -> list[DueItem]:
+        """The items that were due since then, the earliest first."""
+        rows = self._statements.rows(
+            "SELECT value FROM due_items WHERE due >= ? ORDER BY due", microseconds(moment)
+        )
+        return _decoded(rows)
+
     def with_undo(self) -> list[DueItem]:
         """The items whose message offers Undo, the one that offers it shortest first."""
         rows = self._statements.rows(

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
+from ollim_bot.domain.about_me import source_line
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
@@ -45,6 +46,7 @@ _SUBJECT_LENGTH = 72
 class Note(NamedTuple):
     path: Path
     message: str
+    source: str = ""
 
 
 def is_tracked(relative: PurePath) -> bool:
@@ -77,9 +79,7 @@ def record(repository: Repository, notes: Iterable[Note]) -> dict[PurePosixPath,
     """
     root = repository.git.root
     real_folder = cache(os.path.realpath)
-    placed = [
-        (place, note.message) for note in notes if (place := _place(root, note.path, real_folder))
-    ]
+    placed = [(place, note) for note in notes if (place := _place(root, note.path, real_folder))]
     noted = {place for place, _ in placed}
     wanted = [
         change for change in tracked_changes(repository) if noted.intersection(_line(change.path))
@@ -88,7 +88,11 @@ def record(repository: Repository, notes: Iterable[Note]) -> dict[PurePosixPath,
     recorded = [change.path for change in wanted if change.path not in refused]
     seen = {place for path in recorded for place in _line(path)}
     if recorded:
-        repository.commit(recorded, commit_message([each for each in placed if each[0] in seen]))
+        told = [(place, note) for place, note in placed if place in seen]
+        message = commit_message([(place, note.message) for place, note in told])
+        sources = {source_line(str(place), note.source): None for place, note in told}
+        lines = "\n".join(filter(None, sources))
+        repository.commit(recorded, f"{message}\n{lines}\n" if lines else message)
     elif refused:
         raise GitFailed(root, next(iter(refused.values())))
     return refused | _in_other_repositories(root, noted - seen)
@@ -186,10 +190,10 @@ class GitJournal:
         self._worker: threading.Thread | None = None
         self._closing = False
 
-    def note(self, path: Path, message: str) -> None:
+    def note(self, path: Path, message: str, source: str = "") -> None:
         now = time.monotonic()
         with self._changed:
-            self._waiting[Note(path, message)] = next(self._serial)
+            self._waiting[Note(path, message, source)] = next(self._serial)
             self._last_noted = now
             if len(self._waiting) == 1:
                 self._first_noted = now

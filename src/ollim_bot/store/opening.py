@@ -26,7 +26,7 @@ from ollim_bot.store.messages import can_index
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.reading import DATABASE, ask_rows, check_schema
 from ollim_bot.store.records import stored_record
-from ollim_bot.store.schema import SCHEMA, WITH_ITEMS, migrate, schema_of
+from ollim_bot.store.schema import SCHEMA, WITH_ITEMS, WITH_USAGE, migrate, schema_of
 from ollim_bot.store.takeover import TakeOver, take_over_cards
 from ollim_bot.store.transaction import Transaction
 
@@ -203,6 +203,8 @@ class _Preparation:
             self._takeover.run(tx)
         if found < WITH_ITEMS:
             take_over_cards(tx)
+        if found < WITH_USAGE:
+            tx.usage.take_over()
         self._decide_on_limit(tx, statements, is_new=found == 0)
         tx.messages.prepare_search(is_supported=can_index())
         self._is_moving = self._takeover.is_moving(tx)

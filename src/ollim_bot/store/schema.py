@@ -152,10 +152,29 @@ CREATE INDEX webhook_deliveries_key ON webhook_deliveries (hook, key, at);
 CREATE INDEX webhook_deliveries_at ON webhook_deliveries (at);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS, _SEARCH, _WEBHOOKS)
+# `micros` are millionths of a dollar.
+_USAGE = """
+CREATE TABLE usage (
+    seq INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    turn TEXT,
+    occurrence TEXT,
+    model TEXT NOT NULL,
+    price TEXT NOT NULL,
+    micros INTEGER NOT NULL,
+    tokens INTEGER NOT NULL
+);
+CREATE INDEX usage_at ON usage (at, price, micros);
+CREATE INDEX usage_occurrence ON usage (occurrence) WHERE occurrence IS NOT NULL;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS, _SEARCH, _WEBHOOKS, _USAGE)
 SCHEMA = len(MIGRATIONS)
 # The first version that has due items.
 WITH_ITEMS = 2
+# The first version that has usage rows.
+WITH_USAGE = 5
 
 
 def schema_of(connection: sqlite3.Connection) -> int:

@@ -18,7 +18,7 @@ from ollim_bot.store.copies import back_up, damage_of, mark_copy
 from ollim_bot.store.errors import Busy, Damaged, translated
 from ollim_bot.store.messages import TABLES
 from ollim_bot.store.mirrors import MirrorAge, mirror_age
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.reading import DATABASE, ask_rows
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED, stored_record
 from ollim_bot.store.schema import migrate, schema_of
 
@@ -135,6 +135,13 @@ def _mirrors(statements: Statements, by_hand: Mapping[str, bytes | None]) -> dic
     if history := by_hand.get(HISTORY_FILE) or lines:
         found[HISTORY_FILE] = history
     return found
+
+
+def known_sessions(paths: DataPaths) -> frozenset[str]:
+    """The ids of all sessions that the database names; none if there is no database."""
+    if not (paths.state / DATABASE).exists():
+        return frozenset()
+    return ask_rows(paths, _sessions)
 
 
 def _sessions(statements: Statements) -> frozenset[str]:

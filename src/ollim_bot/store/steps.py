@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date, datetime, tzinfo
+from dataclasses import replace
+from datetime import UTC, date, datetime, tzinfo
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
@@ -13,25 +13,31 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.definitions import ARMED, ROSTER, holder_among
 from ollim_bot.domain.digest import HeldMessage, HeldMessages
 from ollim_bot.domain.due_items import NO_CARD, DueItem, delivery_id
+from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.forks import ForkStory, end_id, entry_id, fork_of
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.jobs import Job, JobKind
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
-from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.run_history import CUT_SHORT, DROPPED, EFFECT, HELD, NEWER_CAME, RunStory
+from ollim_bot.domain.run_words import REACHED_AT
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.schedule import JobKey
-from ollim_bot.domain.session_use import answers
 from ollim_bot.domain.sessions import ClearedConversation, SessionId
 from ollim_bot.domain.taint import Taint, marked_taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.domain.usage import micros
+from ollim_bot.store.messages import can_index
+from ollim_bot.store.records import RECORDS
 from ollim_bot.store.transaction import Transaction
 
 _LONGEST_SAID = 200
 _LOOKED_AT = 10
+_ALL = 2**62
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 # What a stop of the bot writes about an attempt, without its cost, which counts once.
 _OF_CUT_OFF = (
     *("started", "ended", "session", "pings", "refused_pings", "report", "tools", "subagents"),
@@ -126,33 +132,20 @@ def store_prompts(tx: Transaction, prompts: Sequence[ButtonPrompt]) -> None:
         tx.inquiries.change(lambda known, prompt=prompt: known.stored(prompt))  # type: ignore[misc]
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """How many answers and runs asked the model, and the dollars that all of it cost."""
-
-    answers: int
-    runs: int
-    cost_usd: float
-
-
-def spending_since(tx: Transaction, moment: datetime) -> Spending:
-    """Every attempt of a run counts, also one that failed or was cut off."""
-    said = [one.spent for one in answers(each.message for each in tx.messages.since(moment))]
-    talk = [spent.cost_usd for spent in said if spent is not None]
-    # The cost of a job in the conversation is in its answer.
-    costly = (row for row in tx.ledger.rows_since(moment) if "cost_usd" in row.facts)
-    rows = [row for row in costly if row.occurrence and not row.facts.get(COST_IN_ANSWER)]
-    runs = [cost for row in rows if isinstance(cost := row.facts["cost_usd"], int | float)]
-    number = len({row.occurrence for row in rows})
-    return Spending(len(talk), number, sum(talk) + sum(map(float, runs)))
-
-
 def reached_cost_cap(tx: Transaction, more: float = 0.0) -> float | None:
     """The daily cap in dollars, if today has cost as much, with `more` that is not noted yet."""
     midnight = tx.now.replace(hour=0, minute=0, second=0, microsecond=0)
     cap = tx.config.get().daily_cost_cap
-    is_reached = cap is not None and spending_since(tx, midnight).cost_usd + more >= cap
+    is_reached = cap is not None and tx.usage.cost_since(midnight) + micros(more) >= micros(cap)
     return cap if is_reached else None
+
+
+def cap_facts(tx: Transaction) -> dict[str, object]:
+    """The fact of a run that the daily cap keeps from running: when the cap was reached."""
+    midnight = tx.now.replace(hour=0, minute=0, second=0, microsecond=0)
+    cap = tx.config.get().daily_cost_cap
+    reached = None if cap is None else tx.usage.reached_at(midnight, micros(cap))
+    return {} if reached is None else {REACHED_AT: reached.isoformat()}
 
 
 def known_deeds(tx: Transaction, story: RunStory) -> dict[str, object]:
@@ -353,3 +346,18 @@ def end_clear_undo(tx: Transaction) -> None:
     tx.cleared.put(ClearedConversation())
     tx.cleared_fork.put(None)
     tx.cleared_grants.put(Grants())
+
+
+def forget_words(tx: Transaction, passage: Passage) -> None:
+    """Replace the words in every row, and make the search index again.
+
+    Raises `Malformed` if the program could not read its own rows afterwards.
+    """
+    tx.texts.forget(passage)
+    tx.messages.prepare_search(is_supported=can_index())
+    for spec in RECORDS:
+        spec.__get__(tx, Transaction).get()
+    tx.inbox.get()
+    tx.ledger.page(0, _ALL)
+    tx.due_items.due_since(_EARLIEST)
+    tx.messages.after(0, _ALL)

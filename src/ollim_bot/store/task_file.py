@@ -15,6 +15,7 @@ from ollim_bot.domain.tasks import (
     DeletedTask,
     Task,
     TaskChange,
+    named_section,
     note_lines,
     one_line,
 )
@@ -53,7 +54,14 @@ class _Content(NamedTuple):
 
     def tasks(self) -> list[Task]:
         pairs = zip(self.entries, self.ids, strict=True)
-        return [replace(entry.task, id=task_id) for entry, task_id in pairs]
+        return [
+            replace(
+                entry.task,
+                id=task_id,
+                parent="" if entry.parent is None else self.ids[entry.parent],
+            )
+            for entry, task_id in pairs
+        ]
 
     def place(self, task_id: str) -> int:
         try:
@@ -103,9 +111,13 @@ class TaskFile:
         self._disk = disk or OsDisk()
 
     def tasks(self, list_name: str = "", *, with_done: bool = False) -> Sequence[Task]:
-        if list_name not in ("", FILE_LIST):
-            raise WrongInput(f"There is no list {list_name}. There is one: {FILE_LIST}.")
-        return [task for task in self._read() if with_done or not task.done]
+        found = [task for task in self._read() if with_done or not task.done]
+        if list_name in ("", FILE_LIST):
+            return found
+        section = named_section(self._sections(), list_name)
+        if section is None:
+            raise WrongInput(f"There is no list {list_name}. There are: {', '.join(self.lists())}.")
+        return [task for task in found if task.section == section]
 
     def peek(self) -> Sequence[Task]:
         """All tasks, with the done ones, without any change on disk."""
@@ -118,14 +130,24 @@ class TaskFile:
         return found
 
     def lists(self) -> Mapping[str, str]:
-        return {FILE_LIST: FILE_LIST}
+        """The file as a whole, and each heading in it."""
+        return {name: name for name in (FILE_LIST, *self._sections())}
 
-    def add(self, title: str, due: date | None = None, notes: str = "") -> Task:
+    def _sections(self) -> list[str]:
+        return [*dict.fromkeys(self._content()[0].text.headings().values())]
+
+    def add(
+        self, title: str, due: date | None = None, notes: str = "", list_name: str = ""
+    ) -> Task:
+        """Add the task; a list that is not there is made, as a heading at the end."""
         plain, day = with_date(one_line(title), due)
         lines = note_lines(notes)
+        wanted = "" if list_name in ("", FILE_LIST) else one_line(list_name).lstrip("# ")
 
         def step(before: _Content) -> tuple[_Content, str]:
-            text, line = before.text.added(plain, day, lines)
+            sections = [*before.text.headings().values()]
+            section = named_section(sections, wanted) or wanted
+            text, line = before.text.added(plain, day, lines, section)
             task_id = before.known.new_id(plain)
             return before.with_new(text, line, task_id), task_id
 

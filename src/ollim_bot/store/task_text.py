@@ -1,15 +1,15 @@
 """The text of `tasks.md`, changed line by line: all that is no task stays byte for byte.
 
 A task is a list item with a box: `- [ ] title (due 2026-11-20)`, done as `- [x]`. Bullets may be
-`-`, `*`, `+` or numbers, and items may be nested. Indented lines below a task, up to the next task,
-are its notes.
+`-`, `*`, `+` or numbers, and items may be nested: an item below another is a part of it. Indented
+lines below a task, up to the next task, are its notes. A heading names the list of the tasks below.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
 from typing import NamedTuple
@@ -23,17 +23,22 @@ _BULLET = r"(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\["
 _TASK = re.compile(rf"(?P<head>[ \t]*{_BULLET})(?P<mark>[ xX])\][ \t]+(?P<text>\S.*)", re.DOTALL)
 # A note that would be read as a task is written with a backslash more, as in markdown.
 _ESCAPED = re.compile(rf"(?P<indent>[ \t]*)\\+{_BULLET}[ xX]\][ \t]+\S")
+_HEADING = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<name>\S.*?)(?:[ \t]+#+)?[ \t]*")
 _DUE = re.compile(r"\(due:? ([0-9]{4}-[0-9]{2}-[0-9]{2})\)", re.IGNORECASE)
 _LONGEST_DUE = len("(due: 2026-11-20)")
 _NOTE_INDENT = "  "
 
 
 class Entry(NamedTuple):
-    """A task in the text: its lines are those from `start` to before `end`; it has no id yet."""
+    """A task in the text: its lines are those from `start` to before `end`; it has no id yet.
+
+    `parent` is the place, among the entries, of the task that it is a part of.
+    """
 
     task: Task
     start: int
     end: int
+    parent: int | None = None
 
 
 class RemovedLines(NamedTuple):
@@ -65,9 +70,33 @@ class TaskText:
     def entries(self) -> list[Entry]:
         found = [(place, task) for place, line in enumerate(self.lines) if (task := _task(line))]
         ends = (*(place for place, _ in found[1:]), len(self.lines))
-        return [
+        entries = [
             self._entry(place, task, end) for (place, task), end in zip(found, ends, strict=False)
         ]
+        return [*self._in_lists(entries)]
+
+    def _in_lists(self, entries: Sequence[Entry]) -> Iterator[Entry]:
+        """The entries with the headings above them, and with what they are parts of."""
+        headings = [*self.headings().items()]
+        above: list[tuple[int, int]] = []
+        section = ""
+        for number, entry in enumerate(entries):
+            while headings and headings[0][0] < entry.start:
+                section, above = headings.pop(0)[1], []
+            indent = _indent(self.lines[entry.start])
+            above = [each for each in above if each[0] < indent]
+            parent = above[-1][1] if above else None
+            above.append((indent, number))
+            yield entry._replace(task=replace(entry.task, section=section), parent=parent)
+
+    def headings(self) -> dict[int, str]:
+        """The names of the lists, by the lines of their headings."""
+        found = (
+            (place, _HEADING.fullmatch(_without_end(line)))
+            for place, line in enumerate(self.lines)
+            if line.startswith("#")
+        )
+        return {place: _shown(match["name"]) for place, match in found if match}
 
     def _entry(self, start: int, task: Task, limit: int) -> Entry:
         end = self._end_of_indented(start + 1, _indent(self.lines[start]), limit)
@@ -116,11 +145,21 @@ class TaskText:
         lines = self._note_lines(notes, head[: len(head) - len(head.lstrip())])
         return self._replaced(entry.start + 1, entry.end, lines)
 
-    def added(self, title: str, due: date | None, notes: str) -> tuple[TaskText, int]:
-        """The text with a new task below the last open one; and the line of the new task."""
-        place = self._place_of_new()
+    def added(
+        self, title: str, due: date | None, notes: str, section: str = ""
+    ) -> tuple[TaskText, int]:
+        """The text with a new task below the last open one; and the line of the new task.
+
+        A section that is not there is made at the end.
+        """
+        place = self._place_of_new(section)
         lines = [f"- [ ] {title}{_due(due)}{self._line_end}", *self._note_lines(notes, "")]
-        return self._replaced(place, place, lines), place
+        heading: list[str] = []
+        if section and section not in self.headings().values():
+            place = len(self.lines)
+            gap = [self._line_end] if self.lines and self.lines[-1].strip() else []
+            heading = [*gap, f"{self._heading_marks} {section}{self._line_end}"]
+        return self._replaced(place, place, [*heading, *lines]), place + len(heading)
 
     def removed(self, entry: Entry) -> tuple[TaskText, RemovedLines]:
         start, end = entry.start, entry.end
@@ -148,12 +187,26 @@ class TaskText:
         places = between or beside or [self._place_of_new()]
         return min(places, key=lambda place: abs(place - taken.place))
 
-    def _place_of_new(self) -> int:
-        is_open = [entry.end for entry in self.entries() if not entry.task.done]
+    def _place_of_new(self, section: str = "") -> int:
+        fitting = [each for each in self.entries() if not section or each.task.section == section]
+        is_open = [entry.end for entry in fitting if not entry.task.done]
+        if section and not is_open:
+            is_open = [entry.end for entry in fitting] or [self._below_heading(section)]
         if not is_open:
             return len(self.lines)
         # Lines that are indented would become the notes of the new task.
         return self._end_of_indented(is_open[-1], 0, len(self.lines))
+
+    def _below_heading(self, section: str) -> int:
+        """The line after the heading; the end if there is none."""
+        places = (place for place, name in self.headings().items() if name == section)
+        return next(places, len(self.lines) - 1) + 1
+
+    @property
+    def _heading_marks(self) -> str:
+        """As many signs as the last heading has."""
+        places = [*self.headings()]
+        return self.lines[places[-1]].split()[0] if places else "#"
 
     def _note_lines(self, notes: str, indent: str) -> Iterator[str]:
         for line in notes.split("\n") if notes else ():

@@ -14,6 +14,8 @@ from ollim_bot.store.json_fields import parse_object, render_json
 from ollim_bot.store.messages import MessageLog
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
 from ollim_bot.store.run_ledger import LedgerRows
+from ollim_bot.store.stored_texts import StoredTexts
+from ollim_bot.store.usage import UsageRows
 from ollim_bot.store.webhook_deliveries import WebhookDeliveries
 
 # Everything that a commit can change, by the names that subscribers get.
@@ -29,6 +31,7 @@ NAMES = frozenset(
         "job_ops",
         "due_items",
         "webhook_deliveries",
+        "usage",
     }
 )
 
@@ -51,7 +54,9 @@ class Transaction(Records):
         self.job_ops = JobOps(statements)
         self.due_items = DueItems(statements)
         self.webhook_deliveries = WebhookDeliveries(statements, self.ledger)
+        self.usage = UsageRows(statements)
         self.meta = Meta(statements)
+        self.texts = StoredTexts(statements)
 
     @property
     def changed(self) -> frozenset[str]:

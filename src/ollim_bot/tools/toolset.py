@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
+from ollim_bot.domain.runs import thing_looked_at
 from ollim_bot.domain.shared_files import JobFolder
 from ollim_bot.domain.skills import Skill
 from ollim_bot.domain.subagents import NAME_ARGUMENT, STARTING
@@ -41,6 +42,8 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
         if refusal is not None:
             return refusal
         context.run.tools_used.append(call.tool)
+        if thing := thing_looked_at(call.tool, text_argument(call.arguments, "command")):
+            context.run.looked_at.append(thing)
         if call.tool in STARTING:
             context.run.subagents.append(text_argument(call.arguments, NAME_ARGUMENT))
         context.run.has_changed_something |= changes_something(call.tool)

@@ -23,6 +23,7 @@ _MOST = 1_000
 class MaintenanceKind(StrEnum):
     UPDATE = "update"
     RESTORE = "restore"
+    FORGETTING = "forgetting"
 
 
 @dataclass(frozen=True, slots=True)

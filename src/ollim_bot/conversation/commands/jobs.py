@@ -8,7 +8,7 @@ from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.domain.run_history import History, RunStory, fired_at, part_in_words
+from ollim_bot.domain.run_history import History, RunStory, part_in_words
 from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.domain.text import shortened
 from ollim_bot.ports import Clock
@@ -31,25 +31,20 @@ class JobCommands:
 
     async def runs(self, _: CommandCall) -> str:
         rows = await self._store.read(lambda tx: tx.ledger.tail(_NEWEST_ROWS))
-        found = History.of(rows).stories.values()
+        found = History.of(rows).newest_first
         stories = [story for story in found if story.state is not OccurrenceState.PLANNED]
         if not stories:
             return "Nothing has run yet."
-        stories.sort(key=lambda story: fired_at(story.rows).timestamp(), reverse=True)
         now = self._clock.now()
         lines = [_line(story, now) for story in stories[:_MOST_RUNS]]
         return "\n".join([*lines, "`ollim-bot runs` in a terminal shows more."])
 
 
 def _line(story: RunStory, now: datetime) -> str:
-    facts: dict[str, object] = {}
-    for row in story.rows:
-        facts |= row.facts
-    name = _short(str(facts.get("job") or story.occurrence.job_id))
-    is_delivered = story.delivery is not None
+    name, is_delivered = _short(story.title), story.is_delivered
     state = "delivered" if is_delivered else in_words(story.state) if story.state else "begun"
-    note = _short(outcome(facts, is_delivered=is_delivered))
-    fired = describe(fired_at(story.rows).replace(second=0, microsecond=0), now)
+    note = _short(outcome(story.facts, is_delivered=is_delivered))
+    fired = describe(story.fired.replace(second=0, microsecond=0), now)
     by_hand = ", by hand" if story.occurrence.manual else ""
     notes = "; ".join(each for each in (part_in_words(story.occurrence), note) if each)
     return f"- {fired}{by_hand}: {name}, {state}" + (f" ({notes})" if notes else "")

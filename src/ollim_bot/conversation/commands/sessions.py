@@ -19,6 +19,7 @@ from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.chat import ChatMessage, MessageId, TurnCost
 from ollim_bot.domain.commands import LINK, CommandAnswer
+from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.forks import Fork, ForkStory
 from ollim_bot.domain.inbox import Accepted, CommandCall, InputId
@@ -27,6 +28,7 @@ from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
 from ollim_bot.domain.session_use import (
+    answers,
     began_at,
     compacted_history,
     percent_used,
@@ -34,11 +36,12 @@ from ollim_bot.domain.session_use import (
 )
 from ollim_bot.domain.sessions import Cause, ClearedConversation, SessionChange, SessionId
 from ollim_bot.domain.text import counted, literal, shortened
+from ollim_bot.domain.usage import UsageRow
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.first_words import first_words
 from ollim_bot.store.messages import LoggedMessage
-from ollim_bot.store.steps import Spending, end_clear_undo, spending_since, story_of_fork
+from ollim_bot.store.steps import end_clear_undo, story_of_fork
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -197,7 +200,6 @@ _SHOWN_ID = 8
 _FOUND = 5
 _LONGEST_EXCERPT = 160
 _SHORTEST_PREFIX = 4
-_NO_COST = {Price.FREE: "free", Price.UNKNOWN: "at a price that only your server knows"}
 _BACKGROUND = (SessionChange.BG_FORK, SessionChange.ISOLATED_BG)
 
 
@@ -211,16 +213,18 @@ class CostCommands:
         now = self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
 
-        def question(tx: Transaction) -> tuple[Spending, Sequence[LoggedMessage]]:
-            return spending_since(tx, midnight), tx.messages.since(midnight)
+        def question(tx: Transaction) -> tuple[Sequence[UsageRow], Sequence[LoggedMessage]]:
+            return tx.usage.since(midnight), tx.messages.since(midnight)
 
-        today, logged = await self._store.read(question)
-        number = counted(today.answers, "answer")
-        if today.runs:
-            number += f" and {counted(today.runs, 'background run')}"
-        has_price = self._price is Price.LISTED or today.cost_usd
-        cost = f"${today.cost_usd:.2f}" if has_price else _NO_COST[self._price]
-        return f"Today: {number}, {cost}.{_fullness([each.message for each in logged])}"
+        rows, logged = await self._store.read(question)
+        messages = [each.message for each in logged]
+        said = sum(each.spent is not None for each in answers(messages))
+        runs = len({row.occurrence for row in rows if row.kind.is_background})
+        number = counted(said, "answer")
+        if runs:
+            number += f" and {counted(runs, 'background run')}"
+        today = Amount.of(rows) if rows else Amount(prices=frozenset({self._price}))
+        return f"Today: {number}, {today.in_words()}.{_fullness(messages)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, InputId, JobTurn
 from ollim_bot.domain.jobs import CalledJob, Job
 from ollim_bot.domain.occurrences import (
-    COST_IN_ANSWER,
     LedgerRow,
     Occurrence,
     OccurrenceState,
@@ -138,7 +137,7 @@ class ForegroundJobs:
     ) -> OccurrenceState:
         """Write how it ended, in the step that ends its input. Call `note_end` after the commit.
 
-        `usage` has the cost that the answer of the turn has, too. `error` says why it failed.
+        `usage` has the cost of its turn. `error` says why it failed.
         """
         occurrence, state = Occurrence.parse(turn.id), _STATES[how]
         story = tx.ledger.story(occurrence)
@@ -147,8 +146,6 @@ class ForegroundJobs:
         outcome = AttemptOutcome(state, usage, error or _WHY.get(how, ""))
         run = replace(run, has_answered=_has_answer(tx, turn))
         facts = end_facts(run, occurrence, outcome, tx.now, attempts=story.attempts)
-        if "cost_usd" in facts:
-            facts[COST_IN_ANSWER] = True
         if not may_follow(story.state, state):
             # The turn was withdrawn before it began.
             state = OccurrenceState.SKIPPED

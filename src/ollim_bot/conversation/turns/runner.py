@@ -59,6 +59,7 @@ from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import ATTACHMENT, PICTURE, Taint, marked_taint
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
+from ollim_bot.domain.usage import UsageRow, cost_of, usage_after
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Prompt, TurnStart
@@ -227,11 +228,19 @@ class TurnRunner:
         try:
             await dialogue.open()
             end = await turn.follow(turn.noting_end(dialogue.turn(line)))
+            await self._record_usage(turn, dialogue, end)
         except OllimError as error:
             end = _no_engine(error)
         finally:
             await self._close(turn, end)
         return turn, end
+
+    async def _record_usage(self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded) -> None:
+        """Commit what a turn has used that leaves nothing else."""
+        spent = dialogue.usage_rows(end.usage, self._clock.now(), turn.start.turn)
+        if spent:
+            await self._state.transact(lambda tx: tx.usage.add(*spent))
+        dialogue.recorded = usage_after(dialogue.recorded, end.usage)
 
     async def interrupt(self) -> bool:
         """Stop the running or the next turn; False if there is none."""
@@ -417,17 +426,19 @@ class TurnRunner:
         self, turn: RunningTurn, dialogue: ChatSession, question: TurnInput, end: TurnEnded
     ) -> bool:
         """Commit all results of the turn in one step; True if the turn was cut off instead."""
-        if end.failure is not None and end.failure.kind in _CUT_OFF:
-            await self._cut_off(turn, dialogue, end, end.failure.kind)
-            return True
         asked, now = question.asked, self._clock.now()
         how, is_complete = _how_ended(turn, end), end.cause is EndCause.COMPLETED
         jobs = [each for each in asked if isinstance(each, JobTurn)]
+        occurrence = jobs[0].id if jobs else ""
+        spent = dialogue.usage_rows(end.usage, now, turn.start.turn, occurrence)
+        if end.failure is not None and end.failure.kind in _CUT_OFF:
+            await self._cut_off(turn, dialogue, end, end.failure.kind, spent)
+            return True
+        how = _how_ended(turn, end)
         answer = None
         if _is_wanted(turn, asked, end, self._state.inbox):
             answer = self._answer(turn, dialogue, end)
-        cost = answer.spent.cost_usd if answer is not None and answer.spent is not None else 0.0
-        usage = replace(end.usage, cost_usd=cost)
+        usage = replace(end.usage, cost_usd=cost_of(spent))
         explain: Step[None] = (
             partial(_note_answered, jobs=jobs, over=new_notice(""))
             if is_complete
@@ -439,6 +450,7 @@ class TurnRunner:
             is_taken = turn.was_asked and (is_complete or await dialogue.wait_until_taken(taken))
 
         def step(tx: Transaction) -> JobEnds:
+            tx.usage.add(*spent)
             can_be_superseded = how is InputEnd.STOPPED and not jobs
             is_superseded = can_be_superseded and _is_superseded(turn, tx.inbox.get())
             if answer is not None:
@@ -458,6 +470,7 @@ class TurnRunner:
 
         for job, state in await self._state.transact(step):
             self._jobs.note_end(job, state)
+        dialogue.recorded = usage_after(dialogue.recorded, end.usage)
         return False
 
     def _asking(self, turn: JobTurn) -> Step[None]:
@@ -512,13 +525,19 @@ class TurnRunner:
         return lambda tx: leave_update(tx, update)
 
     async def _cut_off(
-        self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded, kind: FailureKind
+        self,
+        turn: RunningTurn,
+        dialogue: ChatSession,
+        end: TurnEnded,
+        kind: FailureKind,
+        spent: Sequence[UsageRow],
     ) -> None:
         answer = self._answer(turn, dialogue, end)
         is_lost = kind is FailureKind.SESSION_LOST
         forget = dialogue.forgetting() if is_lost else None
 
         def step(tx: Transaction) -> None:
+            tx.usage.add(*spent)
             if answer is not None:
                 self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
             if forget is not None:
@@ -527,6 +546,8 @@ class TurnRunner:
         if is_lost:
             await dialogue.close()
         await self._state.transact(step)
+        if not is_lost:
+            dialogue.recorded = usage_after(dialogue.recorded, end.usage)
 
     def _answer(
         self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded

@@ -40,6 +40,7 @@ _ENDS = re.compile(
     r"(?=,? (?:until|till|starting|beginning|for|at)\b|$)"
 )
 _LAST_DATE = 28
+_LONGEST = 999
 
 Times = Callable[[str], tuple[time, ...] | None]
 
@@ -63,19 +64,21 @@ def split_ends(phrase: str, today: date) -> tuple[str, Ends]:
     return phrase, Ends(**known)  # type: ignore[arg-type]
 
 
-def _end(found: re.Match[str], today: date) -> dict[str, date | int] | None:
+def _end(found: re.Match[str], today: date) -> dict[str, date | int]:
     if found["times"]:
         times = _number(found["times"])
         if times is not None and not 1 <= times <= MOST_TIMES:
-            raise Unclear("comes too often", "every day at 9am 10 times")
-        return None if times is None else {"times": times}
+            raise Unclear("does not come so often", "every day at 9am 10 times")
+        return {} if times is None else {"times": times}
     if found["length"]:
         count = 1 if found["length"] == "a" else _number(found["length"])
-        length = None if count is None else timedelta(count * _LENGTHS[found["unit"]])
-        return None if length is None else {"until": today + length}
+        if count is not None and count > _LONGEST:
+            raise Unclear("lasts too long", "every day at 9am for 2 weeks")
+        length = timedelta((count or 0) * _LENGTHS[found["unit"]])
+        return {"until": today + length} if count else {}
     day = read_day(found["until"] or found["start"], today)
     if day is None or day.part is not None:
-        return None
+        return {}
     return {"until" if found["until"] else "start": day.dates[0]}
 
 

@@ -67,10 +67,15 @@ class GoogleTasks:
     def get(self, task_id: str) -> Task:
         return self._find(task_id)[1]
 
-    def add(self, title: str, due: date | None = None, notes: str = "") -> Task:
+    def add(
+        self, title: str, due: date | None = None, notes: str = "", list_name: str = ""
+    ) -> Task:
         body = _fields(Task("", one_line(title), due, note_lines(notes)))
-        answer = self._client.call("POST", _tasks_path(self._list_id), body=body)
-        return _task_of(answer, LIST_IN_USE)
+        list_id, name = self._list_id, LIST_IN_USE
+        if list_name not in ("", LIST_IN_USE):
+            list_id, name = self._named_list(list_name)
+        answer = self._client.call("POST", _tasks_path(list_id), body=body)
+        return _task_of(answer, name)
 
     def complete(self, task_id: str) -> Task:
         return self._patch(task_id, {"status": _DONE})

@@ -160,5 +160,5 @@ def _is_overdue(job: Job, now: datetime, zone: tzinfo) -> bool:
 class NoJournal:
     """The journal of a check, which writes nothing."""
 
-    def note(self, path: Path, message: str) -> None:
-        raise AssertionError(f"{path} was written by a check: {message}")
+    def note(self, path: Path, message: str, source: str = "") -> None:
+        raise AssertionError(f"{path} was written by a check: {message} {source}")

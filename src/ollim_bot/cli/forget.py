@@ -1,0 +1,209 @@
+"""`ollim-bot forget`: removes something from the bot's notes, or from everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
+from ollim_bot.cli.data import Data, open_data, opened_journal
+from ollim_bot.cli.framework import (
+    JSON,
+    Given,
+    argument,
+    columns,
+    command,
+    plain,
+    print_json,
+    title,
+    zone_of,
+)
+from ollim_bot.cli.terminal import show
+from ollim_bot.domain.about_me import KnownLine, line_reference
+from ollim_bot.domain.forgetting import Passage, without_lines
+from ollim_bot.domain.text import counted
+from ollim_bot.errors import OllimError, WriteFailed, WrongInput
+from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.files import SHARED, FileLock, OsDisk, replace_unchanged
+from ollim_bot.store.known_lines import known_lines
+
+if TYPE_CHECKING:
+    from ollim_bot.upkeep.forgetting import Found, Place
+
+_COMMAND = "ollim-bot forget"
+_MOST_NAMED = 5
+_WARNING = (
+    "In their place it will say `(forgotten)`; lines of notes go, and what ran stays listed. "
+    "This cannot be undone."
+)
+
+
+def _lines(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    data = open_data(caller)
+    for line in known_lines(data.paths, zone_of(data.now)):
+        yield Completion(line.reference, title(line.text))
+
+
+@command(
+    "forget",
+    "have the bot forget a line of its notes, or certain words, here or everywhere",
+    "USER.md:3",
+    argument(
+        "what",
+        metavar="LINE|TEXT",
+        help="a line, as `ollim-bot about-me` names it, or the words to forget",
+        completions=_lines,
+    ),
+    argument(
+        "--everywhere",
+        action="store_true",
+        help="also from the log, runs, search, transcripts, copies and the history; the bot must "
+        "be stopped",
+    ),
+    argument("--yes", action="store_true", help="do not ask, with --everywhere"),
+    JSON,
+)
+def run(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    if "everywhere" in given:
+        _forget_everywhere(given, data, caller)
+    else:
+        _forget_lines(given, data)
+
+
+def _forget_lines(given: Given, data: Data) -> None:
+    meant = _meant(str(given["what"]), data)
+    if not meant:
+        raise OllimError(
+            f"No line of the notes has “{title(str(given['what']))}”. `ollim-bot about-me` shows "
+            "them all."
+        )
+    journal = opened_journal(data.paths)
+    for file in dict.fromkeys(line.file for line in meant):
+        _remove(data, file, [line for line in meant if line.file == file])
+        journal.note(data.paths.root / file, f"forget: {file}")
+    journal.flush()
+    if "json" in given:
+        print_json({"forgotten": [_object(line) for line in meant]})
+        return
+    show(f"Forgot {counted(len(meant), 'line')}:")
+    show(columns([(f"  {line.reference}", plain(line.text)) for line in meant]))
+    show(
+        "The log, past runs and the history still have it. `ollim-bot forget --everywhere` with "
+        "the words removes it there too."
+    )
+
+
+def _meant(what: str, data: Data) -> list[KnownLine]:
+    lines = known_lines(data.paths, zone_of(data.now))
+    reference = line_reference(what)
+    if reference is not None:
+        found = [line for line in lines if (line.file, line.number) == reference]
+        if not found:
+            raise OllimError(f"There is no line {what}. `ollim-bot about-me` shows them all.")
+        return found
+    passage, found = Passage.of(what), []
+    for file in dict.fromkeys(line.file for line in lines):
+        gone = passage.lines_in(_text(data, file))
+        found += [line for line in lines if line.file == file and line.number in gone]
+    return found
+
+
+def _text(data: Data, file: str) -> str:
+    return read_file(data.paths.root / file, SizeLimit.JOB).decode("utf-8")
+
+
+def _remove(data: Data, file: str, lines: Sequence[KnownLine]) -> None:
+    path = data.paths.root / file
+    top = PurePosixPath(file).parts[0]
+    with FileLock(data.paths.lock_of(data.paths.root / top)).held():
+        before = _text(data, file)
+        now = before.removeprefix("\ufeff").split("\n")
+        for line in lines:
+            if len(now) < line.number or now[line.number - 1].strip() != line.text:
+                raise WriteFailed(path, "has changed just now. Run the command again.")
+        after = without_lines(before, [line.number for line in lines])
+        if not replace_unchanged(OsDisk(), path, before.encode(), after.encode(), SHARED):
+            raise WriteFailed(path, "has changed just now. Run the command again.")
+
+
+def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:
+    from ollim_bot.upkeep.forgetting import OUT_OF_REACH, Forgetting, held_still
+
+    if "json" in given and "yes" not in given:
+        raise WrongInput(f"{_COMMAND}: --json asks nothing, so add --yes.")
+    if not data.paths.state.is_dir():
+        raise OllimError("There is no data directory yet, so there is nothing to forget.")
+    what = str(given["what"])
+    with held_still(data.paths, data.now):
+        if line_reference(what) is not None:
+            (line,) = _meant(what, data)
+            what = line.text.lstrip("#>*- ")
+        work = Forgetting(data.paths, caller.environ, data.now, Passage.of(what))
+        found = work.find()
+        if "json" not in given:
+            show("\n".join(_listed(found, what)))
+        if not (found.places or found.is_unfinished):
+            if "json" in given:
+                print_json({"places": {}, "kept": list(found.kept), "out_of_reach": []})
+            return
+        if "yes" not in given and not _agrees():
+            show("Nothing was changed.")
+            return
+        work.run()
+        left = work.find()
+    places = {place.name: place.count for place in found.places}
+    if "json" in given:
+        print_json({"places": places, "kept": list(left.kept), "out_of_reach": list(OUT_OF_REACH)})
+    else:
+        show("\n".join(_ended(data, left)))
+    if left.places:
+        names = ", ".join(place.name for place in left.places)
+        raise OllimError(f"It is still in: {names}. Run the command again.")
+
+
+def _agrees() -> bool:
+    try:
+        answer = input("Forget it in all these places? [y/N] ")
+    except EOFError:
+        answer = ""
+    return answer.strip().casefold() in ("y", "yes")
+
+
+def _listed(found: Found, what: str) -> Iterator[str]:
+    if found.is_unfinished:
+        yield "An earlier run was cut off. This one completes what it had begun."
+    if not found.places:
+        yield f"“{title(what)}” is in none of the bot's places."
+    else:
+        yield f"“{title(what)}” is in:"
+        yield columns([(f"  {place.name}", plain(_counted(place))) for place in found.places])
+    for each in found.kept:
+        yield plain(f"It stays in {each}, which the bot cannot change.")
+    if found.places or found.is_unfinished:
+        yield _WARNING
+
+
+def _counted(place: Place) -> str:
+    if not place.names:
+        return str(place.count)
+    more = len(place.names) - _MOST_NAMED
+    return ", ".join(place.names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _ended(data: Data, left: Found) -> Iterator[str]:
+    from ollim_bot.upkeep.forgetting import OUT_OF_REACH, backups_beside
+
+    if not left.places:
+        yield "Forgotten."
+    yield f"The bot cannot reach: {'; '.join(OUT_OF_REACH)}."
+    if (folder := backups_beside(data.paths)) is not None:
+        yield plain(f"Automatic backups are in {folder}. Delete those that are older than today.")
+    for each in left.kept:
+        yield plain(f"It is still in {each}. Delete that yourself if you want it gone.")
+
+
+def _object(line: KnownLine) -> dict[str, object]:
+    return {"file": line.file, "line": line.number, "text": line.text}

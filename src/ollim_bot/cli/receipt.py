@@ -1,0 +1,120 @@
+"""`ollim-bot receipt`: what was due on a day, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timedelta
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
+from ollim_bot.cli.data import open_data
+from ollim_bot.cli.framework import (
+    JSON,
+    Given,
+    argument,
+    columns,
+    command,
+    plain,
+    print_json,
+    title,
+)
+from ollim_bot.cli.runs import all_rows, heartbeat
+from ollim_bot.cli.terminal import show
+from ollim_bot.domain.moments import describe
+from ollim_bot.domain.receipts import DueThing, Fate, Receipt, receipt_of
+from ollim_bot.domain.run_words import why
+from ollim_bot.domain.text import counted
+from ollim_bot.errors import WrongInput
+
+_DAYS = {"today": 0, "yesterday": 1}
+
+
+def _day_names(_: Caller, __: Sequence[str]) -> Iterator[Completion]:
+    return (Completion(name, "") for name in _DAYS)
+
+
+@command(
+    "receipt",
+    "what was due on a day, and what came of it",
+    "yesterday",
+    argument(
+        "day",
+        nargs="?",
+        metavar="DAY",
+        help="today, yesterday or a date such as 2026-11-15; today if not given",
+        completions=_day_names,
+    ),
+    JSON,
+)
+def run(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    day = _day(str(given.get("day") or "today"), data.now)
+    # Read before the ledger, which then has everything that was claimed until this moment.
+    watched_until = heartbeat(data)
+    receipt = receipt_of(all_rows(data), day, data.now, watched_until)
+    if "json" in given:
+        print_json(_as_object(receipt, data.now))
+    else:
+        show(_shown(receipt, data.now))
+
+
+def _day(word: str, now: datetime) -> date:
+    if word in _DAYS:
+        return now.date() - timedelta(days=_DAYS[word])
+    try:
+        return date.fromisoformat(word)
+    except ValueError:
+        raise WrongInput(f"`{word}` is no day. Write `yesterday`, or `2026-11-15`.") from None
+
+
+def _shown(receipt: Receipt, now: datetime) -> str:
+    head = f"{_day_words(receipt.day, now)}: {receipt}."
+    notable = [each for each in receipt.things if each.fate is not Fate.CAME or each.is_late]
+    rows = [
+        (
+            f"  {describe(each.due.replace(second=0, microsecond=0), now)}",
+            _word(each),
+            _line(each, now),
+        )
+        for each in notable
+    ]
+    lost = sum(each.fate is Fate.LOST for each in receipt.things)
+    checked = f"{counted(lost, 'moment')} left no end; `ollim-bot runs check` says more."
+    checked = checked if lost else "Checked: everything that was due has its end or is under way."
+    return "\n".join([head, *([columns(rows)] if rows else []), checked])
+
+
+def _word(thing: DueThing) -> str:
+    return "late" if thing.is_late else thing.fate.value
+
+
+def _line(thing: DueThing, now: datetime) -> str:
+    if thing.story is None:
+        return plain(thing.occurrence.id)
+    sentence = why(thing.story, now).removeprefix(f"{_word(thing)}: ")
+    name = title(thing.story.title)
+    return plain(f"{name}  ({sentence})" if sentence else name)
+
+
+def _day_words(day: date, now: datetime) -> str:
+    away = (now.date() - day).days
+    name = next((name for name, days in _DAYS.items() if days == away), "")
+    return name.capitalize() or f"{day:%a} {day.day} {day:%b %Y}"
+
+
+def _as_object(receipt: Receipt, now: datetime) -> dict[str, object]:
+    return {
+        "day": receipt.day,
+        **{name.replace(" ", "_"): number for name, number in receipt.counts.items()},
+        "things": [
+            {
+                "id": each.occurrence.id,
+                "due": each.due.astimezone(now.tzinfo),
+                "title": each.occurrence.job_id if each.story is None else each.story.title,
+                "fate": each.fate,
+                "late": each.is_late,
+                "why": "" if each.story is None else why(each.story, now),
+            }
+            for each in receipt.things
+        ],
+    }

@@ -1,0 +1,153 @@
+"""Sums of the usage rows: by day, by job and by model, and against the daily limit."""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
+
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.provider import Price
+from ollim_bot.domain.usage import UsageRow, dollars
+
+CONVERSATION = "conversation"
+_DAY = timedelta(days=1)
+_MOST_RUNS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A sum in millionths of a dollar at list prices, and the prices that it was made of.
+
+    `included` is the part that a subscription has paid for.
+    """
+
+    micros: int = 0
+    included: int = 0
+    prices: frozenset[Price] = frozenset()
+
+    @classmethod
+    def of(cls, rows: Iterable[UsageRow]) -> Amount:
+        known = [*rows]
+        included = sum(row.micros for row in known if row.price is Price.INCLUDED)
+        prices = frozenset(row.price for row in known)
+        return cls(sum(row.micros for row in known), included, prices)
+
+    @property
+    def usd(self) -> float | None:
+        """The dollars at list prices; None if no price in it is known."""
+        is_known = not self.prices or any(each.is_listed for each in self.prices)
+        return dollars(self.micros) if is_known else None
+
+    def in_words(self, digits: int = 2) -> str:
+        """`$0.42`, `included ($0.42 at list price)`, `free`, or `price unknown`."""
+        if not self.prices:
+            return f"${0:.{digits}f}"
+        words = []
+        if Price.LISTED in self.prices:
+            words.append(f"${dollars(self.micros - self.included):.{digits}f}")
+        if Price.INCLUDED in self.prices:
+            words.append(f"included (${dollars(self.included):.{digits}f} at list price)")
+        if Price.UNKNOWN in self.prices:
+            words.append("an unknown price" if words else "price unknown")
+        return " and ".join(words) or "free"
+
+    def as_object(self) -> dict[str, object]:
+        prices = sorted(each.value for each in self.prices)
+        included = dollars(self.included)
+        return {"cost_usd": self.usd, "included_usd": included, "prices": prices}
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """One line of a table; `name` is the day, the job or the model."""
+
+    name: str
+    amount: Amount
+    uses: int
+    tokens: int
+
+    @classmethod
+    def of(cls, name: str, rows: Sequence[UsageRow]) -> CostLine:
+        uses = len({row.turn or (row.occurrence, row.at) for row in rows})
+        return cls(name, Amount.of(rows), uses, sum(row.tokens for row in rows))
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """What everything since `since` has cost, with today, this month and the daily limit.
+
+    `month_at_pace` is what the whole month costs if it goes on like this; None if nothing has a
+    price yet. `costliest` are the occurrences that cost most.
+    """
+
+    since: date
+    today: Amount
+    month: Amount
+    cap: float | None
+    month_at_pace: int | None
+    conversation: Amount
+    jobs: Amount
+    by_day: Sequence[CostLine]
+    by_job: Sequence[CostLine]
+    by_model: Sequence[CostLine]
+    costliest: Sequence[CostLine]
+
+
+def month_start(now: datetime) -> datetime:
+    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def cost_report(
+    rows: Sequence[UsageRow], since: datetime, now: datetime, cap: float | None
+) -> CostReport:
+    """`rows` are those since the beginning of the month, or since `since` if that is earlier."""
+    zone = now.tzinfo or UTC
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    chosen = [row for row in rows if row.at >= since]
+    month = Amount.of(row for row in rows if row.at >= month_start(now))
+    by_job = _lines(chosen, _job_of)
+    return CostReport(
+        since=since.date(),
+        today=Amount.of(row for row in rows if row.at >= midnight),
+        month=month,
+        cap=cap,
+        month_at_pace=_month_at_pace(month, now) if month.micros else None,
+        conversation=Amount.of(row for row in chosen if not row.occurrence),
+        jobs=Amount.of(row for row in chosen if row.occurrence),
+        by_day=sorted(
+            _lines(chosen, lambda row: row.at.astimezone(zone).date().isoformat()),
+            key=lambda line: line.name,
+        ),
+        by_job=by_job,
+        by_model=_lines(chosen, lambda row: row.model),
+        costliest=_lines((row for row in chosen if row.occurrence), lambda row: row.occurrence)[
+            :_MOST_RUNS
+        ],
+    )
+
+
+def job_name(occurrence: str) -> str:
+    """`routine morning`."""
+    one = Occurrence.parse(occurrence)
+    return f"{one.kind} {one.job_id}"
+
+
+def _job_of(row: UsageRow) -> str:
+    return job_name(row.occurrence) if row.occurrence else CONVERSATION
+
+
+def _lines(rows: Iterable[UsageRow], key: Callable[[UsageRow], str]) -> list[CostLine]:
+    """A line for each key, the dearest first."""
+    ordered = sorted(rows, key=key)
+    lines = [CostLine.of(name, [*found]) for name, found in groupby(ordered, key)]
+    return sorted(lines, key=lambda line: (-line.amount.micros, line.name))
+
+
+def _month_at_pace(month: Amount, now: datetime) -> int:
+    began = month_start(now)
+    days = monthrange(now.year, now.month)[1]
+    passed = max(_DAY, now.replace(tzinfo=None) - began.replace(tzinfo=None))
+    return round(month.micros * (days * _DAY / passed))

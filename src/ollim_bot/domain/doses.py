@@ -1,0 +1,112 @@
+"""The doses of a time: when each was due, and whether it was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from enum import StrEnum
+
+from ollim_bot.domain.due_items import Answer, DueItem, root_in
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.moments import instant
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.errors import WrongInput
+
+_EXAMPLE = "2026-11"
+
+
+class DoseState(StrEnum):
+    TAKEN = "taken"
+    SKIPPED = "skipped"
+    UNANSWERED = "unanswered"
+
+
+_STATES = {
+    Answer.TAKEN: DoseState.TAKEN,
+    Answer.DONE: DoseState.TAKEN,
+    Answer.NOT_TAKEN: DoseState.SKIPPED,
+    Answer.LET_GO: DoseState.SKIPPED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Dose:
+    """One dose. `due` is its own moment, also if it was put off; `until` is when it comes again.
+
+    `item` is its first card.
+    """
+
+    due: datetime
+    state: DoseState
+    item: DueItem
+    answered_at: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def job(self) -> tuple[JobKind, str]:
+        one = Occurrence.parse(self.item.occurrence)
+        return one.kind, one.job_id
+
+
+def month_of(text: str | None, now: datetime) -> tuple[datetime, datetime]:
+    """The beginning and the end of a month such as `2026-11`; that of `now` if none is given.
+
+    Raises `WrongInput`.
+    """
+    try:
+        first = now.date().replace(day=1) if text is None else date.fromisoformat(f"{text}-01")
+        following = date(first.year + first.month // 12, first.month % 12 + 1, 1)
+    except ValueError:
+        raise WrongInput(f"{text!r:.40} is not a month. Example: {_EXAMPLE}") from None
+    zone = now.tzinfo or UTC
+    begin, end = (instant(datetime(each.year, each.month, 1), zone) for each in (first, following))
+    return begin, end
+
+
+def doses_between(items: Iterable[DueItem], begin: datetime, end: datetime) -> list[Dose]:
+    """The doses that were due then, the earliest first.
+
+    A dose that was put off is one dose, whatever the number of its cards; so is one whose reminder
+    was followed up.
+    """
+    cards = sorted((each for each in items if each.is_dose and not each.same_as), key=_moment)
+    later = {each.copy: each for each in cards if each.copy}
+    first: dict[str, DueItem] = {}
+    newest: dict[str, DueItem] = {}
+    for card in cards:
+        name = _name(card, later)
+        first.setdefault(name, card)
+        if name not in newest or newest[name].answer not in _STATES:
+            newest[name] = card
+    found = (_dose(card, newest[name]) for name, card in first.items())
+    return [dose for dose in found if begin <= dose.due.astimezone(UTC) < end]
+
+
+def _moment(item: DueItem) -> float:
+    return item.due.timestamp()
+
+
+def _name(card: DueItem, put_off: dict[str, DueItem]) -> str:
+    """What all cards of one dose share."""
+    one, seen = card, set[str]()
+    while (job := Occurrence.parse(one.occurrence)).kind is JobKind.REMINDER:
+        root = root_in(one.note)
+        before = put_off.get(job.job_id) or put_off.get(root)
+        if before is None or before.key in seen:
+            return f"{job.kind}:{root}"
+        seen.add(before.key)
+        one = before
+    return one.occurrence
+
+
+def _dose(first: DueItem, newest: DueItem) -> Dose:
+    state = DoseState.UNANSWERED if newest.answer is None else _STATES.get(newest.answer)
+    if state is None:
+        return Dose(first.due, DoseState.UNANSWERED, first, until=newest.until)
+    return Dose(first.due, state, first, newest.answered_at)
+
+
+def counts(doses: Sequence[Dose]) -> dict[str, int]:
+    """How many doses there are of each state."""
+    return {state.value: sum(dose.state is state for dose in doses) for state in DoseState}

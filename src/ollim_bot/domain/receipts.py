@@ -1,0 +1,133 @@
+"""The receipt of a day: what was due, and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, tzinfo
+from enum import StrEnum
+
+from ollim_bot.domain.ledger_check import lost_occurrences
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.run_history import DROPPED, HELD, RELEASED, History, RunStory
+from ollim_bot.domain.schedule import is_late
+
+
+class Fate(StrEnum):
+    """What came of something that was due; each has exactly one."""
+
+    CAME = "came"
+    HELD = "held"
+    SKIPPED = "skipped"
+    MISSED = "missed"
+    FAILED = "failed"
+    UNDER_WAY = "under way"
+    LOST = "lost"
+
+
+_FATES = {
+    OccurrenceState.DONE: Fate.CAME,
+    OccurrenceState.SKIPPED: Fate.SKIPPED,
+    OccurrenceState.MISSED: Fate.MISSED,
+    OccurrenceState.FAILED: Fate.FAILED,
+    OccurrenceState.TIMED_OUT: Fate.FAILED,
+    OccurrenceState.INTERRUPTED: Fate.FAILED,
+}
+# They stand in every receipt, also when there is none of them.
+_ALWAYS = (Fate.CAME, Fate.HELD, Fate.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class DueThing:
+    """One due moment of a job, and its story; a lost one may have none."""
+
+    occurrence: Occurrence
+    due: datetime
+    fate: Fate
+    is_late: bool = False
+    story: RunStory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    day: date
+    things: Sequence[DueThing]
+
+    @property
+    def late(self) -> int:
+        return sum(each.is_late for each in self.things)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """`due`, then each fate and `late`, in the order in which they are told."""
+        fates = Counter(each.fate for each in self.things)
+        found = {fate.value: fates[fate] for fate in Fate if fates[fate] or fate in _ALWAYS}
+        lost = found.pop(Fate.LOST.value)
+        return {"due": len(self.things), **found, "late": self.late, Fate.LOST.value: lost}
+
+    def __str__(self) -> str:
+        """`due 7, came 6, held 1, late 0, lost 0`."""
+        return ", ".join(f"{name} {number}" for name, number in self.counts.items())
+
+
+def receipt_of(
+    rows: Sequence[LedgerRow], day: date, now: datetime, watched_until: datetime | None = None
+) -> Receipt:
+    """The receipt of a day in the zone of `now`. `rows` is the whole ledger.
+
+    What the owner started by hand was not due, and heads-ups and times that something comes again
+    belong to the moment that they are about.
+    """
+    zone = now.tzinfo or UTC
+    lost = {one for one in lost_occurrences(rows, now, watched_until) if _counts(one)}
+    stories = History.of(rows).stories
+    found = [*_things(stories.values(), lost), *_without_rows(lost - stories.keys())]
+    of_day = (each for each in found if _day_of(each, zone) == day)
+    return Receipt(day, sorted(of_day, key=lambda each: each.due.timestamp()))
+
+
+def _counts(one: Occurrence) -> bool:
+    return not (one.manual or one.part)
+
+
+def _things(stories: Iterable[RunStory], lost: set[Occurrence]) -> Iterator[DueThing]:
+    for story in stories:
+        one = story.occurrence
+        if _counts(one):
+            due = one.scheduled_at or story.rows[0].ts
+            fate = Fate.LOST if one in lost else _fate(story)
+            yield DueThing(one, due, fate, _is_late(story, due, fate), story)
+
+
+def _without_rows(lost: Iterable[Occurrence]) -> Iterator[DueThing]:
+    for one in lost:
+        if one.scheduled_at is not None:
+            yield DueThing(one, one.scheduled_at, Fate.LOST)
+
+
+def _fate(story: RunStory) -> Fate:
+    if _waits(story):
+        return Fate.HELD
+    if story.is_delivered:
+        return Fate.CAME
+    state = story.state
+    return Fate.UNDER_WAY if state is None else _FATES.get(state, Fate.UNDER_WAY)
+
+
+def _waits(story: RunStory) -> bool:
+    """Whether a message of it still waits for the end of the quiet."""
+    over = [row.facts.get("message") for row in story.rows if row.state in (RELEASED, DROPPED)]
+    return any(row.facts.get("message") not in over for row in story.rows if row.state == HELD)
+
+
+def _is_late(story: RunStory, due: datetime, fate: Fate) -> bool:
+    """Whether it came late; what had to wait for the end of the quiet came in its time."""
+    if fate is not Fate.CAME or story.held:
+        return False
+    came = (row.ts for row in story.rows if row.state != OccurrenceState.DUE)
+    return is_late(due, next(came, story.rows[-1].ts))
+
+
+def _day_of(thing: DueThing, zone: tzinfo) -> date:
+    return thing.due.astimezone(zone).date()

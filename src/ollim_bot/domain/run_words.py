@@ -1,0 +1,198 @@
+"""A run in words: why it came out as it did, its decisions in order, and what it used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from ollim_bot.domain.due_items import ANSWERED, Answer
+from ollim_bot.domain.moments import describe, duration_in_words
+from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState, SkipReason
+from ollim_bot.domain.provider import Price
+from ollim_bot.domain.run_history import (
+    BY,
+    DELIVERED,
+    DROPPED,
+    EFFECT,
+    HELD,
+    SENTINEL,
+    RunStory,
+    moment_in,
+)
+from ollim_bot.domain.runs import in_words, outcome
+from ollim_bot.domain.taint import marked_taint
+from ollim_bot.domain.text import counted
+
+# The facts of a run that ended without its ping: how many were left of how many.
+PINGS_LEFT = "pings_left"
+PINGS_OF = "pings_of"
+# The fact of a run that the daily limit kept from running: when the limit was reached.
+REACHED_AT = "reached_at"
+# The fact with a word for each thing that a run has looked at.
+LOOKED_AT = "looked_at"
+
+_ANSWERS = {Answer.NOT_TAKEN.value: "skipped", Answer.LET_GO.value: "let go"}
+_PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
+_COUNTED = ("mail", "file", "web page")
+_SKIPPED: Mapping[str, str] = {
+    SkipReason.POLICY: "you wanted it skipped",
+    SkipReason.DISABLED: "it was switched off",
+    SkipReason.OVERLAP: "the run before it still went on",
+    SkipReason.SUPERSEDED: "a later one came in its place",
+    SkipReason.COST_CAP: "the daily cost cap was reached",
+    SkipReason.BUDGET: "the ping budget was used up",
+    SkipReason.QUIET: "it was quiet",
+}
+_TRIED = (
+    OccurrenceState.ATTEMPT_FAILED,
+    OccurrenceState.FAILED,
+    OccurrenceState.TIMED_OUT,
+    OccurrenceState.INTERRUPTED,
+)
+
+
+class Decision(NamedTuple):
+    at: datetime
+    what: str
+
+
+def why(story: RunStory, now: datetime) -> str:
+    """Why the run came out as it did, in one sentence; empty while it has no end."""
+    facts, end = story.facts, story.end
+    if end is None and not story.is_delivered:
+        return ""
+    said = outcome(facts, is_delivered=story.is_delivered)
+    if end is not None and end.state != OccurrenceState.DONE and not story.is_delivered:
+        state = in_words(end.state)
+        is_skipped = end.state == OccurrenceState.SKIPPED
+        reason = _why_skipped(facts, now) if is_skipped else said
+        return f"{state}: {reason}" if reason else state
+    return "; ".join(filter(None, (_looked_at(facts), said, _kept_ping(facts))))
+
+
+def decisions(story: RunStory, now: datetime) -> list[Decision]:
+    """What was decided, in order."""
+    return [Decision(row.ts, _decision(row, now)) for row in story.rows]
+
+
+def state_in_words(story: RunStory) -> str:
+    if story.delivery is None:
+        return in_words(story.last_word)
+    is_by_sentinel = story.delivery.get(BY) == SENTINEL
+    return "delivered by the sentinel" if is_by_sentinel else "delivered"
+
+
+def answer_in_words(story: RunStory) -> str:
+    """`taken after 4 min`, or `unanswered`; empty for a run that asked for no answer."""
+    if story.answer is None:
+        return "unanswered" if story.is_open else ""
+    facts = story.answer.facts
+    words, seconds = _answered(facts), facts.get("after_s")
+    after = timedelta(seconds=seconds) if isinstance(seconds, int | float) else timedelta()
+    words = f"{words} after {duration_in_words(after)}" if after > timedelta() else words
+    return words if story.later is None else f"{words}, then {answer_in_words(story.later)}"
+
+
+def tools_of(story: RunStory) -> Counter[str]:
+    """How often it called each tool, by their short names."""
+    return Counter(map(_short, listed(story.facts.get("tools"))))
+
+
+def sources_of(story: RunStory) -> tuple[str, ...]:
+    """What it had read from others."""
+    return marked_taint(str(story.facts.get("untrusted") or "")).sources
+
+
+def used_in_words(story: RunStory) -> str:
+    """`5321 tokens, $0.0123`; empty if no model was asked."""
+    facts = story.facts
+    tokens, cost = facts.get("tokens"), facts.get("cost_usd")
+    words = [f"{tokens} tokens"] if tokens else []
+    if story.spent is not None:
+        words.append(story.spent.in_words(digits=4))
+    elif isinstance(cost, int | float):
+        words.append(f"${cost:.4f}")
+    elif words and (price := _PRICES.get(str(facts.get("price")))):
+        words.append(price)
+    return ", ".join(words)
+
+
+def listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _looked_at(facts: Mapping[str, object]) -> str:
+    """`looked at 3 mails and the calendar`; empty if it looked at nothing."""
+    things = Counter(map(str, listed(facts.get(LOOKED_AT))))
+    words = [*_things(things)]
+    if not words:
+        return ""
+    start = ", ".join(words[:-1])
+    return f"looked at {start} and {words[-1]}" if start else f"looked at {words[0]}"
+
+
+def _things(things: Counter[str]) -> Iterator[str]:
+    for thing, times in things.items():
+        yield counted(times, thing) if thing in _COUNTED else thing
+
+
+def _kept_ping(facts: Mapping[str, object]) -> str:
+    left, most = facts.get(PINGS_LEFT), facts.get(PINGS_OF)
+    return "" if left is None or most is None else f"kept its ping: {left} of {most} left"
+
+
+def _why_skipped(facts: Mapping[str, object], now: datetime) -> str:
+    reason = str(facts.get("reason") or "")
+    words = str(facts.get("why") or "") or _SKIPPED.get(reason) or ""
+    words = words or str(facts.get("error") or reason)
+    reached = _moment(facts, REACHED_AT)
+    if reached is None:
+        return words.removesuffix(".")
+    local = reached.astimezone(now.tzinfo)
+    return f"{words.removesuffix('.')} at {local.hour}:{local:%M}"
+
+
+def _decision(row: LedgerRow, now: datetime) -> str:
+    facts, attempt, tool = row.facts, row.facts.get("attempt"), row.facts.get("tool")
+    if row.state == EFFECT:
+        words = "reported" if facts.get("report") else in_words(row.state)
+        words = f"{words} with {_short(tool)}" if tool and words != "reported" else words
+    elif row.state == HELD:
+        until = moment_in(row, "until")
+        words = "held" if until is None else f"held until {describe(until, now)}"
+    elif row.state == ANSWERED:
+        words = f"answered: {_answered(facts)}"
+    elif row.state == DELIVERED:
+        words = "delivered by the sentinel" if facts.get(BY) == SENTINEL else "delivered"
+    else:
+        reason = _reason(row, now)
+        words = f"{in_words(row.state)}: {reason}" if reason else in_words(row.state)
+    return words if attempt in (None, 1) else f"{words} (attempt {attempt})"
+
+
+def _reason(row: LedgerRow, now: datetime) -> str:
+    if row.state == OccurrenceState.SKIPPED:
+        return _why_skipped(row.facts, now)
+    if row.state == DROPPED:
+        return str(row.facts.get("why") or "")
+    error = row.facts.get("error") if row.state in _TRIED else None
+    return str(error or "").removesuffix(".")
+
+
+def _answered(facts: Mapping[str, object]) -> str:
+    answer = str(facts.get("answer"))
+    return _ANSWERS.get(answer, in_words(answer))
+
+
+def _moment(facts: Mapping[str, object], name: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(facts.get(name)))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
+
+
+def _short(tool: object) -> str:
+    return str(tool).rpartition("__")[2]

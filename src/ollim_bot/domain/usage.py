@@ -1,0 +1,105 @@
+"""What each use of a model cost: the rows from which every sum of money is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from ollim_bot.domain.events import Usage
+from ollim_bot.domain.provider import Price
+
+_MILLION = 1_000_000
+
+
+class UsageKind(StrEnum):
+    TURN = "turn"
+    FORK = "fork"
+    RUN = "run"
+    SCREENING = "screening"
+
+    @property
+    def is_background(self) -> bool:
+        return self in (UsageKind.RUN, UsageKind.SCREENING)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """What one model was used for in one turn of the conversation, or in one attempt of a run.
+
+    `micros` are millionths of a dollar, so that sums are exact; they are 0 where no price is known.
+    `turn` or `occurrence` says what it was used for; a turn of a job has both. The model of a
+    subagent has a row of its own.
+    """
+
+    at: datetime
+    kind: UsageKind
+    model: str
+    price: Price
+    micros: int
+    tokens: int = 0
+    turn: str = ""
+    occurrence: str = ""
+
+
+def micros(dollars: float) -> int:
+    return round(dollars * _MILLION)
+
+
+def dollars(amount: int) -> float:
+    """The inverse of `micros`."""
+    return amount / _MILLION
+
+
+def cost_of(rows: Iterable[UsageRow]) -> float:
+    """The dollars at listed prices."""
+    return sum(row.micros for row in rows) / _MILLION
+
+
+def usage_rows(
+    used: Usage,
+    before: Usage,
+    at: datetime,
+    kind: UsageKind,
+    *,
+    turn: str = "",
+    occurrence: str = "",
+) -> list[UsageRow]:
+    """The rows of what a session used between two readings; none if the model was not asked.
+
+    The rows add up to the whole cost: what no other model is known to have cost, the model that
+    answered has.
+    """
+    if used == before:
+        return []
+    is_listed, known = used.price.is_listed, dict(before.by_model)
+    total, found = 0, dict[str, int]()
+    if is_listed and used.cost_usd > before.cost_usd:
+        total = round(used.cost_usd * _MILLION) - round(before.cost_usd * _MILLION)
+        for model, cost in used.by_model:
+            found[model] = max(0, round((cost - known.get(model, 0.0)) * _MILLION))
+    found[used.model] = found.get(used.model, 0) + total - sum(found.values())
+    if is_listed:
+        found = {model: cost for model, cost in found.items() if cost}
+    tokens = used.context + used.output
+    return [
+        UsageRow(
+            at,
+            kind,
+            model,
+            used.price,
+            cost,
+            tokens if model == used.model else 0,
+            turn,
+            occurrence,
+        )
+        for model, cost in found.items()
+    ]
+
+
+def usage_after(before: Usage, used: Usage) -> Usage:
+    """The reading from which the next rows count; a turn that asked nothing may know no cost."""
+    if used.price.is_listed and used.cost_usd >= before.cost_usd:
+        return used
+    return replace(used, cost_usd=before.cost_usd, by_model=before.by_model)

@@ -1,0 +1,126 @@
+"""`ollim-bot about-me`: every line that the bot remembers, with where it comes from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from datetime import UTC, datetime
+
+import pytest
+from tests.cli.terminal import SUNDAY, Terminal
+
+from ollim_bot.domain.about_me import OWNERS_WORDS
+from ollim_bot.domain.agent_caller import CALLED_BY
+from ollim_bot.store.git import Git, Repository
+from ollim_bot.store.journal import Note, record
+
+pytestmark = pytest.mark.real_process
+
+
+def commit(terminal: Terminal, day: str, *notes: Note) -> None:
+    """Commit as the journal does, on that day."""
+    root = terminal.paths.root
+    record(Repository.opened(Git(root.resolve())), notes)
+    at = datetime.fromisoformat(day).replace(hour=12, tzinfo=UTC)
+    when = {"GIT_AUTHOR_DATE": at.isoformat(), "GIT_COMMITTER_DATE": at.isoformat()}
+    subprocess.run(
+        ["git", "-c", "user.name=x", "-c", "user.email=x@x", "commit", "--amend", "--no-edit", "-q",
+         "--date", at.isoformat()],
+        cwd=root, env=os.environ | when, check=True,
+    )  # fmt: skip
+
+
+def note(terminal: Terminal, name: str, message: str, source: str = "") -> Note:
+    return Note(terminal.paths.root / name, message, source)
+
+
+def remember(terminal: Terminal) -> None:
+    terminal.make_directory()
+    terminal.write("USER.md", "Ada, in Berlin.\n")
+    commit(terminal, "2025-05-01", note(terminal, "USER.md", "by hand: USER.md"))
+    terminal.write("USER.md", "Ada, in Berlin.\n\n- likes tea\n")
+    commit(terminal, "2026-05-03", note(terminal, "USER.md", "auto: edit USER.md", OWNERS_WORDS))
+    terminal.write("USER.md", "Ada, in Berlin.\n\n- likes tea\n- hates mail\n")
+    commit(terminal, "2026-05-04", note(terminal, "USER.md", "auto: edit USER.md", "web page"))
+    terminal.write("notes/plans.md", "A boat.\n")
+    commit(terminal, "2026-05-05", note(terminal, "notes/plans.md", "auto: write notes/plans.md"))
+
+
+def test_every_line_has_its_source_and_its_day(terminal: Terminal) -> None:
+    remember(terminal)
+    said = terminal.done("about-me")
+    assert "USER.md:1  1 May 2025                     Ada, in Berlin.\n" in said
+    assert "USER.md:3  from your words of 3 May       - likes tea\n" in said
+    assert "USER.md:4  from a web page read on 4 May  - hates mail\n" in said
+    assert "notes/plans.md:1  5 May  A boat.\n" in said
+    assert said.index("USER.md:1") < said.index("IDENTITY.md:1") < said.index("notes/plans")
+
+
+def test_the_lines_are_there_for_programs(terminal: Terminal) -> None:
+    remember(terminal)
+    lines = {f"{one['file']}:{one['line']}": one for one in terminal.json("about-me")["lines"]}
+    assert lines["USER.md:3"] == {
+        "file": "USER.md",
+        "line": 3,
+        "text": "- likes tea",
+        "day": "2026-05-03",
+        "source": OWNERS_WORDS,
+        "untrusted": None,
+    }
+    assert lines["USER.md:4"]["untrusted"] == "web page"
+    assert lines["notes/plans.md:1"]["source"] is None
+
+
+@pytest.mark.parametrize(
+    ("notes", "shown"),
+    [
+        (
+            [("auto: edit USER.md", OWNERS_WORDS), ("auto: edit USER.md", "mail")],
+            "from a mail read",
+        ),
+        ([("auto: edit USER.md", OWNERS_WORDS), ("by hand: USER.md", "")], "3 May"),
+        ([("auto: edit USER.md", OWNERS_WORDS), ("auto: write USER.md", OWNERS_WORDS)], "words of"),
+        ([("auto: edit USER.md", "")], "3 May"),
+    ],
+)
+def test_of_a_commit_with_several_changes_the_least_trusted_counts(
+    terminal: Terminal, notes: list[tuple[str, str]], shown: str
+) -> None:
+    terminal.make_directory()
+    terminal.write("USER.md", "one line\n")
+    commit(terminal, "2026-05-03", *(note(terminal, "USER.md", *each) for each in notes))
+    (line,) = [each for each in terminal.done("about-me").splitlines() if "one line" in each]
+    assert shown in line
+    assert ("your words" in line) is ("words" in shown)
+
+
+def test_what_is_not_in_the_history_has_the_day_on_which_it_was_saved(terminal: Terminal) -> None:
+    path = terminal.write("USER.md", "fresh\n")
+    os.utime(path, (SUNDAY.timestamp(), SUNDAY.timestamp()))
+    assert "USER.md:1  15 Nov  fresh" in terminal.done("about-me")
+
+
+def test_jobs_and_tasks_and_what_others_sent_are_not_about_me(terminal: Terminal) -> None:
+    terminal.make_directory()
+    for name in ("tasks.md", "reminders/a.md", "downloads/b.md", "state/c.md", ".claude/d.md"):
+        terminal.write(name, "not this\n")
+    terminal.write("skills/mail/notes.md", "Greets with Hi.\n")
+    said = terminal.done("about-me")
+    assert "not this" not in said
+    assert "skills/mail/notes.md:1" in said
+
+
+def test_without_notes_it_says_what_would_be_there(terminal: Terminal) -> None:
+    assert "written down nothing about you yet" in terminal.done("about-me")
+    assert list(terminal.home.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_read_is_named(terminal: Terminal) -> None:
+    terminal.paths.root.mkdir()
+    terminal.paths.user.write_bytes(b"\xff\xfe")
+    assert "USER.md cannot be read" in terminal.run("about-me").err
+
+
+def test_it_is_for_the_owner_alone(terminal: Terminal) -> None:
+    terminal.environ[CALLED_BY] = "conversation"
+    assert "for the owner alone" in terminal.refused("about-me", code=1)

@@ -1,0 +1,218 @@
+"""`ollim-bot forget`: a line of the notes, or a sentence wherever it stands."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+
+import pytest
+from tests.cli.terminal import Terminal, held
+from tests.snapshots import Snapshot
+from tests.upkeep.forgetting_scene import OTHER, SENTENCE, SESSION, plant, traces
+
+from ollim_bot.domain.agent_caller import CALLED_BY
+from ollim_bot.domain.forgetting import Passage
+from ollim_bot.engine.transcripts import project_key
+from ollim_bot.upkeep.forgetting import Forgetting
+
+pytestmark = pytest.mark.real_process
+
+
+def user_file(terminal: Terminal) -> list[str]:
+    return terminal.paths.user.read_text().splitlines()
+
+
+def test_a_line_is_removed_from_its_file_and_can_be_found_in_the_history(
+    terminal: Terminal,
+) -> None:
+    terminal.make_directory()
+    terminal.write("USER.md", "Ada\n- likes tea\n- has a dog\n")
+    said = terminal.done("forget", "USER.md:2")
+    assert said.startswith("Forgot 1 line:\n  USER.md:2  - likes tea\n")
+    assert user_file(terminal) == ["Ada", "- has a dog"]
+    assert terminal.git("log", "-1", "--format=%s") == ["forget: USER.md"]
+
+
+def test_words_are_forgotten_in_every_file_of_notes(terminal: Terminal) -> None:
+    terminal.make_directory()
+    terminal.write("USER.md", "Ada\nShe LIKES\n  tea a lot\n")
+    terminal.write("notes/a.md", "likes teak\nlikes, tea\n")
+    terminal.write("reminders/a.md", "likes tea\n")
+    gone = terminal.json("forget", "likes tea")["forgotten"]
+    assert [f"{one['file']}:{one['line']}" for one in gone] == [
+        *("USER.md:2", "USER.md:3"),
+        "notes/a.md:2",
+    ]
+    assert user_file(terminal) == ["Ada"]
+    assert (terminal.paths.root / "notes/a.md").read_text() == "likes teak\n"
+    assert (terminal.paths.reminders / "a.md").read_text() == "likes tea\n"
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "said"),
+    [
+        ("USER.md:9", 1, "There is no line USER.md:9."),
+        ("cats and dogs", 1, "No line of the notes has “cats and dogs”."),
+        ("1 2 3 4", 2, "is too short"),
+        ("ab", 2, "is too short"),
+    ],
+)
+def test_what_is_not_there_is_said(terminal: Terminal, what: str, code: int, said: str) -> None:
+    terminal.make_directory()
+    terminal.write("USER.md", "Ada\n")
+    assert said in terminal.refused("forget", what, code=code)
+    assert user_file(terminal) == ["Ada"]
+
+
+def test_it_is_for_the_owner_alone(terminal: Terminal) -> None:
+    terminal.environ[CALLED_BY] = "conversation"
+    assert "for the owner alone" in terminal.refused("forget", "USER.md:1", code=1)
+
+
+def test_a_line_can_be_completed(terminal: Terminal) -> None:
+    terminal.write("USER.md", "Ada\n\nlikes tea\n")
+    said = terminal.done("completion", "ask", "zsh", "forget", "USER")
+    assert [line.split("\t")[0] for line in said.splitlines()[1:]] == ["USER.md:1", "USER.md:3"]
+
+
+def test_a_sentence_is_found_nowhere_afterwards(terminal: Terminal) -> None:
+    plant(terminal)
+    assert len(traces(terminal)) > 10
+    said = terminal.done("forget", "--everywhere", "--yes", SENTENCE)
+    assert traces(terminal) == []
+    for place in ("files", "the log", "run records", "other state", "transcripts", "history"):
+        assert f"\n  {place}" in said
+    assert "automatic copies" in said
+    assert "The bot cannot reach: backups that you made; Discord; ntfy;" in said
+    assert "cannot be undone" in said
+
+
+def test_all_else_stays_as_it_was(terminal: Terminal) -> None:
+    plant(terminal)
+    before = terminal.json("runs", "--since", "30d")["runs"]
+    terminal.done("forget", "--everywhere", "--yes", SENTENCE)
+    assert user_file(terminal) == [f"{OTHER}.", "I like coffee."]
+    assert (terminal.paths.downloads / "letter.txt").read_text() == f"{OTHER}. (forgotten)."
+    texts = [json.loads(line)["text"] for line in terminal.done("messages", "export").splitlines()]
+    assert texts == ["(forgotten). What now?", "“(forgotten)” sounds bad.", OTHER, OTHER]
+    (after,) = terminal.json("runs", "--since", "30d")["runs"]
+    assert {**before[0], "facts": 0} == {**after, "facts": 0}
+    assert after["facts"]["job"] == "(forgotten)"
+    assert "nothing is missing" in terminal.done("runs", "check")
+    (reminder,) = terminal.json("reminder", "list")["reminders"]
+    assert (reminder["id"], reminder["message"]) == ("old", "(forgotten)")
+    assert "Tell the doctor: (forgotten)" in terminal.done("tasks", "list")
+    found = terminal.json("history", "search", "ferns water")["messages"]
+    assert len(found) == 2
+    assert terminal.json("history", "search", "ulcer")["messages"] == []
+    (terminal.paths.root / ".git" / "HEAD").read_text()
+    assert terminal.git("status", "--porcelain") == []
+    assert len(terminal.git("log", "--format=%s")) > 3
+
+
+def test_a_transcript_can_still_be_read(terminal: Terminal) -> None:
+    plant(terminal)
+    terminal.done("forget", "--everywhere", "--yes", SENTENCE)
+    folder = terminal.home / ".claude" / "projects" / project_key(terminal.paths.root)
+    lines = (folder / f"{SESSION}.jsonl").read_text().splitlines()
+    prompt, answer = map(json.loads, lines)
+    assert prompt["message"]["content"] == "(forgotten) – was nun?"
+    # A thought is signed, so a changed one would be refused.
+    assert answer["message"]["content"] == [{"type": "text", "text": f"{OTHER}. (forgotten)."}]
+    others = terminal.home / ".claude" / "projects" / "-elsewhere"
+    assert SENTENCE in next(others.iterdir()).read_text()
+
+
+def test_a_line_can_be_forgotten_everywhere(terminal: Terminal) -> None:
+    plant(terminal)
+    said = terminal.done("forget", "--everywhere", "--yes", "USER.md:2")
+    assert "she said” is in:\n  files    USER.md:2, state/undo/0a1b2c3d.json\n  history" in said
+    assert user_file(terminal) == [f"{OTHER}.", "I like coffee."]
+    assert not any("she said" in line for line in terminal.git("log", "-p", "--all"))
+    assert SENTENCE in terminal.done("messages", "export")
+
+
+def test_without_a_yes_nothing_is_changed(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(terminal)
+    before = traces(terminal)
+    for answer in ("", "n\n", "no\n"):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+        said = terminal.done("forget", "--everywhere", SENTENCE)
+        assert "Forget it in all these places? [y/N]" in said
+        assert said.endswith("Nothing was changed.\n")
+    assert traces(terminal) == before
+    monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n"))
+    terminal.done("forget", "--everywhere", SENTENCE)
+    assert traces(terminal) == []
+
+
+def test_the_bot_must_be_stopped(terminal: Terminal) -> None:
+    plant(terminal)
+    before = traces(terminal)
+    with held("bot", terminal.paths.bot_pid):
+        said = terminal.refused("forget", "--everywhere", "--yes", SENTENCE, code=1)
+    assert "already running" in said
+    assert traces(terminal) == before
+
+
+@pytest.mark.parametrize("word", ["done", "routine", "Owner", "forgotten"])
+def test_a_word_of_the_program_itself_is_refused(terminal: Terminal, word: str) -> None:
+    plant(terminal)
+    assert "Name more" in terminal.refused("forget", "--everywhere", "--yes", word)
+    assert "nothing is missing" in terminal.done("runs", "check")
+
+
+def test_what_is_nowhere_changes_nothing(terminal: Terminal) -> None:
+    plant(terminal)
+    said = terminal.done("forget", "--everywhere", "the green house")
+    assert said == "“the green house” is in none of the bot's places.\n"
+
+
+def test_json_needs_a_yes_and_names_what_stays(terminal: Terminal) -> None:
+    plant(terminal)
+    (terminal.paths.downloads / "scan.bin").write_bytes(b"\0\xff" + SENTENCE.encode())
+    assert "--yes" in terminal.refused("forget", "--everywhere", "--json", SENTENCE)
+    said = terminal.json("forget", "--everywhere", "--yes", SENTENCE)
+    assert said["places"]["the log"] == 2
+    assert said["kept"] == ["downloads/scan.bin"]
+    assert "Discord" in said["out_of_reach"]
+
+
+class Killed(BaseException):
+    """The end of the process at a step."""
+
+
+def test_a_run_that_is_killed_at_any_step_is_completed_by_the_next(terminal: Terminal) -> None:
+    plant(terminal)
+    planted, steps = Snapshot(terminal.home), list[str]()
+
+    def run(reached: Callable[[str], None]) -> None:
+        passage = Passage.of(SENTENCE)
+        Forgetting(terminal.paths, terminal.environ, terminal.now, passage, reached).run()
+
+    def kill_at(number: int) -> Callable[[str], None]:
+        left = [*range(number)]
+
+        def reached(_: str) -> None:
+            if not left:
+                raise Killed
+            left.pop()
+
+        return reached
+
+    run(steps.append)
+    assert {"rows", "free pages", "copies", "transcripts", "history", "commit"} <= {*steps}
+    for number, step in enumerate(steps):
+        shutil.rmtree(terminal.home)
+        planted.write(terminal.home)
+        with pytest.raises(Killed):
+            run(kill_at(number))
+        assert terminal.run("runs", "check").code == 0, step
+        terminal.done("forget", "--everywhere", "--yes", SENTENCE)
+        assert traces(terminal) == [], step
+        assert not (terminal.paths.state / "forgetting").exists()
