@@ -36,8 +36,8 @@ _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 # 330 and 70 for the first five; a little is added, since the watcher of the files looks at its own
 # pace.
 LIMITS = {
-    "message": (261, 56),
-    "plain reminder": (265, 57),
+    "message": (264, 58),
+    "plain reminder": (263, 56),
     "done": (160, 43),
     "reminder through the agent": (472, 89),
     "fork": (338, 69),

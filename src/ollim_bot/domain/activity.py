@@ -192,17 +192,15 @@ class AnswerText:
 
     @property
     def so_far(self) -> str:
-        return _joined([*self._pieces, self._streamed])
+        pieces = (piece.strip() for piece in (*self._pieces, self._streamed))
+        return "\n\n".join(filter(None, pieces))
 
     @property
     def broken_off(self) -> str:
         """As `so_far`, with the words of a broken stream that no other words have replaced."""
-        return _joined([*self._pieces, self._streamed or self._withdrawn])
+        last = self._streamed or self._withdrawn
+        return "\n\n".join(filter(None, (piece.strip() for piece in (*self._pieces, last))))
 
     def whole(self, end: TurnEnded) -> str:
         """The collected text, else the engine's final text, else `NO_RESPONSE`."""
         return self.so_far or end.text.strip() or NO_RESPONSE
-
-
-def _joined(pieces: list[str]) -> str:
-    return "\n\n".join(piece.strip() for piece in pieces if piece.strip())

@@ -388,12 +388,12 @@ class MessageLog:
             escaped(message.id),
             change,
             microseconds(message.at),
-            _escaped_or_none(message.turn),
-            _escaped_or_none(message.session),
-            _escaped_or_none(message.occurrence),
+            escaped(message.turn or "") or None,
+            escaped(message.session or "") or None,
+            escaped(message.occurrence or "") or None,
             sender.charge.value,
-            _escaped_or_none(sender.fork),
-            _escaped_or_none(sender.parent),
+            escaped(sender.fork or "") or None,
+            escaped(sender.parent or "") or None,
             CHAT_MESSAGES.encode(message).decode(),
         )
         self._statements.write(
@@ -415,9 +415,9 @@ class MessageLog:
             " value = ? WHERE seq = ?",
             change,
             microseconds(message.at),
-            _escaped_or_none(message.turn),
-            _escaped_or_none(message.session),
-            _escaped_or_none(message.occurrence),
+            escaped(message.turn or "") or None,
+            escaped(message.session or "") or None,
+            escaped(message.occurrence or "") or None,
             CHAT_MESSAGES.encode(message).decode(),
             known.seq,
         )
@@ -446,7 +446,3 @@ def logged_messages(rows: Sequence[Row]) -> list[LoggedMessage]:
 
 def _session(stored: str | None) -> SessionId | None:
     return None if stored is None else SessionId(unescaped(stored))
-
-
-def _escaped_or_none(text: str | None) -> str | None:
-    return escaped(text) if text else None
