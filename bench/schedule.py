@@ -22,6 +22,7 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.domain.definitions import ARMED, CHANGED
 from ollim_bot.paths import DataPaths
+from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags
@@ -132,6 +133,7 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
             Heartbeat(store, HeartbeatFile(paths)),
             OwnerZone(store, clock, UTC),
         ),
+        AnswerPlans(store, book, clock),
         clock,
     )
     began = time.perf_counter()

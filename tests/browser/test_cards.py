@@ -91,6 +91,16 @@ async def is_used_by_keyboard(scene: PageScene, page: Page) -> None:
     await expect(button(page, "Mark as done")).to_be_focused()
 
 
+async def test_a_card_that_counts_to_a_moment_shows_the_time_left(
+    scene: PageScene, page: Page
+) -> None:
+    now = datetime.now(UTC)
+    await said(scene, Card("Timer until 10:40", "Bread", until=now + timedelta(minutes=25)))
+    await said(scene, Card("Timer until 10:00", "Tea", until=now - timedelta(minutes=1)))
+    left = messages(page).locator("time[data-left]")
+    await expect(left).to_have_text(["25 min left", "over"])
+
+
 async def test_a_card_shows_each_thing_once_can_be_heard_and_is_used_by_keyboard(
     scene: PageScene, page: Page
 ) -> None:

@@ -204,6 +204,30 @@ def test_rehearse_has_the_events_among_the_days(terminal: Terminal) -> None:
 
 
 @pytest.mark.real_process
+def test_rehearse_shows_when_to_leave_and_that_it_is_not_said_while_it_is_quiet(
+    terminal: Terminal,
+) -> None:
+    near, early = (
+        replace(event(SUNDAY + hours * HOUR, 1, name), location="Main Street 5")
+        for hours, name in ((2, "Dentist"), (20, "Flight"))
+    )
+    write_copy(terminal.paths, copy(near, early, as_of=SUNDAY))
+    assert "leave by" not in terminal.done("rehearse")
+    terminal.done("config", "set", "travel_minutes", "30")
+    terminal.done("config", "set", "quiet_hours", "22:00-11:00")
+    shown = terminal.done("rehearse")
+    assert "in your calendar (Work), leave by 16:00\n" in shown
+    assert "leave by 10:00 (you are not told: it is quiet then)\n" in shown
+    rows = terminal.json("rehearse")["calendar"]
+    assert [row["leave_by"][:16] for row in rows] == ["2026-11-15T16:00", "2026-11-16T10:00"]
+
+    terminal.environ[CALLED_BY] = CONVERSATION
+    agent = terminal.done("rehearse") + terminal.done("rehearse", "--json")
+    assert "leave by 16:00" in agent
+    assert "Main Street" not in agent
+
+
+@pytest.mark.real_process
 async def test_no_prompt_has_any_text_of_an_event(tmp_path: Path) -> None:
     now = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
     environ = {

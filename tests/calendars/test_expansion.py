@@ -661,6 +661,23 @@ def test_the_words_of_an_event_and_whether_it_is_busy() -> None:
     assert [event.is_busy for event in found.events] == [True, False, False, True]
 
 
+_DECLINED = (
+    "ATTENDEE;PARTSTAT=DECLINED:mailto:bob@example.org\n"
+    "ATTENDEE;PARTSTAT=declined:MAILTO:ada@example.org"
+)
+
+
+def test_an_event_is_declined_if_the_guest_with_the_name_of_the_calendar_declined_it() -> None:
+    events = (
+        "DTSTART:20260510T120000Z\nATTENDEE;PARTSTAT=DECLINED:mailto:Ada@example.org",
+        "DTSTART:20260511T120000Z\nATTENDEE;PARTSTAT=DECLINED:mailto:bob@example.org",
+        "DTSTART:20260512T120000Z\nRRULE:FREQ=DAILY;COUNT=2\n" + _DECLINED,
+    )
+    named = expanded(ics(*events, head="X-WR-CALNAME:ada@example.org\n"))
+    assert [event.is_declined for event in named.events] == [True, False, True, True]
+    assert not any(event.is_declined for event in expanded(ics(*events)).events)
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_a_text_in_another_encoding_is_read(encoding: str) -> None:
     text = ics("DTSTART:20260510T120000Z\nSUMMARY:Caf\u00e9").decode().encode(encoding)

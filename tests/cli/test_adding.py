@@ -47,6 +47,18 @@ def test_a_reminder_for_a_quiet_moment_is_set_and_says_how_to_move_it(terminal: 
     assert "it comes in your quiet hours." in snoozed[2]
 
 
+def test_a_timer_keeps_from_when_its_time_runs(terminal: Terminal) -> None:
+    terminal.done(*REMINDER, "--in", "25m", "--timer")
+    (one,) = terminal.json("reminder", "list")["reminders"]
+    assert (one["set-at"], one["next"]) == (
+        "2026-11-15T14:30:00+01:00",
+        "2026-11-15T14:55:00+01:00",
+    )
+    (coming,) = terminal.json("today")["next"]
+    assert (coming["set_at"], coming["at"]) == (one["set-at"], one["next"])
+    assert "say how long it runs" in terminal.run("reminder", "edit", "dentist", "--timer")[2]
+
+
 def test_a_routine_says_its_rhythm_in_words_and_its_next_moment(terminal: Terminal) -> None:
     assert terminal.done(*ROUTINE, "--description", "Morning briefing") == (
         "Routine set: Morning briefing, at 8:30 on Monday through Friday. "

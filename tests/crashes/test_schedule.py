@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from devtools.doubles.engine import CallsTool, Says, Step
@@ -17,9 +18,13 @@ from tests.scheduling.test_heads_ups import parts
 from tests.scheduling.test_plain_delivery import items
 from tests.scheduling.webhook_calls import HOOK, WASHING, accept, data_of
 
+from ollim_bot.domain.answer_plans import AnswerPlan
 from ollim_bot.domain.chat import Author
+from ollim_bot.domain.due_items import Answer
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.store.answer_plans import open_plans
+from ollim_bot.store.item_answers import answer_item
 from ollim_bot.store.transaction import Transaction
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -254,6 +259,39 @@ CALLS: dict[str, Any] = {"is_over": calls_are_over, "seconds": 1, "prepare": acc
 FIRST_START = {**AT_THE_MINUTE, "is_over": has_heartbeat, "seconds": 5, "away": 60, "is_new": True}
 MISSED: dict[str, Any] = {"is_over": all_is_told, "seconds": 3, "start": NOW + HOUR}
 
+
+def answered_at_once(at: ScheduleScene) -> bool:
+    """Answer what is open; whether the next moment is planned."""
+    for item in items(at):
+        cast("Any", at.store).run(partial(answer_item, key=item.key, answer=Answer.DONE, by="web"))
+    return len(at.store.query(open_plans)) == 1 and not items(at)
+
+
+def follows_once(bot: RestartedSchedule) -> None:
+    carded_once_and_answered(bot)
+    (plan,) = bot.at.store.query(open_plans).values()
+    assert plan.occurrence.key == "2026-02-27T10:16:00Z"
+    assert bot.at.states("plan").count("planned") == 1
+
+
+def carded_once_and_answered(bot: RestartedSchedule) -> None:
+    assert [row.state for row in bot.at.ended("plan")] == ["done"]
+    assert len([each for each in bot.at.log if each.card is not None]) == 1
+    assert items(bot.at) == []
+
+
+def planned_before(tx: Transaction) -> None:
+    one = Occurrence.parse("routine:plan:2026-02-24T10:16:00Z")
+    tx.ledger.append(AnswerPlan(one, PILL, date(2026, 2, 21)).row(tx.now))
+
+
+def after_done(start: str) -> dict[str, str]:
+    head = f'after-done: 3 days\nat: "10:16"\nfrom: {start}\nmust: true\nplain: true'
+    return job("plan", head, PILL)
+
+
+ANSWERING: dict[str, Any] = {**MUST, "is_over": answered_at_once}
+
 ZONE_IS_KNOWN = "after a step that changes zone"
 SENT = ["after remove", "due_items, fork_messages", "ledger, mirrors, updates"]
 BROUGHT = ["after remove", "due_items, messages"]
@@ -292,6 +330,10 @@ SCENARIOS = {
     ),
     "a nag": scenario(
         came_each_time, NAG, job("w1", f"{SOON}\nnag: 2m x 1\nplain: true", "Drink water.")
+    ),
+    "what follows an answer": scenario(follows_once, ANSWERING, after_done("2026-02-24")),
+    "what an answer has planned": scenario(
+        carded_once, {**MUST, "prepare": planned_before}, after_done("2026-02-21")
     ),
     "a heads-up": scenario(announced_once, HEADS_UP, DENTIST, crosses=["ledger, messages"]),
     "a message that is held": scenario(

@@ -271,6 +271,12 @@ def test_what_is_shortened_ends_with_a_whole_character(text: str, longest: int) 
         assert not is_torn or text[:kept].rstrip() != text[:kept]
 
 
+def test_a_card_that_counts_to_a_moment_has_a_time_that_discord_keeps_true() -> None:
+    until = datetime(2026, 11, 18, 10, 40, tzinfo=UTC)
+    card = fitted(Card("Timer until today 10:40", "Bread", until=until), "")
+    assert card.description == "Bread\n<t:1794998400:R>"
+
+
 def test_an_earlier_card_of_a_thing_is_one_small_line() -> None:
     line = Card("feed *the* cat · asked at 9:00", earlier_of="k1")
     (shown,) = letters(replace(SAID, card=line, job="feed *the* cat", footer=""))

@@ -155,6 +155,7 @@ config_values: Mapping[str, st.SearchStrategy[ConfigValue]] = {
     "daily_cost_cap": st.none() | st.floats(0.01, 1_000_000),
     "nag_default": st.none()
     | st.builds(lambda pause, times: f"{pause}m x {times}", st.integers(2, 59), st.integers(1, 8)),
+    "travel_minutes": st.none() | st.integers(1, 600),
     "quiet_hours": st.none()
     | st.lists(st.times(), min_size=2, max_size=2, unique_by=lambda each: f"{each:%H:%M}").map(
         lambda ends: f"{ends[0]:%H:%M}-{ends[1]:%H:%M}"

@@ -112,6 +112,7 @@ def test_an_event_of_google_becomes_one_of_ours(
     assert (event.id, event.calendar, event.summary) == ("abc", "Google", "Talk")
     assert (event.start, event.end, event.all_day) == (start, end, all_day)
     assert event.is_busy is is_busy
+    assert event.is_declined is ("attendees" in fields)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from contextlib import (
     redirect_stdout,
 )
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +41,7 @@ from ollim_bot.app.app import Adapters
 from ollim_bot.app.build import ConversationParts
 from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
@@ -64,6 +65,7 @@ from ollim_bot.ports import (
     Toolset,
 )
 from ollim_bot.settings import Settings
+from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.opening import look_into, open_database
 from ollim_bot.store.steps import standing_taint
 from ollim_bot.store.task_file import TaskFile
@@ -311,6 +313,7 @@ async def plant(at: FenceScene, source: Source) -> None:
     await _plant_in_main(at, source)
     await _plant_task(at, source)
     await _plant_dose(at)
+    await _plant_event(at)
     await _plant_in_background(at, source)
     await _plant_in_fork(at, source)
     # The reminders of the turns are due: one run speaks, and the other fails.
@@ -345,6 +348,20 @@ async def _plant_dose(at: FenceScene) -> None:
     item = DueItem.of(Reminder(spec, at.now), occurrence, MessageId("dose"), at.now)
     taken = item.answered(Answer.TAKEN, at.now, "web")
     await at.parts.state.transact(lambda tx: tx.due_items.put(taken))
+
+
+async def _plant_event(at: FenceScene) -> None:
+    """An event of others, for which it was time to leave; it is over then."""
+    begins = at.now + timedelta(minutes=20)
+    title, place = at.word("event"), at.word("place")
+    event = CalendarEvent("e1", "Work", title, begins, begins, location=place)
+    work = CalendarCopy("Work", "a.example (hidden)", (event,), at.now)
+    write_copy(at.paths, work)
+    await at.parts.state.transact(
+        lambda tx: tx.config.change(lambda now: now.with_value("travel_minutes", 20))
+    )
+    await at.until(lambda: any(each.card and place in each.card.text for each in at.surface.posts))
+    write_copy(at.paths, replace(work, events=()))
 
 
 async def _plant_in_main(at: FenceScene, source: Source) -> None:

@@ -86,7 +86,10 @@ PLACES: Mapping[str, Sequence[str]] = {
     "ledger": ("ping", "report", "description"),
     "inputs": ("reminder",),
     "inbox_turn": ("report",),
-    "messages": ("answer", "card", "question", "ping", "held ping", "ping of a reminder"),
+    "messages": (
+        *("answer", "card", "question", "ping", "held ping", "ping of a reminder"),
+        *("event", "place"),
+    ),
     "due_items": ("description", "first step", "dose"),
     "webhook_deliveries": (),
     # what the agent is shown by our tools
@@ -173,7 +176,8 @@ def test_the_owners_own_words_arrive_plain_and_taint_no_one() -> None:
     views = views_of("")
     plain = {one for view in views for one in _words_in(outside_fences(view.text))}
     # Nobody but the engine's own tools shows these, or the owner alone sees them.
-    assert set(CARRIERS) - plain <= {"file name", "first step", "stored prompt", "question"}
+    owners = {"file name", "first step", "stored prompt", "question", "event", "place"}
+    assert set(CARRIERS) - plain <= owners
     assert [view.how for view in views if view.is_tainted or fenced_parts(view.text)] == []
 
 

@@ -44,6 +44,7 @@ from ollim_bot.ports import AgentEngine, Channel, Disk
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import HandEdits
+from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.job_checker import JobFileChecker
@@ -212,7 +213,11 @@ async def schedule_scene(
     edits = HandEdits(RecordingJournal(), root, clock)
     state = store or opened_store(paths, clock, disk)
     repositories = open_repositories(
-        paths, edits, disk, lambda rivals: state.query(lambda tx: holder_of_id(tx, rivals))
+        paths,
+        edits,
+        disk,
+        lambda rivals: state.query(lambda tx: holder_of_id(tx, rivals)),
+        plan=lambda job: state.query(lambda tx: with_known_plan(tx, job)),
     )
     stores = Stores(state, repositories)
     surface, shown = RecordingSurface(), seen(stores)

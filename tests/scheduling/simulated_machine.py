@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, tzinfo
+from datetime import date, datetime, tzinfo
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.domain.schedule import JobKey, UpcomingSchedule, key_of
+from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags
@@ -39,6 +40,7 @@ class FakeJobIndex(MemoryJobRepository[Reminder]):
     def __init__(self) -> None:
         super().__init__(REMINDERS)
         self.jobs: dict[JobKey, IndexedJob] = {}
+        self.days: dict[str, date] = {}
         self._changes: dict[str, Any] = {}
 
     def put(self, *jobs: Job) -> None:
@@ -210,6 +212,7 @@ class SimulatedMachine:
                     Heartbeat(store, self._heartbeat),
                     OwnerZone(store, clock, self._zone),
                 ),
+                AnswerPlans(store, index, clock),
                 clock,
             )
             self._running = asyncio.create_task(scheduler.run()), scheduler

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from tests.stores import memory_stores
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags
 from ollim_bot.schedule.job_index import Changes, IndexedJob, rest_after
@@ -54,6 +55,7 @@ class UnchangingJobIndex:
     clock: ManualClock
     found: Changes
     jobs: dict[JobKey, IndexedJob] = field(default_factory=dict)
+    days: dict[str, date] = field(default_factory=dict)
     refreshes: list[float] = field(default_factory=list)
 
     def remember(self, armed: Mapping[JobKey, str]) -> None:
@@ -109,6 +111,7 @@ async def scheduling(
             Heartbeat(store, heartbeat),
             OwnerZone(store, index.clock, zone),
         ),
+        AnswerPlans(store, job_index, index.clock),
         index.clock,
     )
     running = asyncio.create_task(scheduler.run())

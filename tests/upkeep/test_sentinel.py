@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from devtools.doubles.engine import ScriptedEngine, ScriptedSession
 from tests.scheduling.test_firing import pings
+from tests.scheduling.test_nags import click
 from tests.upkeep.sentinel_scene import (
     MUST,
     PILL,
@@ -605,6 +606,22 @@ async def test_what_must_come_is_brought_however_late(scene: Scene) -> None:
     scene.clock.jump(5 * 60 * MINUTE)
     (outcome,) = scene.run_sentinel().outcomes
     assert outcome.through
+
+
+async def test_what_an_answer_has_planned_is_brought(scene: Scene) -> None:
+    async with scene.bot() as bot:
+        head = {"id": "pill", "after-done": "1 day", "at": '"10:17"', "from": "2026-02-24"}
+        bot.write("routines/pill.md", {**head, **MUST}, PILL)
+        await bot.advance(4 * MINUTE)
+        await click(bot, "Done")
+        await bot.advance(31)
+    scene.clock.jump(24 * 60 * MINUTE)
+    (outcome,) = scene.run_sentinel().outcomes
+    assert outcome.through
+    async with scene.bot() as bot:
+        await bot.advance(MINUTE)
+        assert bot.states("pill")[-4:] == ["planned", "due", "done", "delivered"]
+    assert is_ledger_valid(scene)
 
 
 async def test_a_routine_that_must_come_has_a_dose_with_its_own_words(scene: Scene) -> None:

@@ -58,6 +58,7 @@ from ollim_bot.schedule.owner_zone import MachineZoneWatch, OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, HandEdits, file_events
 from ollim_bot.settings import Settings
+from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.attachments.files import FileAttachments
 from ollim_bot.store.calendars import CalendarFiles, readable_copies
 from ollim_bot.store.copies import AfterReturn
@@ -325,7 +326,11 @@ class App:
             return store.query(lambda tx: holder_of_id(tx, rivals))
 
         paths, disk = self._settings.paths, self._adapters.disk
-        return open_repositories(paths, edits, disk, choose_holder, self._job_readings)
+
+        def plan(job: Job) -> Job:
+            return store.query(lambda tx: with_known_plan(tx, job))
+
+        return open_repositories(paths, edits, disk, choose_holder, self._job_readings, plan)
 
     def _schedule(
         self,

@@ -88,6 +88,8 @@ from ollim_bot.ports import (
     TaskList,
 )
 from ollim_bot.prompts.turns import read_screening, read_set_up
+from ollim_bot.schedule.answer_plans import AnswerPlans
+from ollim_bot.schedule.departures import Departures
 from ollim_bot.schedule.dispatch import Dispatcher, UpcomingReader
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags
@@ -96,6 +98,7 @@ from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleReco
 from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
+from ollim_bot.schedule.timers import TimerCards
 from ollim_bot.schedule.watcher import Events, HandEdits, Watcher, file_events
 from ollim_bot.schedule.webhook_runs import WebhookRuns
 from ollim_bot.settings import GoogleAddresses
@@ -458,6 +461,8 @@ def build_schedule(
         (
             Nags(store, index),
             HeadsUps(store, index, poster, clock),
+            Departures(store, paths, poster, clock),
+            TimerCards(store, index, poster, clock),
             DueJobs(store, index, dispatch, conversation.gate, files, clock),
         ),
         (
@@ -469,5 +474,6 @@ def build_schedule(
             Heartbeat(store, HeartbeatFile(paths, disk)),
             zone,
         ),
+        AnswerPlans(store, index, clock),
         clock,
     )

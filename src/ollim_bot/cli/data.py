@@ -52,6 +52,7 @@ class Data:
             journal=self.journal,
             notes=self._notes(folder),
             choose_holder=self._holder_of_id,
+            plan=self._planned,
         )
 
     def jobs(self, kind: JobKind) -> Sequence[Job]:
@@ -64,6 +65,11 @@ class Data:
         from ollim_bot.store.steps import holder_of_id
 
         return self.read(lambda tx: holder_of_id(tx, rivals)) or 0
+
+    def _planned(self, job: Job) -> Job:
+        from ollim_bot.store.answer_plans import with_known_plan
+
+        return self.read(lambda tx: with_known_plan(tx, job)) or job
 
     def _notes(self, folder: Path) -> Notes | None:
         """Changes by the agent are recorded, so that the bot can show them to the owner."""

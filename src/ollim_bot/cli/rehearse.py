@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,9 +34,11 @@ from ollim_bot.domain.calendar import (
     time_words,
     without_text,
 )
+from ollim_bot.domain.leave_by import moment_to_leave
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.quiet import QuietSettings, is_quiet
 from ollim_bot.domain.rehearsal import (
     MOST_ASKED,
     Assumptions,
@@ -94,10 +96,15 @@ _MOST_DAYS = 366
 
 
 class Events(NamedTuple):
-    """What the owner's calendars have in the days to come; the titles are for the owner only."""
+    """What the owner's calendars have in the days to come; the titles are for the owner only.
+
+    `travel_minutes` is the setting; `quiet` says when nobody is told to leave.
+    """
 
     calendars: Sequence[CalendarCopy]
     has_titles: bool
+    travel_minutes: int | None
+    quiet: QuietSettings | None
 
     def between(self, rehearsal: Rehearsal) -> Sequence[CalendarEvent]:
         return between(self.calendars, rehearsal.now, rehearsal.until)
@@ -120,9 +127,11 @@ def page(rehearsal: Rehearsal, events: Events, *, is_running: bool) -> str:
 def _assumed(rehearsal: Rehearsal, *, is_running: bool) -> str:
     start = "" if is_running else "the bot started now, "
     length = duration_in_words(rehearsal.guess.run)
+    is_answered = any(fire.job.follows_answers for fire in rehearsal.fires)
+    you = "answered at once what comes after it is done" if is_answered else "wrote nothing"
     return (
         f"{start}each run took {length}, each background run pinged once at its end, "
-        "no reminder followed up, and you wrote nothing"
+        f"no reminder followed up, and you {you}"
     )
 
 
@@ -169,7 +178,18 @@ def _event_row(event: CalendarEvent, rehearsal: Rehearsal, events: Events) -> Ro
     what = title(event.summary) or "no title" if events.has_titles else "busy"
     time, _, end = time_words(event, rehearsal.now).partition("–")
     until = f"until {end}, " if end else ""
-    return f"  {time:>5}", what, f"{until}in your calendar ({event.calendar})"
+    leave = _departure(event, rehearsal, events)
+    return f"  {time:>5}", what, f"{until}in your calendar ({event.calendar}){leave}"
+
+
+def _departure(event: CalendarEvent, rehearsal: Rehearsal, events: Events) -> str:
+    """Says when the owner is told to leave."""
+    at = moment_to_leave(event, events.travel_minutes)
+    if at is None or at <= rehearsal.now.astimezone(UTC):
+        return ""
+    words = f", leave by {_clock(at, rehearsal)}"
+    is_told = events.quiet is None or not is_quiet(events.quiet, at)
+    return words if is_told else f"{words} (you are not told: it is quiet then)"
 
 
 def _stretches(days: Sequence[tuple[date, list[Row]]]) -> list[list[tuple[date, list[Row]]]]:
@@ -268,8 +288,12 @@ def _local(moment: datetime, rehearsal: Rehearsal) -> datetime:
 def page_object(rehearsal: Rehearsal, events: Events, *, is_running: bool) -> dict[str, object]:
     copies = {copy.name: copy for copy in events.calendars}
     rows = [
-        event_row(event, copies[event.calendar], rehearsal.zone)
+        {
+            **event_row(event, copies[event.calendar], rehearsal.zone),
+            "leave_by": None if at is None else _local(at, rehearsal),
+        }
         for event in events.between(rehearsal)
+        for at in [moment_to_leave(event, events.travel_minutes)]
     ]
     return {
         "now": rehearsal.now,
@@ -339,7 +363,12 @@ def run(given: Given, caller: Caller) -> None:
         is_skipped=skips.has if skips.moments else None,
     )
     rehearsal = rehearse(jobs.jobs, circumstances, days)
-    events = Events(readable_copies(data.paths), has_titles=caller.agent is None)
+    events = Events(
+        readable_copies(data.paths),
+        caller.agent is None,
+        circumstances.config.travel_minutes,
+        circumstances.quiet,
+    )
     _answer(rehearsal, events, jobs.problems, as_json="json" in given, is_running=is_running)
 
 

@@ -35,6 +35,7 @@ class ReminderNoun(JobNoun[Reminder]):
             metavar="N",
             type=whole_number,
         ),
+        flag("--timer", "timer", "a timer: its card shows the time left", action="store_true"),
         AGENT,
     )
     main_flags = '(--in 20m | --at "tomorrow 9am" | --delay 20)'
@@ -51,10 +52,13 @@ class ReminderNoun(JobNoun[Reminder]):
         said = [name for name in ways if name in given]
         if len(said) > 1:
             raise WrongInput(f"--{said[0]} and --{said[1]} both say when. Give one of them.")
+        if given.get("timer") and not said:
+            raise WrongInput("--timer: say how long it runs. Example: --in 25m --timer")
         if not said:
             return {}
         moment = ways[said[0]](given[said[0]], now)
-        return {"run-at": moment.isoformat()}
+        timer = {"set-at": now.replace(microsecond=0).isoformat()} if given.get("timer") else {}
+        return {"run-at": moment.isoformat(), **timer}
 
     def upcoming(self, job: Reminder, now: datetime) -> Iterator[datetime]:
         yield job.due(zone_of(now))

@@ -15,6 +15,7 @@ from ollim_bot.cli.terminal import show, width_of, wrapped
 from ollim_bot.domain.calendar import CalendarCopy, event_row, without_text
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.overviews import (
     UpcomingToday,
     coming_today,
@@ -99,6 +100,7 @@ def _as_object(day: _Day, coming: Sequence[UpcomingToday], now: datetime) -> dic
                 "id": each.job.spec.id,
                 "title": each.job.spec.title,
                 "at": _local(each.moment, now),
+                "set_at": _local(_set_at(each.job), now),
                 "skipped": each.is_skipped,
                 "more_today": each.more,
             }
@@ -134,6 +136,11 @@ def _answered_object(item: DueItem, now: datetime) -> dict[str, object]:
         "answered_at": _local(item.answered_at, now),
         "until": _local(item.until, now),
     }
+
+
+def _set_at(job: ScheduledJob) -> datetime | None:
+    """When the time of a timer began; None for anything else."""
+    return job.set_at if isinstance(job, Reminder) else None
 
 
 def _local(moment: datetime | None, now: datetime) -> datetime | None:

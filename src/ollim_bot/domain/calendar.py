@@ -34,7 +34,8 @@ class CalendarEvent:
 
     `start` and `end` are instants; both are dates if `all_day`. The event is over at `end`: an
     all-day event of one day ends on the day after. Summary, location and description are untrusted
-    text. `is_busy` is false for an event that the calendar marks as free time.
+    text. `is_busy` is false for an event that the calendar marks as free time. `is_declined` says
+    that the owner does not go.
     """
 
     id: str
@@ -46,6 +47,7 @@ class CalendarEvent:
     location: str = ""
     description: str = ""
     is_busy: bool = True
+    is_declined: bool = False
 
     def begins(self, zone: tzinfo) -> datetime:
         return _moment(self.start, zone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 MOST_FIELDS = 25
@@ -73,7 +74,8 @@ class CardLine:
 @dataclass(frozen=True, slots=True)
 class Card:
     """`earlier_of` names the thing for which a newer card asks: this one is then a quiet line, and
-    the page shows all lines of one thing as one.
+    the page shows all lines of one thing as one. `until` is the moment to which it counts: surfaces
+    show the time left.
     """
 
     title: str
@@ -83,6 +85,7 @@ class Card:
     buttons: tuple[Button, ...] = ()
     lines: tuple[CardLine, ...] = ()
     earlier_of: str = ""
+    until: datetime | None = None
 
     @property
     def text(self) -> str:

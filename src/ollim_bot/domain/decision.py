@@ -42,7 +42,7 @@ class Progress:
 
     @property
     def is_begun(self) -> bool:
-        return self.state not in (None, OccurrenceState.DUE)
+        return self.state not in (None, OccurrenceState.PLANNED, OccurrenceState.DUE)
 
     @property
     def may_retry(self) -> bool:

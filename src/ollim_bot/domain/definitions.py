@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
+from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import (
     Job,
     JobKind,
@@ -114,7 +115,7 @@ class Definition:
 
 
 _REPEAT = "repeat"
-_TIMING = {job.kind: job.timing_name for job in (Routine, Reminder)}
+_TIMING: Mapping[OccurrenceKind, str] = {job.kind: job.timing_name for job in (Routine, Reminder)}
 
 
 def _from(rhythm: Rhythm, after: datetime, zone: tzinfo) -> Iterator[datetime]:

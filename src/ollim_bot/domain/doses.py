@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 
 from ollim_bot.domain.due_items import Answer, DueItem, root_in
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind, OccurrenceKind
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.errors import WrongInput
@@ -44,7 +44,7 @@ class Dose:
     until: datetime | None = None
 
     @property
-    def job(self) -> tuple[JobKind, str]:
+    def job(self) -> tuple[OccurrenceKind, str]:
         one = Occurrence.parse(self.item.occurrence)
         return one.kind, one.job_id
 

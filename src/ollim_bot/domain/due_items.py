@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import (
     Chain,
     ItemKind,
@@ -298,7 +299,7 @@ class DueItem:
     def is_by_hand(self) -> bool:
         return Occurrence.parse(self.occurrence).manual
 
-    def is_of(self, kind: JobKind, job_id: str) -> bool:
+    def is_of(self, kind: OccurrenceKind, job_id: str) -> bool:
         occurrence = Occurrence.parse(self.occurrence)
         return (occurrence.kind, occurrence.job_id) == (kind, job_id)
 

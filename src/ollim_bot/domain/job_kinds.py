@@ -1,4 +1,7 @@
-"""The kinds of job. It loads nothing else, because every command needs to know them."""
+"""The kinds of job, and of what else has moments.
+
+It loads nothing else, because every command needs to know them.
+"""
 
 from __future__ import annotations
 
@@ -30,3 +33,17 @@ class JobKind(StrEnum):
     def plural(self) -> str:
         """The name of several, and of the folder below the data directory with their files."""
         return f"{self.value}s"
+
+
+class EventKind(StrEnum):
+    """What has moments in the ledger and is no job: the events of the owner's calendars."""
+
+    EVENT = "event"
+
+    @property
+    def has_moments(self) -> bool:
+        return True
+
+
+# What the ledger tells about.
+OccurrenceKind = JobKind | EventKind

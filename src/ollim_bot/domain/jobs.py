@@ -235,6 +235,11 @@ class Job:
         return self.spec.plain
 
     @property
+    def follows_answers(self) -> bool:
+        """Whether its next moment is set by the answer to the last."""
+        return False
+
+    @property
     def chain(self) -> Chain:
         return _NO_CHAIN
 
@@ -300,9 +305,13 @@ class Routine(Job):
         return self.rhythm.text
 
     @property
+    def follows_answers(self) -> bool:
+        return self.timing.startswith("after-done ")
+
+    @property
     def standstill(self) -> str:
         """Why it has no further moment."""
-        return "waits for your answer" if self.timing.startswith("after-done") else "has ended"
+        return "waits for your answer" if self.follows_answers else "has ended"
 
     def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime | None:
         """The first moment later than `moment`; None if its rhythm has ended."""
@@ -311,7 +320,10 @@ class Routine(Job):
 
 @dataclass(frozen=True, slots=True)
 class Reminder(Job):
-    """`run_at` as in the file: an instant, or a wall-clock time in the job's zone."""
+    """`run_at` as in the file: an instant, or a wall-clock time in the job's zone.
+
+    A timer has the moment `set_at` from which its time runs.
+    """
 
     kind: ClassVar[JobKind] = JobKind.REMINDER
     rank: ClassVar[int] = 0
@@ -319,6 +331,7 @@ class Reminder(Job):
 
     run_at: datetime
     chain: Chain = _NO_CHAIN
+    set_at: datetime | None = None
 
     @property
     def must(self) -> bool:

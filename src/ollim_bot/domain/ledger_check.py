@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 
+from ollim_bot.domain.answer_plans import AnswerPlan, after_done_of
 from ollim_bot.domain.definitions import (
     ARMED,
     CHANGED,
@@ -17,7 +18,7 @@ from ollim_bot.domain.definitions import (
     roster_of,
     since_of,
 )
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import EventKind, JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
 from ollim_bot.domain.run_history import (
     CHECKPOINT,
@@ -253,14 +254,23 @@ class _Reading:
         return found
 
     def has_cause(self, story: RunStory, expected: dict[Occurrence, None]) -> bool:
-        """Whether a job caused it. Deliveries and manual runs are caused from outside."""
+        """Whether a job caused it. Deliveries, manual runs and events are caused from outside."""
         one = story.occurrence
+        if isinstance(one.kind, EventKind):
+            return True
         if one.is_again:
             return one.whole in self.history.stories or one in self._oldest
         if one in expected or one.manual or one.scheduled_at is None or one in self._oldest:
             return True
         cause = self._causes[one]
-        return cause is not None and cause.allows(one)
+        return cause is not None and (cause.allows(one) or self._follows_answer(one, cause))
+
+    def _follows_answer(self, one: Occurrence, cause: DefinitionPeriod) -> bool:
+        """Whether it is the planned moment of a routine that comes after it is done."""
+        story = self.history.stories.get(one.whole)
+        is_planned = story is not None and AnswerPlan.read(story) is not None
+        is_announced = one.comes_before in (None, *cause.definition.before)
+        return is_planned and is_announced and after_done_of(cause.definition) is not None
 
     def wrong_with(self, story: RunStory, horizon: datetime | None) -> Iterator[str]:
         """At most one violation: a doubled end is out of order as well."""
@@ -288,14 +298,21 @@ class _Reading:
 
     def _disorder(self, story: RunStory) -> str | None:
         one, steps = story.occurrence, story.steps
-        first = OccurrenceState.PLANNED if one.is_again else OccurrenceState.DUE
-        if steps and steps[0][0] is not first and one not in self._oldest:
+        if steps and steps[0][0] not in _firsts(one) and one not in self._oldest:
             return f"begins with `{steps[0][0]}`"
         for (before, _), (after, row) in pairwise(steps):
             is_plain = before in _BEFORE_PLAIN and _is_plain(row)
             if not (is_plain or may_follow(before, after)):
                 return f"`{after}` cannot follow `{before}`"
         return None
+
+
+def _firsts(one: Occurrence) -> Set[OccurrenceState]:
+    """How it may begin: a moment by the clock, or by the plan of an answer."""
+    if one.is_again:
+        return {OccurrenceState.PLANNED}
+    is_moment = one.kind is JobKind.ROUTINE and not (one.manual or one.part)
+    return {OccurrenceState.DUE} | ({OccurrenceState.PLANNED} if is_moment else set())
 
 
 def _is_plain(row: LedgerRow) -> bool:

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 
-from ollim_bot.domain.jobs import JobKind, length_text, parse_length
+from ollim_bot.domain.job_kinds import EventKind, JobKind, OccurrenceKind
+from ollim_bot.domain.jobs import length_text, parse_length
 
 MAX_ATTEMPTS = 3
 
@@ -18,6 +19,7 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 # The number of a time that an item comes again, or the length by which a heads-up comes before.
 _PART = re.compile(r"[2-9]|[1-9][0-9]{1,3}|before-[0-9]{1,5}[mhd]", re.ASCII)
 _BEFORE = "before-"
+_EVENTS = frozenset(EventKind)
 _BY_HAND = ":manual"
 _DELIVERED = ":delivery"
 
@@ -53,7 +55,9 @@ _ENDS = frozenset(
 
 _FOLLOWERS = {
     None: frozenset({OccurrenceState.DUE, OccurrenceState.PLANNED}),
-    OccurrenceState.PLANNED: frozenset({OccurrenceState.DONE, OccurrenceState.SKIPPED}),
+    OccurrenceState.PLANNED: frozenset(
+        {OccurrenceState.DUE, OccurrenceState.DONE, OccurrenceState.SKIPPED}
+    ),
     # A cost cap or a missing model ends an occurrence that never ran as `failed`.
     OccurrenceState.DUE: frozenset(
         {
@@ -112,11 +116,12 @@ class SkipReason(StrEnum):
 class Occurrence:
     """`key` is the scheduled instant in UTC, or the name of a call, which may be any text.
 
-    `part` is empty for the moment itself. A time that it comes again has a number from 2 on, and a
-    heads-up the length by which it comes before, such as `before-30m`.
+    `job_id` is that of the job, or of the event. `part` is empty for the moment itself. A time that
+    it comes again has a number from 2 on, and a heads-up the length by which it comes before, such
+    as `before-30m`.
     """
 
-    kind: JobKind
+    kind: OccurrenceKind
     job_id: str
     key: str
     manual: bool = False
@@ -131,11 +136,11 @@ class Occurrence:
             raise ValueError(f"{self.part!r} is no part of a moment")
 
     @classmethod
-    def scheduled(cls, kind: JobKind, job_id: str, at: datetime) -> Occurrence:
+    def scheduled(cls, kind: OccurrenceKind, job_id: str, at: datetime) -> Occurrence:
         return cls(kind, job_id, _instant_key(at))
 
     @classmethod
-    def by_hand(cls, kind: JobKind, job_id: str, now: datetime) -> Occurrence:
+    def by_hand(cls, kind: OccurrenceKind, job_id: str, now: datetime) -> Occurrence:
         return cls(kind, job_id, _instant_key(now), manual=True)
 
     @property
@@ -155,7 +160,7 @@ class Occurrence:
         job_id, _, key = rest.partition(":")
         part = ""
         with suppress(ValueError):
-            kind = JobKind(name)
+            kind = EventKind(name) if name in _EVENTS else JobKind(name)
             if kind.has_moments:
                 key, _, part = key.partition("#")
             manual = key.endswith(_BY_HAND)

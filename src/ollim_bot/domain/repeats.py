@@ -268,13 +268,14 @@ def _end(repeat: Repeat, zone: tzinfo) -> datetime | None:
 class AfterDone:
     """Due once on the day `start`, and then `days` after each time that it was done.
 
-    `planned` is the moment that the last answer has set; the ledger has it, not the file.
+    `done_on` is the day of the answer that has set the next moment; the ledger has it, not the
+    file.
     """
 
     days: int
     at: time
     start: date
-    planned: datetime | None = field(default=None, repr=False, compare=False)
+    done_on: date | None = field(default=None, repr=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -293,8 +294,15 @@ class AfterDone:
 
     def after_answer(self, answered: datetime, zone: tzinfo) -> datetime:
         """The moment that an answer at `answered` sets."""
-        day = answered.astimezone(zone).date() + timedelta(self.days)
-        return instant(datetime.combine(day, self.at), zone)
+        return self.after_day(answered.astimezone(zone).date(), zone)
+
+    def after_day(self, day: date, zone: tzinfo) -> datetime:
+        """The moment that an answer on that day sets."""
+        return instant(datetime.combine(day + timedelta(self.days), self.at), zone)
+
+    def first(self, zone: tzinfo) -> datetime:
+        """The moment that needs no answer before it."""
+        return instant(datetime.combine(self.start, self.at), zone)
 
     def next(self, after: datetime, zone: tzinfo) -> datetime | None:
         """The first known moment later than `after`."""
@@ -322,10 +330,8 @@ class AfterDone:
         return iter([wall] if after < wall <= until else [])
 
     def _moments(self, zone: tzinfo) -> Sequence[datetime]:
-        first = instant(datetime.combine(self.start, self.at), zone)
-        if self.planned is None:
-            return [first]
-        return sorted({first, self.planned.astimezone(zone)})
+        first = self.first(zone)
+        return [first] if self.done_on is None else [first, self.after_day(self.done_on, zone)]
 
 
 Rhythm = Cron | Repeat | AfterDone

@@ -112,9 +112,10 @@ class RunStory:
         first = self.rows[0]
         if first.state != OccurrenceState.PLANNED:
             return first.ts
-        if len(self.rows) > 1:
-            return self.rows[-1].ts
-        return moment_in(first, PLANNED_AT) or first.ts
+        if len(self.rows) == 1:
+            return moment_in(first, PLANNED_AT) or first.ts
+        due = (row.ts for row in self.rows if row.state == OccurrenceState.DUE)
+        return next(due, self.rows[-1].ts)
 
     @property
     def is_delivered(self) -> bool:
@@ -197,11 +198,17 @@ class History:
 
     @classmethod
     def of(cls, rows: Iterable[LedgerRow]) -> History:
-        """Read the stories. Rows without an occurrence are ignored."""
+        """Read the stories. Rows without an occurrence are ignored.
+
+        A moment that was planned, withdrawn and planned again begins with its newest plan.
+        """
         found: dict[Occurrence, list[LedgerRow]] = {}
         for row in rows:
             if row.occurrence is not None:
-                found.setdefault(row.occurrence, []).append(row)
+                its_rows = found.setdefault(row.occurrence, [])
+                if row.state == OccurrenceState.PLANNED and is_withdrawn(its_rows):
+                    its_rows.clear()
+                its_rows.append(row)
         return cls({each: RunStory(each, its_rows) for each, its_rows in found.items()})
 
     @property
@@ -224,10 +231,17 @@ class History:
         return sorted(stories, key=lambda story: story.fired.timestamp(), reverse=True)
 
 
-def planned_row(occurrence: Occurrence, title: str, at: datetime, now: datetime) -> LedgerRow:
-    """The first row of a time that something comes again."""
-    facts = {"job": title, PLANNED_AT: at.astimezone(UTC).isoformat()}
+def planned_row(
+    occurrence: Occurrence, title: str, at: datetime, now: datetime, **more: object
+) -> LedgerRow:
+    """The first row of a time that something comes again, or of what follows an answer."""
+    facts = {"job": title, PLANNED_AT: at.astimezone(UTC).isoformat(), **more}
     return LedgerRow(now, OccurrenceState.PLANNED.value, occurrence, facts)
+
+
+def is_withdrawn(rows: Sequence[LedgerRow]) -> bool:
+    """Whether the rows are those of a plan that ended before its moment."""
+    return [row.state for row in rows] == [OccurrenceState.PLANNED, OccurrenceState.SKIPPED]
 
 
 def part_in_words(one: Occurrence) -> str:

@@ -131,6 +131,12 @@ def _nag(value: object) -> str | None:
         raise _Explained(str(why)) from None
 
 
+def _minutes(value: object) -> int | None:
+    if value is None or _is_word(value, "off", "none"):
+        return None
+    return _whole(1, 600)(value)
+
+
 def _words(value: object) -> tuple[str, ...]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
@@ -289,6 +295,15 @@ class RuntimeConfig:
         _nag,
         "off",
         about="how often a new reminder comes again until you answer it",
+    )
+    travel_minutes: int | None = _setting(
+        "travel_minutes",
+        None,
+        "minutes from 1 to 600, or off",
+        _minutes,
+        "off",
+        about="Leave by: how long before an event with a place you are told to leave",
+        unit="minutes",
     )
     webhook_per_minute: int = _number(
         "webhook_per_minute", 60, "a number", 1, about="how many calls a minute a webhook accepts"

@@ -15,7 +15,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.calendar import BusyPeriod, CalendarCopy, busy_periods
 from ollim_bot.domain.initiative import is_initiative
-from ollim_bot.domain.jobs import Job, JobKind, Late, Reminder, Routine
+from ollim_bot.domain.job_kinds import OccurrenceKind
+from ollim_bot.domain.jobs import Job, Late, Reminder, Routine
 from ollim_bot.domain.moments import elapsed, instant, offset_at
 from ollim_bot.domain.occurrences import Occurrence
 
@@ -30,7 +31,7 @@ K = TypeVar("K")
 class JobKey(NamedTuple):
     """Identifies a job; ids are unique only within a kind."""
 
-    kind: JobKind
+    kind: OccurrenceKind
     id: str
 
     def __str__(self) -> str:

@@ -270,6 +270,8 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
 
 def _remind(intent: Remind, situation: Situation) -> Part:
     arguments = {"prompt": intent.task, **_arguments(intent.when), "plain": not intent.is_run}
+    if intent.is_timer or intent.task == texts.TIMER_OVER:
+        arguments["timer"] = True
     call = CallTool(ADD_REMINDER, arguments)
     done = _outcome_once(call, situation)
     if not isinstance(done, ToolResult):

@@ -44,6 +44,7 @@ _HELP = r"(?:help me |make sure i |i (?:have|need|want|must)(?: to)? )?"
 _NEW = r"(?:(?:add|set|make|create|start|give) (?:me )?)?(?:an? )?"
 _TIME = r"((?:[\w: ]|\.(?=\d))+)"
 _TIMER = r"(?:timer|pomodoro|countdown)"
+_LENGTH = r"((?:[1-9]\d{0,2}|an?|half an) ?(?:minutes?|mins?|hours?|hrs?|h|m))"
 # What people say instead of `remind me`, each with a phrase that means the same.
 _SAME = tuple(
     (re.compile(rf"{POLITELY}?{form}", re.IGNORECASE), same)
@@ -55,10 +56,16 @@ _SAME = tuple(
         (rf"{_OFTEN}forget(?:ting)? (?=to )|{_HELP}remember (?=to )", "remind me "),
         (rf"{_OFTEN}forget(?:ting)? (?!(?:everything|it|things|stuff|all)\b)", "remind me of "),
         (r"keep (?:on )?\w+ing me (?:until|till) i(?:['’]?ve| have)? ", "remind me of "),
-        (rf"{_NEW}(\d+ ?\w+) {_TIMER} for (.+)$", r"remind me in \1: \2"),
-        (rf"{_NEW}{_TIMER}:? (?:for |of )?{_TIME}$", r"remind me in \1: the timer is over"),
-        (rf"{_NEW}(\w+ \w+) {_TIMER}$", r"remind me in \1: the timer is over"),
         (rf"{_NEW}alarm (?:for )?{_TIME}$", r"remind me \1: alarm"),
+    )
+)
+_TIMERS = tuple(
+    (re.compile(rf"{POLITELY}?{form}", re.IGNORECASE), same)
+    for form, same in (
+        (rf"{_NEW}(\d+ ?\w+) {_TIMER} for (.+)$", r"remind me in \1: \2"),
+        (rf"{_NEW}{_TIMER}:? (?:for |of )?{_TIME}$", rf"remind me in \1: {texts.TIMER_OVER}"),
+        (rf"{_NEW}(\w+ \w+) {_TIMER}$", rf"remind me in \1: {texts.TIMER_OVER}"),
+        (rf"\A{_LENGTH}\Z", rf"remind me in \1: {texts.TIMER_OVER}"),
     )
 )
 _WAKE = re.compile(rf"{POLITELY}?wake me(?: up)? (?P<when>.+)", re.IGNORECASE)
@@ -142,10 +149,13 @@ def reminder_intent(text: str, now: datetime) -> Remind | AmbiguousIntent | None
     """None if the text does not ask for a reminder."""
     if waking := _WAKE.fullmatch(text):
         return _waking(waking["when"], now)
-    for form, same in _SAME:
+    for form, same in (*_SAME, *_TIMERS):
         found = form.search(text)
         if found and (not found.start() or vocabulary.tells_time(text[: found.start()].split())):
-            return _framed(form.sub(same, text, count=1), now)
+            intent = _framed(form.sub(same, text, count=1), now)
+            if (form, same) in _TIMERS and isinstance(intent, Remind):
+                return replace(intent, is_timer=True)
+            return intent
     return _framed(text, now)
 
 
@@ -515,7 +525,9 @@ def guessed_intent(text: str, now: datetime) -> ScheduleIntent | None:
 
 
 def moment_in(text: str, now: datetime) -> str:
-    """The longest moment in the text; empty if there is none."""
+    """The longest moment in the text; empty if there is none, or the text is long."""
+    if len(text) > _LONGEST:
+        return ""
     cuts = _cuts(text.strip(" .!").split())
     return next((" ".join(time) for time, _ in cuts if _is_moment(time, now)), "")
 
@@ -557,7 +569,7 @@ def _asked_at(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent
         if not task and not timer:
             asked = FollowUp(blank=f"remind me {phrase}: {{}}")
             return AmbiguousIntent(texts.what_at(phrase), asked)
-        return _readable(_asked(Remind(task or "the timer is over", timer or phrase)), now)
+        return _readable(_asked(Remind(task or texts.TIMER_OVER, timer or phrase)), now)
     days = re.findall(rf"\b{WEEKDAY}\b", phrase)
     rhythm = f"every {phrase}" if len(days) > 1 and not vocabulary.names_rhythm(phrase) else phrase
     if not task and isinstance(_rhythm(rhythm, "", now), str):

@@ -133,6 +133,7 @@ PRESS_OR_WRITE = "Press one, or say it in words."
 WHICH_OF_THEM = f"Which of them? {_NOTHING_DONE}"
 DROPPED = f"All right. {_NOTHING_DONE}"
 UNTIL_WHEN = f"Until when? {_NOTHING_DONE} Say a time, such as `in 20 minutes`."
+TIMER_OVER = "the timer is over"
 NOTHING_TO_UNDO = "I know of nothing that I could undo. Cards have an Undo for 10 minutes."
 OVERWHELMED = (
     "That is a lot at once. `/today` shows what is open now: pick one thing and leave the rest."

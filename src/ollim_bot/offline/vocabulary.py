@@ -26,6 +26,7 @@ class Remind:
     when: str
     is_run: bool = field(default=False, compare=False)
     """Whether the agent is to look, read or judge then."""
+    is_timer: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,10 +184,13 @@ class HeadsUps:
             if reason is None:
                 self._poster.add_to_log(tx, _message(job.spec, each, tx.now))
             begun = claiming_row(each.occurrence, max(now, each.at), {"job": title})
-            tx.ledger.append(begun, _end(each.occurrence, title, reason, now))
+            tx.ledger.append(begun, heads_up_end(each.occurrence, title, reason, now))
 
 
-def _end(occurrence: Occurrence, title: str, reason: SkipReason | None, now: datetime) -> LedgerRow:
+def heads_up_end(
+    occurrence: Occurrence, title: str, reason: SkipReason | None, now: datetime
+) -> LedgerRow:
+    """The last row of a heads-up, which came if there is no reason."""
     if reason is None:
         return LedgerRow(now, OccurrenceState.DONE.value, occurrence, {"job": title, **PLAINLY})
     facts = {"job": title, "reason": reason.value}

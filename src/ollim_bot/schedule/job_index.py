@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from ollim_bot.domain.answer_plans import with_plan
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, list_names
 from ollim_bot.domain.schedule import JobKey, ScheduledJob
@@ -406,6 +408,7 @@ class JobIndex:
     A file that is wrong, or absent for a moment, leaves its last valid version in the index. A
     problem is told once it lasts, and again only when it has changed. `check_shared` is called, in
     a thread, at the first look and when other shared files have changed and stayed so for a moment.
+    `days` are those of the answers by which routines have a next moment, by their ids.
     """
 
     def __init__(
@@ -428,6 +431,7 @@ class JobIndex:
         self._shared = SharedFiles(paths)
         self._state = IndexState()
         self._told: dict[str, str] = {}
+        self.days: Mapping[str, date] = {}
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -502,14 +506,14 @@ class JobIndex:
 
 def job_of(index: JobIndex, key: JobKey) -> Job | None:
     indexed = index.jobs.get(key)
-    return None if indexed is None else indexed.job
+    return None if indexed is None else with_plan(indexed.job, index.days.get(key.id))
 
 
 def scheduled_jobs(index: JobIndex) -> Iterator[ScheduledJob]:
     """The jobs that come due by themselves."""
     for indexed in index.jobs.values():
         if isinstance(indexed.job, Routine | Reminder):
-            yield indexed.job
+            yield with_plan(indexed.job, index.days.get(indexed.job.spec.id))
 
 
 def rest_after(took: float) -> float:

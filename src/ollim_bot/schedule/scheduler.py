@@ -11,6 +11,7 @@ from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.schedule import ASLEEP, JobKey
 from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.ports import Clock
+from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.job_index import Changes, JobIndex, job_of
 from ollim_bot.schedule.ledger_records import ScheduleRecords, kept
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Watcher
@@ -72,6 +73,7 @@ class Scheduler:
         sources: Sequence[DueSource],
         beside: Sequence[Callable[[], Coroutine[None, None, None]]],
         records: ScheduleRecords,
+        plans: AnswerPlans,
         clock: Clock,
     ) -> None:
         self._index = index
@@ -82,6 +84,7 @@ class Scheduler:
         self._armed = records.armed
         self._heartbeat = records.heartbeat
         self._zone = records.zone
+        self._plans = plans
         self._clock = clock
         self._watched_until = self._now
         self._look_at = clock.monotonic() + _LONGEST_SLEEP
@@ -124,6 +127,7 @@ class Scheduler:
     async def close(self) -> None:
         """Call after `run` and the background runs have ended. The next start resumes the rest."""
         self._zone.close()
+        self._plans.close()
         for source in self._sources:
             await source.close()
         if self._looked_at is not None:
@@ -146,6 +150,9 @@ class Scheduler:
             await self._write_moved(move, now)
         written = self._armed.write_all(self.jobs, now, self._watched_until)
         await kept("The list of jobs", written)
+        self._plans.watch()
+        self._plans.note_jobs()
+        await self._plans.follow(self._watched_until, has_moved=move is not None)
         for source in self._sources:
             await source.start(self._watched_until, now)
         await self._plan_in_zone(move, now)
@@ -163,6 +170,7 @@ class Scheduler:
             return
         written = self._armed.write(changes, self.jobs, self._now, self._watched_until)
         await kept("The list of jobs", written)
+        self._plans.note_jobs()
         for source in self._sources:
             # Not since now: an occurrence between the two readings would be skipped.
             source.follow_changes(changes, self._watched_until)
@@ -171,13 +179,22 @@ class Scheduler:
         now = self._now
         if now < self._watched_until:
             await self._follow_clock(now)
+        if not self._is_behind:
+            await self._follow_plans()
         await self._serve(now)
         move = await self._zone.next_move(now, self.jobs)
         if move is not None:
             self._zone.follow(move)
             await self._write_moved(move, now)
+            await self._follow_plans(has_moved=True)
             await self._plan_in_zone(move, now)
         await self._beat(now)
+
+    async def _follow_plans(self, *, has_moved: bool = False) -> None:
+        changes = await self._plans.follow(self._watched_until, has_moved=has_moved)
+        if changes:
+            for source in self._sources:
+                source.follow_changes(changes, self._watched_until)
 
     async def _plan_in_zone(self, move: ZoneMove | None, now: datetime) -> None:
         """Follow the move, if there is one. A crash before its end repeats it."""
@@ -208,8 +225,12 @@ class Scheduler:
 
     async def _beat(self, now: datetime) -> None:
         """Write the heartbeat, if everything due until `now` is recorded."""
-        if not any(source.is_behind for source in self._sources):
+        if not self._is_behind:
             await self._heartbeat.beat(now)
+
+    @property
+    def _is_behind(self) -> bool:
+        return any(source.is_behind for source in self._sources)
 
     @property
     def _now(self) -> datetime:

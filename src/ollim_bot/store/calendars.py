@@ -8,6 +8,7 @@ changed.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -232,6 +233,16 @@ def _last_good(copy: CalendarCopy | None) -> CalendarCopy | None:
 def read_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:
     """The copies of all calendars, of feeds and of Google, in the order of their names."""
     return CalendarFiles(paths).copies()
+
+
+def copies_stamp(paths: DataPaths) -> frozenset[tuple[str, int, int]]:
+    """Differs from an earlier one if a copy was written or removed since."""
+    try:
+        with os.scandir(paths.calendars) as found:
+            stats = [(each.name, each.stat()) for each in found if each.name.endswith(_COPY)]
+    except OSError:
+        return frozenset()
+    return frozenset((name, one.st_mtime_ns, one.st_ino) for name, one in stats)
 
 
 def readable_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:

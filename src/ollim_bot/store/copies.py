@@ -382,7 +382,9 @@ def _interrupted(tx: Transaction, until: datetime) -> Iterator[RunStory]:
         if item.again_at is not None and item.again_at <= until:
             tx.due_items.put(replace(item, again_at=None))
     for story in tx.ledger.open_history().unfinished:
-        if _is_planned_after(story, until):
+        # What follows an answer is passed over like any other moment.
+        is_moment = story.state is OccurrenceState.PLANNED and not story.occurrence.part
+        if is_moment or _is_planned_after(story, until):
             continue
         facts: dict[str, object] = {**known_deeds(tx, story), "reason": FROM_COPY}
         if may_follow(story.state, OccurrenceState.INTERRUPTED):

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.text import FROM_UNTRUSTED
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
 from ollim_bot.store.connection import Row, Statements, microseconds
@@ -62,13 +62,20 @@ class DueItems:
         )
         return _decoded(rows)
 
-    def of_job(self, kind: JobKind, job_id: str) -> list[DueItem]:
+    def of_job(self, kind: OccurrenceKind, job_id: str) -> list[DueItem]:
         """The items of a job, the newest first. Reads all items."""
         rows = self._statements.rows(
             "SELECT value FROM due_items WHERE instr(value, ?) > 0 ORDER BY due DESC",
             f"{kind}:{job_id}:",
         )
         return [each for each in _decoded(rows) if each.is_of(kind, job_id) and not each.same_as]
+
+    def put_off_to(self, reminder: str) -> DueItem | None:
+        """The item for which a snooze made the reminder with this id."""
+        rows = self._statements.rows(
+            "SELECT value FROM due_items WHERE instr(value, ?) > 0", f'"{reminder}"'
+        )
+        return next((each for each in _decoded(rows) if each.copy == reminder), None)
 
     def due_since(self, moment: datetime) -> list[DueItem]:
         """The items that were due since then, the earliest first."""

@@ -36,6 +36,7 @@ from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet, quiet_until
 from ollim_bot.domain.run_history import NEWER_CAME, PLAINLY, RunStory, planned_row
 from ollim_bot.domain.schedule import ScheduledJob, is_late, occurrence_at
 from ollim_bot.domain.updates import owner_did
+from ollim_bot.store.answer_plans import SETTLING, plan_following, withdraw_plan
 from ollim_bot.store.job_files import (
     JobFileChanges,
     add_snoozed,
@@ -375,7 +376,7 @@ def answer_item(
     """Answer an open item; None if it has an answer already.
 
     `until` is the moment to which it is put off, and `copy` the id of the reminder to make for it.
-    The further checks of its chain are removed.
+    The further checks of its chain are removed. What follows its answer is planned.
     """
     before = tx.due_items.get(key)
     if before is None or not before.is_open:
@@ -390,6 +391,8 @@ def answer_item(
     tx.ledger.append(item.row(answer, tx.now, by))
     skip_planned(tx, item, SkipReason.POLICY, "you had answered it")
     tx.job_ops.add(end_chain(root_in(item.note), _mark(item)))
+    if answer in SETTLING:
+        plan_following(tx, item)
     if until is not None:
         tx.job_ops.add(add_snoozed(item.note, copy, until))
         carry_agent_skills(tx, root_in(item.note), copy)
@@ -446,6 +449,7 @@ def reopen_item(tx: Transaction, item: DueItem, by: str) -> DueItem:
         tx.job_ops.done(add_snoozed(item.note, item.copy, item.until).id)
         tx.job_ops.add(remove_copy(item.copy, item.until))
     bring_back_chain(tx.job_ops, end_chain(root_in(item.note), _mark(item)))
+    withdraw_plan(tx, item)
     _correct_update(tx, item, by)
     return after
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -38,13 +38,16 @@ def open_repositories(
     disk: Disk | None = None,
     choose_holder: ChooseHolder = lambda _rivals: 0,
     shared: Mapping[JobKind, SharedReadings] | None = None,
+    plan: Callable[[Job], Job] = lambda job: job,
 ) -> JobRepositories:
     """Nothing is read or written yet; the data directory is prepared elsewhere."""
 
     def repository(folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
         watch = FolderWatch(folder, form, disk or OsDisk(), (shared or {}).get(form.kind))
         lock = FileLock(paths.lock_of(folder))
-        return MarkdownRepository(watch, lock, journal=journal, choose_holder=choose_holder)
+        return MarkdownRepository(
+            watch, lock, journal=journal, choose_holder=choose_holder, plan=plan
+        )
 
     named = (ROUTINES, REMINDERS, WEBHOOKS)
     return JobRepositories(

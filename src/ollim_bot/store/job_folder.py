@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from ollim_bot.domain.jobs import Job, JobKind, RepositoryReport, StoredJob
 from ollim_bot.domain.text import slug
@@ -243,7 +243,8 @@ class MarkdownRepository(Generic[J]):
     """A `JobRepository`. A document is named by its id, or if that is invalid by its file name.
 
     With `notes`, each change is noted before it is made, under the same lock. Where several files
-    have one id, `choose_holder` returns the index of the job that is in use.
+    have one id, `choose_holder` returns the index of the job that is in use. `plan` gives a job
+    that follows its answers the moment that the last one has set.
     """
 
     def __init__(
@@ -254,6 +255,7 @@ class MarkdownRepository(Generic[J]):
         journal: Journal,
         notes: Notes | None = None,
         choose_holder: ChooseHolder = lambda _rivals: 0,
+        plan: Callable[[Job], Job] = lambda job: job,
     ) -> None:
         self._path = folder.path
         self._folder = folder
@@ -263,6 +265,7 @@ class MarkdownRepository(Generic[J]):
         self._journal = journal
         self._notes = notes
         self._choose_holder = choose_holder
+        self._plan = plan
         nothing: Mapping[str, JobReading[J]] = {}
         self._reported = nothing, RepositoryReport[J](())
 
@@ -272,7 +275,11 @@ class MarkdownRepository(Generic[J]):
         if readings is not before:
             report = self._reported_on(readings)
             self._reported = readings, report
-        return report
+        if not any(each.item.follows_answers for each in report.jobs):
+            return report
+        return report._replace(
+            jobs=[StoredJob(self._planned(each.item), each.path) for each in report.jobs]
+        )
 
     def all(self) -> Sequence[StoredJob[J]]:
         return self.report().jobs
@@ -281,7 +288,10 @@ class MarkdownRepository(Generic[J]):
         name, reading = self._find(item_id)
         if reading.job is None:
             raise BadJob(self._sentences(name, reading.problems))
-        return StoredJob(reading.job, self._path / name)
+        return StoredJob(self._planned(reading.job), self._path / name)
+
+    def _planned(self, job: J) -> J:
+        return cast("J", self._plan(job)) if job.follows_answers else job
 
     def add(self, item: J) -> Path:
         job_id = item.spec.id
@@ -323,7 +333,7 @@ class MarkdownRepository(Generic[J]):
                 write_atomically(self._disk, path.resolve(), data, SHARED)
         if after != before:
             self._journal.note(path, f"edit {self._form.kind} {job.spec.id}")
-        return job
+        return self._planned(job)
 
     def remove(self, item_id: str) -> Path:
         with self._lock.held():

@@ -398,12 +398,17 @@ def _reminder(spec: JobSpec, values: Mapping[str, Any]) -> Reminder:
     chain = Chain(
         values.get("max-chain", 0), values.get("chain-depth", 0), values.get("chain-parent")
     )
-    return Reminder(spec, values["run-at"], chain)
+    return Reminder(spec, values["run-at"], chain, values.get("set-at"))
 
 
 def _reminder_fields(reminder: Reminder) -> dict[str, object]:
     chain = reminder.chain
-    own = {"max-chain": chain.max, "chain-depth": chain.depth, "chain-parent": chain.parent}
+    own: dict[str, object] = {
+        "max-chain": chain.max,
+        "chain-depth": chain.depth,
+        "chain-parent": chain.parent,
+        "set-at": reminder.set_at,
+    }
     return {"run-at": reminder.run_at} | {name: value for name, value in own.items() if value}
 
 
@@ -423,6 +428,7 @@ REMINDERS = JobFormat(
         FieldRule("max-chain", whole),
         FieldRule("chain-depth", whole),
         FieldRule("chain-parent", job_id),
+        FieldRule("set-at", moment),
     ),
     required=("id",),
     moments=("run-at",),

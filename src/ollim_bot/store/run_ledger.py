@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 
 from ollim_bot.domain.definitions import ARMED, CHANGED, REMOVED, ROSTER, Armed, roster_of
+from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import (
     DELIVERED,
@@ -17,7 +18,7 @@ from ollim_bot.domain.run_history import (
     claiming_row,
 )
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
-from ollim_bot.store.connection import Row, Statements, escaped, microseconds
+from ollim_bot.store.connection import Row, Statements, escaped, microseconds, unescaped
 
 _CLOSING = frozenset({DELIVERED, *(state.value for state in OccurrenceState if state.is_end)})
 
@@ -52,16 +53,18 @@ class LedgerRows:
                 "ledger",
                 "INSERT INTO occurrences (id, seq, is_open) VALUES (?, ?, ?)"
                 " ON CONFLICT (id) DO UPDATE SET"
-                " is_open = CASE WHEN excluded.is_open = 0 THEN 0 ELSE occurrences.is_open END",
+                " is_open = CASE WHEN excluded.is_open = 0 THEN 0 WHEN ? THEN 1"
+                " ELSE occurrences.is_open END",
                 occurrence,
                 seq,
                 int(is_open),
+                row.state == OccurrenceState.PLANNED,
             )
 
     def claim(
         self, occurrence: Occurrence, now: datetime, facts: Mapping[str, object] | None = None
     ) -> bool:
-        """Append `due` if the ledger has no row of the occurrence; True if it had none.
+        """Append `due` if the occurrence has not begun; True if it had not.
 
         `now` is the moment at which the occurrence was found due: a claim ahead of its time raises
         `ValueError`.
@@ -69,21 +72,40 @@ class LedgerRows:
         return bool(self.claim_all([claiming_row(occurrence, now, facts)]))
 
     def claim_all(self, rows: Sequence[LedgerRow]) -> Set[Occurrence]:
-        """Append the rows of occurrences without rows, and return those occurrences."""
+        """Append the rows of occurrences that have not begun, and return those occurrences."""
         free = {one for one in claimed_by(rows) if not self.has(one)}
         self.append(*(row for row in rows if row.occurrence in free))
         return free
 
     def has(self, occurrence: Occurrence) -> bool:
-        key = escaped(occurrence.id)
-        return self._statements.row("SELECT 1 FROM occurrences WHERE id = ?", key) is not None
+        """Whether the occurrence has begun or ended; one that is only planned has not."""
+        newest = self._statements.row(
+            "SELECT state FROM ledger WHERE occurrence = ? ORDER BY seq DESC LIMIT 1",
+            escaped(occurrence.id),
+        )
+        return newest is not None and newest[0] != OccurrenceState.PLANNED
 
     def story(self, occurrence: Occurrence) -> RunStory:
         """All rows of one occurrence; none if it was never claimed."""
         rows = self._statements.rows(
             "SELECT value FROM ledger WHERE occurrence = ? ORDER BY seq", escaped(occurrence.id)
         )
-        return RunStory(occurrence, _decoded(rows))
+        return History.of(_decoded(rows)).stories.get(occurrence) or RunStory(occurrence, ())
+
+    def moments_of(self, kind: JobKind, job_id: str) -> Iterator[Occurrence]:
+        """The moments of a job that have rows, the newest first."""
+        start = escaped(f"{kind}:{job_id}:")
+        end = f"{start}~"
+        while True:
+            found = self._statements.row(
+                "SELECT max(id) FROM occurrences WHERE id > ? AND id < ?", start, end
+            )
+            if found is None or found[0] is None:
+                return
+            end = found[0]
+            one = Occurrence.parse(unescaped(end))
+            if not one.manual and not one.part:
+                yield one
 
     def stories_again(self, first: Occurrence) -> list[RunStory]:
         """The times that the occurrence was planned to come again, in order."""

@@ -173,21 +173,21 @@ ADD_REMINDER = OwnTool(
     arguments(
         ["prompt"],
         prompt=text("what to remind of, in the owner's words, or what to do then"),
-        delay_minutes=number("in how many minutes"),
-        run_at=text("or at which moment: ISO 8601, or words such as `tomorrow 9am`"),
+        delay_minutes=number("in so many minutes"),
+        timer=flag("true: a timer, with the time left"),
+        run_at=text("or when: ISO 8601, or words such as `tomorrow 9am`"),
         description=text("one line for lists"),
-        foreground=flag("true: in the main conversation, not in the background"),
-        max_chain=whole("how many follow-up checks it may set itself", 0),
+        foreground=flag("true: in the main conversation"),
+        max_chain=whole("how many follow-ups it may set itself", 0),
         must=flag("whether it is delivered whatever happens"),
         plain=flag(
             "true: `prompt` itself comes to the owner, without you, and cannot fail. false: a run"
         ),
         nag=text(
-            "the pause and how often it comes again until the owner answers, such as `10m x 4`; "
-            "not with `max_chain`"
+            "the pause and how often it comes again until answered: `10m x 4`; not with `max_chain`"
         ),
         first_step=text("with `nag`: the smallest first step, said the second time"),
-        before=listed("heads-ups so long before, such as `30m`", text("such as 30m, 2h or 1d")),
+        before=listed("heads-ups so long before", text("30m, 2h or 1d")),
         kind=choice("a `dose` is answered with Taken or Skipped", _KINDS),
     ),
     _add_reminder,
@@ -307,6 +307,7 @@ def _fields(given: Arguments, now: datetime) -> tuple[str, Mapping[str, object]]
     switches = {name: given.get(name) for name in ("must", "plain")}
     return words, {
         "run-at": _moment(given, now).isoformat(),
+        **({"set-at": now.isoformat()} if given.get("timer") is True else {}),
         **({"background": False} if given.get("foreground") is True else {}),
         **{name: value for name, value in switches.items() if isinstance(value, bool)},
         **{name: value for name, value in said.items() if value},

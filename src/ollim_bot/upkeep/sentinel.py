@@ -32,6 +32,7 @@ from ollim_bot.domain.sentinel import (
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import DIRECT_CHANNEL
+from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.database import Database, Step
 from ollim_bot.store.deliveries import part_nonce
@@ -111,7 +112,7 @@ class Sentinel:
         report.state = BotState.RUNNING if is_beating(heartbeat, now) else self._state()
         if report.state is BotState.RUNNING:
             return report
-        self._jobs = {key_of(job): job for job in self._read_jobs()}
+        self._jobs = {key_of(job): self._planned(job) for job in self._read_jobs()}
         due, unfinished = self._look(now)
         again = self._to_come_again(now)
         is_left = any(not each.through for each in self._kept())
@@ -205,7 +206,7 @@ class Sentinel:
 
     def _deliver_if_owed(self, one: DueDelivery) -> None:
         """Deliver it as its file says now: it may have been changed or removed in between."""
-        self._jobs = {key_of(job): job for job in self._read_jobs()}
+        self._jobs = {key_of(job): self._planned(job) for job in self._read_jobs()}
         due, _ = self._look(self._clock.now())
         current = next((each for each in due if each.occurrence == one.occurrence), None)
         if current is not None:
@@ -386,6 +387,12 @@ class Sentinel:
 
     def _report_problem(self, problem: StoreProblem) -> None:
         self._report.problems.append(str(problem))
+
+    def _planned(self, job: ScheduledJob) -> ScheduledJob:
+        """The job with the moment that its last answer has set."""
+        if not job.follows_answers:
+            return job
+        return self._ask(lambda tx: with_known_plan(tx, job)) or job
 
     def _read_jobs(self) -> Iterator[ScheduledJob]:
         """The jobs as the bot reads them: of a wrong file, the last valid version."""

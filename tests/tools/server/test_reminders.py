@@ -95,6 +95,14 @@ async def test_it_says_when_the_pings_would_not_suffice(tool_scene: MakeToolScen
     assert answers[5].endswith("The ping budget would run dry tomorrow.")
 
 
+async def test_a_timer_keeps_from_when_its_time_runs(tool_scene: MakeToolScene) -> None:
+    at = tool_scene(RunKind.MAIN)
+    await at.works("add_reminder", prompt="the timer is over", delay_minutes=25, timer=True)
+    (one,) = at.stores.reminders.all()
+    assert (one.item.set_at, one.item.run_at) == (NOW, NOW + timedelta(minutes=25))
+    assert one.item.spec.plain
+
+
 @pytest.mark.parametrize(
     ("prompt", "is_plain"), [("Call mum", True), ("Look up the trains to Bern.", False)]
 )

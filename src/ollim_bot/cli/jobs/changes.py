@@ -17,6 +17,7 @@ from ollim_bot.cli.jobs.fields import JobNoun, S, cleared, fields_given, message
 from ollim_bot.cli.jobs.views import job_object, promise
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import (
     Job,
     Reminder,
@@ -435,7 +436,8 @@ def _job_of(run: Occurrence, data: Data) -> Job | None:
     from ollim_bot.store.job_types import JOB_TYPES
 
     try:
-        files = data.repository(data.paths.jobs(run.kind), JOB_TYPES[run.kind])
+        kind = JobKind(run.kind)
+        files = data.repository(data.paths.jobs(kind), JOB_TYPES[kind])
         job: Job = files.get(run.job_id).item
     except (NotFound, BadJob, DuplicateId):
         return None

@@ -40,7 +40,13 @@ _IF_MISSED = {
 }
 
 
-_OWN_DEFAULTS = {"max-chain": 0, "chain-depth": 0, "chain-parent": None, "quiet": True}
+_OWN_DEFAULTS = {
+    "max-chain": 0,
+    "chain-depth": 0,
+    "chain-parent": None,
+    "set-at": None,
+    "quiet": True,
+}
 
 
 def listing(

@@ -39,6 +39,8 @@ _ENDS = re.compile(
     r"|(?:starting|beginning|from)(?: on)? (?P<start>.+?))"
     r"(?=,? (?:until|till|starting|beginning|for|at)\b|$)"
 )
+# Every form has one of these words; most phrases that are tried have none.
+_HINT = re.compile(r"every |each |month|fortnight|biweekly| after ")
 _LAST_DATE = 28
 _LONGEST = 999
 
@@ -87,7 +89,7 @@ def read_repeat(phrase: str, ends: Ends, now: datetime, read_times: Times) -> st
 
     `read_times` understands the rest of the phrase, with `every day` in place of the repeat.
     """
-    for form, rule_of in _FORMS:
+    for form, rule_of in _FORMS if _HINT.search(phrase) else ():
         found = form.search(phrase)
         if found is None:
             continue

@@ -58,7 +58,7 @@ def oddities(
 ) -> Iterator[ClockChange]:
     """The oddities after `start` and until `end`. A line that follows real time has none."""
     changes: dict[tzinfo, list[_Change]] = {}
-    for (_, zone), same in alike.items():
+    for (_, zone, _), same in alike.items():
         if zone not in changes:
             changes[zone] = [*_changes(zone, start.astimezone(UTC), end.astimezone(UTC))]
         for change in changes[zone]:

@@ -127,7 +127,7 @@ class Fire:
         return is_ordered(self.job)
 
 
-Timing = tuple[Rhythm | datetime, tzinfo]
+Timing = tuple[Rhythm | datetime, tzinfo, date | None]
 
 
 def by_timing(
@@ -137,7 +137,8 @@ def by_timing(
     alike: dict[Timing, list[ScheduledJob]] = {}
     for job in jobs:
         when = job.rhythm if isinstance(job, Routine) else job.run_at
-        alike.setdefault((when, job.spec.zone(zone)), []).append(job)
+        day = when.done_on if isinstance(when, AfterDone) else None
+        alike.setdefault((when, job.spec.zone(zone), day), []).append(job)
     return alike
 
 

@@ -137,6 +137,7 @@ def expand(
     """
     found, seen = Expansion(), set[str]()
     parsed = _parsed(_near(_text(raw), window))
+    owners = frozenset(_one(each, "X-WR-CALNAME").strip().lower() for each in parsed)
     waiting = sorted(_series(parsed, window, found), key=_repeats)
     deadline = process_time() + limits.all_seconds
     # Series that take long wait for all others, so that a stranger's cannot use up their time.
@@ -150,7 +151,7 @@ def expand(
             except _TooSlow:
                 slow.append(series)
                 continue
-            events = (_event(instance, calendar, found) for instance in instances)
+            events = (_event(each, calendar, owners, found) for each in instances)
             kept = (event for event in events if event is not None and window.has(event))
             found.events += [_with_own_id(event, seen) for event in kept]
         waiting = slow
@@ -440,7 +441,10 @@ def _time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, former)
 
 
-def _event(instance: _Component, calendar: str, found: Expansion) -> CalendarEvent | None:
+def _event(
+    instance: _Component, calendar: str, owners: frozenset[str], found: Expansion
+) -> CalendarEvent | None:
+    """The event; `owners` are the names that the calendars give themselves."""
     if _one(instance, "STATUS").upper() == "CANCELLED":
         return None
     try:
@@ -455,6 +459,7 @@ def _event(instance: _Component, calendar: str, found: Expansion) -> CalendarEve
             shortened(" ".join(_one(instance, "LOCATION").split()), _LONGEST_TITLE),
             shortened(_one(instance, "DESCRIPTION").strip(), _LONGEST_TEXT),
             _is_busy(instance),
+            _is_declined(instance, owners),
         )
     except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
         found.unreadable += 1
@@ -527,6 +532,15 @@ def _one(instance: _Component, name: str) -> str:
 def _is_busy(instance: _Component) -> bool:
     is_free = _one(instance, "X-MICROSOFT-CDO-BUSYSTATUS").upper() == "FREE"
     return not is_free and _one(instance, "TRANSP").upper() != "TRANSPARENT"
+
+
+def _is_declined(instance: _Component, owners: frozenset[str]) -> bool:
+    """Whether the owner declined; at Google, a calendar is called by its owner's address."""
+    return any(
+        str(guest).lower().removeprefix("mailto:") in owners
+        and str(getattr(guest, "params", {}).get("PARTSTAT", "")).upper() == "DECLINED"
+        for guest in _values(instance, "ATTENDEE")
+    )
 
 
 def _day(moment: date) -> date:

@@ -70,6 +70,7 @@ def event_of(item: Mapping[str, Any], calendar_id: str, name: str) -> CalendarEv
         _text(item.get("location"), _LONGEST_SUMMARY).replace("\n", " "),
         _text(item.get("description"), _LONGEST_TEXT),
         _is_busy(item),
+        _is_declined(item),
     )
 
 
@@ -151,13 +152,16 @@ def _text(value: object, most: int) -> str:
 
 
 def _is_busy(item: Mapping[str, Any]) -> bool:
+    is_free = item.get("transparency") == "transparent" or item.get("eventType") in _NOT_BUSY_KINDS
+    return not (is_free or _is_declined(item))
+
+
+def _is_declined(item: Mapping[str, Any]) -> bool:
     guests = item.get("attendees")
-    has_declined = any(
+    return any(
         isinstance(each, dict) and each.get("self") and each.get("responseStatus") == "declined"
         for each in (guests if isinstance(guests, list) else ())
     )
-    is_free = item.get("transparency") == "transparent" or item.get("eventType") in _NOT_BUSY_KINDS
-    return not (is_free or has_declined)
 
 
 def _mark(calendar_id: str) -> str:

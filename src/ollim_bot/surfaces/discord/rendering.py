@@ -140,6 +140,8 @@ def _with_lines(card: Card) -> Card:
     with_buttons = sorted({each.line for each in card.buttons if each.line})
     numbers = {line: number for number, line in enumerate(with_buttons, 1)}
     rows = [card.description] if card.description else []
+    # Discord itself keeps this true: `in 25 minutes`, then `2 minutes ago`.
+    rows += [f"<t:{int(card.until.timestamp())}:R>"] if card.until else []
     for line, each in enumerate(card.lines, 1):
         mark = f"**{numbers[line]}** · " if line in numbers else ""
         rows += [f"**{each.heading}**"] if each.heading else []

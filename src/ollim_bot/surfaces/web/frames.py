@@ -339,6 +339,7 @@ def card_json(card: Card) -> Json:
         "lines": [{"text": each.text, "heading": each.heading} for each in card.lines],
         "buttons": [_button(each) for each in card.buttons],
         "earlier_of": card.earlier_of,
+        "until": card.until and card.until.isoformat(),
     }
 
 

@@ -21,6 +21,7 @@ from ollim_bot.domain.schedule import key_of, next_due
 from ollim_bot.domain.skills import does_not_load
 from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
@@ -101,11 +102,15 @@ def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
     def choose_holder(rivals: Sequence[Job]) -> int:
         return look_into(paths, given.local_now, lambda tx: holder_of_id(tx, rivals)) or 0
 
+    def plan(job: Job) -> Job:
+        return look_into(paths, given.local_now, lambda tx: with_known_plan(tx, job)) or job
+
     repository = MarkdownRepository(
         FolderWatch(folder, form, OsDisk()),
         FileLock(paths.lock_of(folder)),
         journal=NoJournal(),
         choose_holder=choose_holder,
+        plan=plan,
     )
     return repository.report()
 

@@ -9,6 +9,7 @@ import { showExclusion, showIdeas } from "./empty_states.js";
 import { showFork } from "./fork.js";
 import { showHeader, showThemeSwitch } from "./header.js";
 import { listenToKeys } from "./keyboard.js";
+import { refreshTimesLeft } from "./message.js";
 import { DesktopNotifications, announceArrivals } from "./notifications.js";
 import { Outbox } from "./outbox.js";
 import { listenToSearch } from "./search.js";
@@ -51,5 +52,8 @@ store.watch((state) => {
     }
     wasOpen = isOpen;
 });
-setInterval(() => conversation.refresh(), MINUTE_MS);
+setInterval(() => {
+    conversation.refresh();
+    refreshTimesLeft();
+}, MINUTE_MS);
 connection.open();

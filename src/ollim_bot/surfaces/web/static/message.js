@@ -218,6 +218,26 @@ function earlierLine({ title }) {
     return make("p", {}, ...drawn(title));
 }
 
+/** @param {string} until */
+function timeLeft(until) {
+    const element = make("time", { datetime: until, "data-left": "" });
+    element.textContent = leftInWords(until);
+    return element;
+}
+
+/** Say the time left anew on each card that counts to a moment. */
+export function refreshTimesLeft() {
+    for (const element of document.querySelectorAll("time[data-left]")) {
+        element.textContent = leftInWords(element.getAttribute("datetime") ?? "");
+    }
+}
+
+/** @param {string} until */
+function leftInWords(until) {
+    const minutes = Math.ceil((Date.parse(until) - Date.now()) / 60_000);
+    return minutes > 0 ? `${minutes} min left` : "over";
+}
+
 /** @param {Card} card */
 function cardElement(card) {
     const names = { role: "group", "aria-label": card.title };
@@ -228,6 +248,7 @@ function cardElement(card) {
         { class: isLine(card) ? "card is-line" : "card", "data-color": card.color, ...names },
         make("h2", {}, ...drawn(card.title)),
         card.html && make("div", { class: "body" }, rich(card.html)),
+        card.until && make("p", {}, timeLeft(card.until)),
         card.fields.length > 0 && make("dl", {}, ...card.fields.map(fieldElement)),
         card.lines.length > 0
             && make("ul", { class: "lines" }, ...card.lines.flatMap(lineElements(card))),

@@ -29,6 +29,7 @@
  * @property {Line[]} lines
  * @property {Button[]} buttons
  * @property {string} earlier_of  the thing for which a newer card asks; empty if it asks itself
+ * @property {string | null} until  the moment to which it counts
  *
  * @typedef {object} Message
  * @property {string} id

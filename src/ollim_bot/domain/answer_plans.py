@@ -1,0 +1,94 @@
+"""The moment that an answer has set for a routine that comes again after it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import TypeVar
+
+from ollim_bot.domain.definitions import Definition
+from ollim_bot.domain.jobs import Job, JobKind, Routine
+from ollim_bot.domain.moments import zone_named
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.repeats import AfterDone, read_rhythm
+from ollim_bot.domain.run_history import RunStory, planned_row
+from ollim_bot.errors import BadCron, BadRepeat
+
+J = TypeVar("J", bound=Job)
+
+# The facts of the row: the day of the answer, the answered occurrence, and the day of the plan that
+# this one has replaced.
+_DAY, _AFTER, _INSTEAD = "done_on", "after", "instead_of"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPlan:
+    """`routine` comes at `occurrence`, because it was answered on `day`.
+
+    `after` is the id of the answered occurrence. `instead` is the day of the plan that this one has
+    replaced, which an Undo brings back.
+    """
+
+    occurrence: Occurrence
+    title: str
+    day: date
+    after: str = ""
+    instead: date | None = None
+
+    @classmethod
+    def read(cls, story: RunStory) -> AnswerPlan | None:
+        """The plan with which the story begins; None if it begins with none."""
+        one = story.occurrence
+        if one.part or not story.rows or story.rows[0].state != OccurrenceState.PLANNED:
+            return None
+        facts = story.rows[0].facts
+        instead = facts.get(_INSTEAD)
+        return cls(
+            one,
+            str(facts.get("job", "")),
+            date.fromisoformat(str(facts.get(_DAY))),
+            str(facts.get(_AFTER, "")),
+            date.fromisoformat(str(instead)) if instead else None,
+        )
+
+    @property
+    def at(self) -> datetime:
+        moment = self.occurrence.scheduled_at
+        assert moment is not None
+        return moment
+
+    def row(self, now: datetime) -> LedgerRow:
+        facts: dict[str, object] = {_DAY: self.day.isoformat()}
+        facts |= {_AFTER: self.after} if self.after else {}
+        facts |= {_INSTEAD: self.instead.isoformat()} if self.instead else {}
+        return planned_row(self.occurrence, self.title, self.at, now, **facts)
+
+
+def after_done_of(definition: Definition | None) -> tuple[AfterDone, tzinfo] | None:
+    """The rhythm and the zone of an armed job that follows its answers; None for any other."""
+    if definition is None or definition.key.kind is not JobKind.ROUTINE:
+        return None
+    try:
+        rhythm = read_rhythm(definition.timing)
+    except (BadCron, BadRepeat):
+        return None
+    zone = zone_named(definition.zone)
+    return (rhythm, zone) if isinstance(rhythm, AfterDone) and zone is not None else None
+
+
+def day_before(rhythm: AfterDone, day: date, now: datetime, zone: tzinfo) -> date:
+    """`day`, or the later day whose moment is the first after `now` if that of `day` has passed."""
+    now = now.astimezone(UTC)
+    if rhythm.after_day(day, zone).astimezone(UTC) > now:
+        return day
+    day = now.astimezone(zone).date() - timedelta(rhythm.days)
+    while rhythm.after_day(day, zone).astimezone(UTC) <= now:
+        day += timedelta(1)
+    return day
+
+
+def with_plan(job: J, day: date | None) -> J:
+    """The job, which knows its next moment if it follows its answers; `day` is that of the last."""
+    if day is None or not isinstance(job, Routine) or not isinstance(job.rhythm, AfterDone):
+        return job
+    return replace(job, rhythm=replace(job.rhythm, done_on=day))
