@@ -37,9 +37,9 @@ _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 # pace.
 LIMITS = {
     "message": (264, 58),
-    "plain reminder": (263, 56),
+    "plain reminder": (274, 62),
     "done": (160, 43),
-    "reminder through the agent": (472, 89),
+    "reminder through the agent": (486, 95),
     "fork": (338, 69),
     "save": (205, 46),
 }
