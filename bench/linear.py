@@ -40,7 +40,7 @@ from ollim_bot.prompts.first_words import first_words
 from ollim_bot.store.attachments.files import media_type_of, safe_name
 from ollim_bot.store.frontmatter import parse
 from ollim_bot.surfaces.discord.split import shortened, split
-from ollim_bot.surfaces.web.markdown import block_starts, plain, render
+from ollim_bot.surfaces.web.frames import block_starts, plain, render
 from ollim_bot.surfaces.web.presenter import HtmlDraft
 from ollim_bot.tools.addresses import address_problem
 from ollim_bot.tools.guards import may_have_hooks, state_dir_guard

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import AgentEvent, TextStreamed
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.ports import ChatService, IncomingMessage, Status, TurnStart
 
 

@@ -29,7 +29,7 @@ from ollim_bot.engine.options import child_environment
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.paths import DataPaths
-from ollim_bot.prompts.system import build_system_prompt, read_manual
+from ollim_bot.prompts.turns import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
 from ollim_bot.store.profile_files import ProfileFiles
 from ollim_bot.tools.registry import TOOL_LINES

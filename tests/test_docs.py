@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import Terminal
 
-from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.domain.runtime_config import CONFIG_KEYS
 from ollim_bot.paths import DataPaths
 

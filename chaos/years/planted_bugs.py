@@ -22,7 +22,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "late is not said",
-        "domain/lateness.py",
+        "domain/schedule.py",
         "elapsed(due, now) > STILL_ON_TIME\n",
         "elapsed(due, now) > STILL_ON_TIME * 9999\n",
     ),

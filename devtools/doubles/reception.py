@@ -14,7 +14,7 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Tu
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.ports import (
     ChatSurface,

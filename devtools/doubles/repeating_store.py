@@ -15,8 +15,8 @@ from typing import Generic, Self, TypeVar
 from ollim_bot.errors import StorageError
 from ollim_bot.store.connection import Row, Statements, Value, connect_in_memory
 from ollim_bot.store.database import Step
+from ollim_bot.store.messages import can_index
 from ollim_bot.store.schema import migrate
-from ollim_bot.store.search import can_index
 from ollim_bot.store.store import Watches
 from ollim_bot.store.transaction import Transaction
 

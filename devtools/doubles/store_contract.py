@@ -14,8 +14,15 @@ from datetime import UTC, datetime, timedelta
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.definitions import Definition, armed_row, roster_row
-from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, Taken, ToolCalled
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inbox import (
+    Accepted,
+    Ended,
+    InputEnd,
+    InputId,
+    OwnerMessage,
+    Taken,
+    ToolCalled,
+)
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import Charge, PingBudget

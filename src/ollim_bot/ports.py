@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
     from ollim_bot.domain.day import DayView
     from ollim_bot.domain.events import AgentEvent, Usage
-    from ollim_bot.domain.inputs import InputId
+    from ollim_bot.domain.inbox import InputId
     from ollim_bot.domain.jobs import Reminder, RepositoryReport, Routine, StoredJob, WebhookSpec
     from ollim_bot.domain.runtime_config import Thinking
     from ollim_bot.domain.sessions import SessionId

@@ -35,7 +35,7 @@ from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import AlreadyRunning, OllimError, WriteFailed
 from ollim_bot.ports import ChatService, IncomingMessage, SessionSpec, Toolset

@@ -21,7 +21,7 @@ from tests.scheduling.test_full_disk import FullableDisk
 
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths

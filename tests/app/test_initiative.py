@@ -15,7 +15,7 @@ from tests.app.test_app import running, settings, until
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import ToolRefused
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.ports import IncomingMessage, ToolCall
 

@@ -15,7 +15,7 @@ from tests.app.test_app import NOW, running, settings, until, until_told
 
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.data_directory import prepare_data_directory
 

@@ -20,9 +20,8 @@ from tests.file_changes import file_changes
 from tests.patience import patience
 from tests.stores import Stores, memory_stores
 
-from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.background_attempt import BackgroundDeps, Try
+from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps, Try
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
@@ -48,7 +47,7 @@ from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, SessionSpec, Toolset
-from ollim_bot.prompts.system import read_screening
+from ollim_bot.prompts.turns import read_screening
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.store import Store

@@ -8,7 +8,7 @@ from devtools.doubles.engine import ScriptedEngine, Waits
 from tests.background.scene import ping
 from tests.scheduling.scene import schedule_scene
 
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.ports import IncomingMessage
 
 

@@ -12,7 +12,7 @@ from tests.engine.scene import spoken
 
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.webhooks import WebhookCall
-from ollim_bot.prompts.system import read_screening
+from ollim_bot.prompts.turns import read_screening
 
 pytestmark = pytest.mark.real_engine
 

@@ -18,15 +18,15 @@ from tests.conversation.scene import NOW, scene, scripted
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
-from ollim_bot.domain.forward_schedule import UpcomingSchedule
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.overviews import today_overview
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.schedule import UpcomingSchedule
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import IncomingMessage
-from ollim_bot.prompts.preamble import upcoming_lines
+from ollim_bot.prompts.turns import upcoming_lines
 from ollim_bot.settings import Settings
 from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.data_directory import prepare_data_directory

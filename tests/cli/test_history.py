@@ -19,7 +19,7 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.forks import TOPIC, Discard, Report, end_id, end_title, entry_id
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.taint import Untrusted
-from ollim_bot.prompts.preamble import TASK
+from ollim_bot.prompts.turns import TASK
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction

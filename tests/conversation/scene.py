@@ -27,14 +27,20 @@ from tests.stores import Stores, memory_stores
 from ollim_bot.app.build import (
     ConversationDeps,
     ConversationParts,
-    build_conversation,
 )
 from ollim_bot.app.services import keep_running
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
-from ollim_bot.domain.inbox import Accepted, Ended, InboxRow, InputEnd
-from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
+from ollim_bot.domain.inbox import (
+    Accepted,
+    CommandCall,
+    Ended,
+    InboxRow,
+    InputEnd,
+    InputId,
+    OwnerMessage,
+)
 from ollim_bot.domain.notices import GATHERING
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import WrongInput
@@ -339,7 +345,7 @@ async def scene(
         gate=make_gate or (lambda *_: gate),
         **changes,
     )
-    talk = build_conversation(deps)
+    talk = ConversationParts(deps)
     await talk.load()
     chat = talk.conversation
     made = Scene(talk, chat, stores, clock, surfaces, keeper)

@@ -69,7 +69,7 @@ def has_begun(at: Scene) -> bool:
 async def accepted(at: Scene, text: str) -> asyncio.Task[ChatMessage]:
     """Send it and return as soon as it is in the inbox, while the rest of `send` goes on."""
     sending = asyncio.create_task(at.send(text))
-    await at.until(lambda: at.talk.state.is_busy)
+    await at.until(lambda: at.talk.state.inbox.is_busy)
     return sending
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversation.scene import scene
 
-from ollim_bot.domain.answer_text import NO_RESPONSE, AnswerText
+from ollim_bot.domain.activity import NO_RESPONSE, AnswerText
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,

@@ -14,7 +14,7 @@ from ollim_bot.domain.cards import Button, Color
 from ollim_bot.domain.permissions import LONGEST_GRANT
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.ports import ToolCall
-from ollim_bot.surfaces.web.markdown import render
+from ollim_bot.surfaces.web.frames import render
 
 KEY = "0" * 32
 GRANT = Pattern.of(f"Write(./{'n' * (LONGEST_GRANT - 13)}/**)")

@@ -21,8 +21,7 @@ from tests.conversation.surfaces import SlowSurface
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import EndCause, TurnEnded
-from ollim_bot.domain.inbox import Ended, InputEnd
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import Ended, InputEnd, InputId
 
 pytestmark = pytest.mark.usefixtures("inline_executor")
 

@@ -129,7 +129,7 @@ async def test_a_message_waits_for_it_and_does_not_stop_it() -> None:
         running = fired(at)
         await at.until(lambda: len(engine.prompts) == 1)
         await at.send("hi")
-        assert at.talk.state.is_busy
+        assert at.talk.state.inbox.is_busy
         assert len(engine.prompts) == 1
         await at.chat.interrupt()
         await at.quiet()
@@ -142,7 +142,7 @@ async def test_it_does_not_make_the_owner_busy() -> None:
     async with scene(engine) as at:
         running = fired(at)
         await at.until(lambda: len(engine.prompts) == 1)
-        assert not at.talk.state.is_busy
+        assert not at.talk.state.inbox.is_busy
         await at.chat.interrupt()
         await running
 

@@ -18,7 +18,7 @@ from tests.stores import Stores, memory_stores, on_store
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.owner_choices import GivenNames
-from ollim_bot.prompts.system import read_set_up
+from ollim_bot.prompts.turns import read_set_up
 
 CUT_OFF = (
     "I was cut off without warning, last seen today 10:15, and am back. "

@@ -7,8 +7,8 @@ import re
 import pytest
 from tests.conversation.scene import Scene, scene, scripted
 
+from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.conversation.commands.help import HELP_TOPICS, help_card
-from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.domain.cards import Card
 
 _DESTROYS = {"clear", "restart", "interrupt", "compact"}

@@ -11,7 +11,7 @@ from tests.conversation.scene import NOW, Scene, scene
 from tests.stores import Stores
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.store.transaction import Transaction
 

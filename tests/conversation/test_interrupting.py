@@ -12,8 +12,7 @@ from tests.conversation.slow_engine import half_way, pass_moments
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import Compacted, CompactionStarted, TextStreamed
-from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputEnd, InputId
 from ollim_bot.domain.sessions import SessionId
 
 

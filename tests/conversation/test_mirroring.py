@@ -14,7 +14,7 @@ from devtools.doubles.surface import RecordingSurface
 from tests.conversation.scene import NOW, scene
 
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.deliveries import Delivery

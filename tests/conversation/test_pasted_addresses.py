@@ -15,8 +15,7 @@ from tests.stores import memory_stores
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import TextStreamed
-from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputEnd, InputId
 from ollim_bot.domain.pasted_addresses import AddressAnswer, AddressKind
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import StorageError
@@ -113,7 +112,7 @@ async def test_an_address_does_not_stop_the_turn_that_runs_and_does_not_wait_for
         await at.send(ADDRESS, "m2")
 
         assert at.told == [ADDED]
-        assert at.talk.state.is_busy
+        assert at.talk.state.inbox.is_busy
         await at.chat.interrupt()
         await at.quiet()
         assert SECRET not in all_that_was_kept(at, engine)

@@ -12,7 +12,7 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.shared_files import UndoOutcome
 from ollim_bot.domain.text import literal
-from ollim_bot.surfaces.web.markdown import render
+from ollim_bot.surfaces.web.frames import render
 
 SKILL = "skills/mail/SKILL.md"
 OVERRIDE, ISOLATE = "\u202e", "\u2067"

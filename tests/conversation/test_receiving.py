@@ -12,8 +12,7 @@ from tests.conversation.scene import NOW, scene, scripted
 
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.events import Noted
-from ollim_bot.domain.inbox import Accepted, InputEnd
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import Accepted, InputEnd, InputId
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Image, IncomingFile
 

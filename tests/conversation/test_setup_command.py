@@ -13,15 +13,13 @@ from tests.conversation.test_help import press
 from tests.stores import memory_stores, on_store
 
 from ollim_bot.domain.chat import Author, TurnId
-from ollim_bot.domain.inbox import ToolCalled
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
 from ollim_bot.errors import WriteFailed
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import Message, ModelRequest, Say
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.prompts.context import READ_ONLY, neutralised
-from ollim_bot.prompts.system import read_set_up
-from ollim_bot.prompts.turns import button_prompt, continued_prompt
+from ollim_bot.prompts.turns import button_prompt, continued_prompt, read_set_up
 
 FULL = WriteFailed(Path("inbox.jsonl"), "the disk is full")
 

@@ -31,11 +31,10 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Gate, IncomingFile
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.steps import leave_update
-from ollim_bot.tools.gates import Allowed, Undecided, main_gate, main_tools
+from ollim_bot.tools.gates import Allowed, TaintCheck, Undecided, main_gate, main_tools
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
-from ollim_bot.tools.taint import TaintCheck
 
 FORWARD = Untrusted("forwarded message", "a message that the owner forwarded")
 HELPER = Subagents({"helper": Subagent("helper", "Helps.", "You help.")})

@@ -30,8 +30,7 @@ from ollim_bot.conversation import texts
 from ollim_bot.domain.cards import Button, ButtonPrompt, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.events import FailureKind
-from ollim_bot.domain.inbox import Accepted, Ended, InputEnd
-from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
+from ollim_bot.domain.inbox import Accepted, CommandCall, Ended, InputEnd, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange, SessionId
 from ollim_bot.store.transaction import Transaction
 

@@ -16,7 +16,7 @@ from tests.discord.fake_channel import FakeChannel
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.ports import ChatService, MessagePart, Status, TurnStart
 from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce
 from ollim_bot.store.store import Store

@@ -20,7 +20,6 @@ from tests.stores import Stores, memory_stores
 
 from ollim_bot.app.build import (
     ConversationParts,
-    build_conversation,
 )
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, ChatMessage
@@ -70,7 +69,7 @@ class SurfaceScene:
         account = Account(Secret(self.local.token), api_url=self.local.api_url)
         surface = DiscordSurface(account, self.stores.state, opened, self.folder, self.clock)
         deps = conversation_deps(self.engine, self.stores, self.clock, [], channels=[surface])
-        talk = build_conversation(deps)
+        talk = ConversationParts(deps)
         await talk.load()
         chat = talk.conversation
         serving = asyncio.create_task(surface.run(chat))

@@ -14,7 +14,7 @@ from devtools.doubles.clock import ManualClock
 from devtools.localdiscord.faults import AnswerLost, Dropped, ErrorResponse, Fault
 from tests.discord.interaction_scene import SUNDAY, InteractionScene, interaction_scene, until
 
-from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.surfaces.discord.command_menu import fingerprint, payload, sync
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.discord.interaction_scene import InteractionScene, interaction_scene, until
 
-from ollim_bot.conversation.commands.table import COMMANDS, read_line
+from ollim_bot.conversation.commands.dispatcher import COMMANDS, read_line
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.errors import Unreadable, WrongInput
 from ollim_bot.surfaces.discord.interactions import COMPLETION_SECONDS, FAILED, line_of

@@ -10,7 +10,7 @@ from devtools.doubles.reception import FakeReception
 from tests.discord.input_scene import FULL, InputScene, file, listening
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.surfaces.discord.messages import input_of
 
 

@@ -25,8 +25,7 @@ from ollim_bot.domain.catch_up import (
 )
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import ItemKind, JobSpec, Late, Nag, Reminder, Routine
-from ollim_bot.domain.lateness import is_late, late_rule
-from ollim_bot.domain.schedule import ScheduledJob, next_due
+from ollim_bot.domain.schedule import ScheduledJob, is_late, late_rule, next_due
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -13,17 +13,20 @@ from hypothesis import strategies as st
 from tests.domain.cron_lines import texts
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.forward_schedule import (
+from ollim_bot.domain.jobs import Chain, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.schedule import (
     MOST_COUNTED,
     MOST_LINES,
+    JobKey,
+    ScheduledJob,
     ScheduleEntry,
     Tag,
     UpcomingSchedule,
     build_upcoming_schedule,
+    key_of,
+    moments_between,
 )
-from ollim_bot.domain.jobs import Chain, JobKind, JobSpec, Reminder, Routine
-from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, moments_between
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -16,18 +16,21 @@ from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.inbox import (
     MOST_FAILED,
     Accepted,
+    CommandCall,
     Edited,
     Ended,
     FailedTurn,
     FailedTurns,
     Inbox,
     InboxRow,
+    Input,
     InputEnd,
+    InputId,
+    OwnerMessage,
     Released,
     Taken,
     ToolCalled,
 )
-from ollim_bot.domain.inputs import CommandCall, Input, InputId, OwnerMessage
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import note_of, reminder_from
-from ollim_bot.domain.forward_schedule import build_upcoming_schedule
 from ollim_bot.domain.initiative import (
     MOST_CHECKS,
     MOST_PER_DAY,
@@ -34,13 +33,13 @@ from ollim_bot.domain.initiative import (
     shortest_pause,
 )
 from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Late, Nag, Reminder, Routine
-from ollim_bot.domain.lateness import late_rule
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.outgoing import Sending
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, charged
 from ollim_bot.domain.rehearsal import Assumptions, Ping, rehearse
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.schedule import build_upcoming_schedule, late_rule
 from ollim_bot.domain.taint import Taint
 from ollim_bot.store.codecs.plain import plain_codec
 

@@ -18,7 +18,6 @@ from ollim_bot.domain.updates import (
     PendingUpdate,
     PendingUpdates,
     omission_notice,
-    pop_pending_updates,
 )
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
@@ -77,7 +76,7 @@ class UpdatesThroughCrashes(RuleBasedStateMachine):
     @precondition(lambda self: self.decision)
     @rule()
     def claim_what_waits_and_crash(self) -> None:
-        _, self.claim = pop_pending_updates(self.file)
+        self.claim = self.file
         self.claimed, self.claimed_count = list(self.waiting), set(self.uncounted)
         self.file_was_emptied = False
         self.decision = ""
@@ -86,7 +85,7 @@ class UpdatesThroughCrashes(RuleBasedStateMachine):
     @rule()
     def claim_what_waits(self) -> None:
         self.claim_what_waits_and_crash()
-        self.file, _ = pop_pending_updates(self.file)
+        self.file = PendingUpdates()
         self.waiting, self.uncounted = [], set()
         self.file_was_emptied = True
 
@@ -139,26 +138,15 @@ def test_the_newest_wait_and_the_count_of_the_others_takes_one_place(count: int)
     assert pending.omitted == count - kept
 
 
-@settings(max_examples=40)
-@given(pending_updates())
-def test_a_pop_takes_all_and_leaves_nothing(pending: PendingUpdates) -> None:
-    assert pop_pending_updates(pending) == (PendingUpdates(), pending)
-
-
-def test_the_count_starts_anew_after_a_pop() -> None:
-    left, _ = pop_pending_updates(after_appends(updates(30)))
-    assert after_appends(updates(11, 30), left).omitted == 2
-
-
 def test_what_comes_back_stands_first_and_may_exceed_the_cap() -> None:
-    left, claim = pop_pending_updates(after_appends(updates(12)))
+    left, claim = PendingUpdates(), after_appends(updates(12))
     restored = after_appends(updates(10, 12), left).restored(claim)
     assert restored.entries == updates(19, 3)
     assert restored.omitted == 3
 
 
 def test_what_came_back_gives_way_first_when_more_is_appended() -> None:
-    left, claim = pop_pending_updates(after_appends(updates(10)))
+    left, claim = PendingUpdates(), after_appends(updates(10))
     restored = after_appends(updates(8, 10), left).restored(claim)
     after, gave_way = restored.appended(update(18))
     assert (after.entries, after.omitted) == (updates(9, 10), 10)
@@ -170,7 +158,7 @@ def test_what_came_back_gives_way_first_when_more_is_appended() -> None:
 def test_a_claim_that_never_left_the_file_comes_back_once(claimed: int, appended: int) -> None:
     """Even if later updates have displaced all claimed ones."""
     file = after_appends(updates(claimed))
-    _, claim = pop_pending_updates(file)
+    claim = file
     later = after_appends(updates(appended, claimed), file)
     assert later.restored(claim) == later
     assert later.restored(claim).restored(claim) == later
@@ -182,7 +170,7 @@ def test_a_claim_that_never_left_the_file_leaves_it_when_committed(
     claimed: int, appended: int
 ) -> None:
     file = after_appends(updates(claimed))
-    _, claim = pop_pending_updates(file)
+    claim = file
     committed = after_appends(updates(appended, claimed), file).committed(claim)
     assert len(committed.entries) + committed.omitted == appended
     assert not set(committed.entries) & set(claim.entries)
@@ -200,7 +188,7 @@ def test_an_empty_claim_changes_nothing(pending: PendingUpdates, other: PendingU
 def test_updates_written_by_hand_without_an_id_are_told_apart_by_their_moment() -> None:
     by_hand = [PendingUpdate(NOW + n * timedelta(minutes=1), "look at this") for n in range(3)]
     file = after_appends(by_hand)
-    left, claim = pop_pending_updates(file)
+    left, claim = PendingUpdates(), file
     assert file.restored(claim) == file
     assert file.committed(claim) == PendingUpdates()
     assert left.restored(claim) == file

@@ -24,7 +24,7 @@ from tests.scheduling.webhook_calls import WASHING
 from tests.storage.attachments.pictures import many_scans
 from tests.webhooks import calls
 
-from ollim_bot.connections import allow_many_descriptors
+from ollim_bot.loopback import allow_many_descriptors
 from ollim_bot.offline.scripted import ScriptedModel
 
 CROWD = 1200

@@ -11,8 +11,7 @@ from tests.e2e.forking import CAT, in_a_fork, sent
 from tests.engine.scene import spoken, tiny_png
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputEnd, InputId
 from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say, Stall
 
 REMINDER = "ollim-bot reminder add -m 'drink water' --in 20m"

@@ -9,7 +9,7 @@ from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.scene import Scene, scripted
 from tests.forks.fork_scene import fork_scene
 
-from ollim_bot.conversation.forks import cards
+from ollim_bot.conversation.forks import forks
 from ollim_bot.domain.cards import Button, ButtonPrompt, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.events import Noted
@@ -133,7 +133,7 @@ async def test_in_a_fork_a_reply_becomes_context_of_it_and_that_is_said() -> Non
         assert at.fork is not None
         assert fork is not None
         assert at.fork.id == fork.id
-        assert notes(at.scene) == [cards.TAKEN_HERE]
+        assert notes(at.scene) == [forks.TAKEN_HERE]
         assert "> 3 mails need you." in engine.prompts[-1]
 
 
@@ -222,7 +222,7 @@ async def test_a_fork_whose_record_is_gone_says_so_and_begins_anew() -> None:
     engine.known.clear()
     async with fork_scene(engine, stores=stores) as at:
         await at.scene.ask("and now?")
-        (said,) = [each for each in at.scene.log if each.text == cards.LOST]
+        (said,) = [each for each in at.scene.log if each.text == forks.LOST]
         assert said.in_fork
         assert at.fork is not None
         assert not engine.prompts[-1].startswith("[fork-started]")
@@ -238,5 +238,5 @@ async def test_a_fork_whose_own_record_is_gone_branches_again_and_says_so() -> N
     engine.known.intersection_update({RUN})
     async with fork_scene(engine, stores=stores) as at:
         await at.scene.ask("and now?")
-        assert cards.LOST in at.scene.told
+        assert forks.LOST in at.scene.told
         assert engine.opened[-1].spec.branch_of == RUN

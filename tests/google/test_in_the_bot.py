@@ -15,7 +15,7 @@ from tests.stores import memory_stores
 
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import SignInNeeded
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.settings import Settings

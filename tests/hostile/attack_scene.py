@@ -33,7 +33,7 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import Job, JobSpec, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.engine.claude import ClaudeEngine

@@ -31,11 +31,11 @@ from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.event_cards import deleted_card, kept_card, question_card
-from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import JobSpec, ReportMode, WebhookSpec
 from ollim_bot.domain.overviews import today_overview
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.schedule import UpcomingSchedule
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.task_cards import tasks_card
 from ollim_bot.domain.tasks import Task
@@ -43,14 +43,19 @@ from ollim_bot.domain.webhook_data import plain_text
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import take_calendar_address
 from ollim_bot.prompts.context import owner_prompt
-from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data, upcoming_lines
 from ollim_bot.prompts.screening import screening_prompt
-from ollim_bot.prompts.turns import background_prompt
+from ollim_bot.prompts.turns import (
+    Briefing,
+    background_prompt,
+    build_bg_preamble,
+    sent_data,
+    upcoming_lines,
+)
 from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.surfaces.discord.rendering import fitted
-from ollim_bot.surfaces.web.markdown import render
+from ollim_bot.surfaces.web.frames import render
 
 HOUR = timedelta(hours=1)
 HONEST = "Dentist"

@@ -16,11 +16,10 @@ from ollim_bot.domain.taint import Taint, Untrusted, addresses_in
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.ports import ToolCall, Toolset
 from ollim_bot.prompts.context import fenced
-from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate
+from ollim_bot.tools.gates import Abilities, BackgroundTools, TaintCheck, TaintGuard, main_gate
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
-from ollim_bot.tools.taint import TaintCheck, TaintGuard
 from ollim_bot.tools.toolset import toolset
 
 SECRET = "hunter2"

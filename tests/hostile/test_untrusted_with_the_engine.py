@@ -24,9 +24,8 @@ from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.ports import Gate, SessionSpec
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.tools.gates import Allowed, Undecided, main_gate
+from ollim_bot.tools.gates import Allowed, TaintCheck, Undecided, main_gate
 from ollim_bot.tools.path_rules import PathPolicy
-from ollim_bot.tools.taint import TaintCheck
 
 pytestmark = pytest.mark.real_process
 

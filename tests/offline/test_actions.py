@@ -13,8 +13,7 @@ from tests.tools.server.tool_scene import NOW, NOWHERE, make_tool_scene
 
 from ollim_bot.domain.chat import Attachment, TurnId
 from ollim_bot.domain.due_items import JUST_SHOWN
-from ollim_bot.domain.inbox import ToolCalled
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.domain.shell_words import shell_words

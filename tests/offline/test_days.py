@@ -19,7 +19,7 @@ from ollim_bot.domain.taint import Untrusted
 from ollim_bot.offline.actions import LIST_REMINDERS
 from ollim_bot.offline.messages import CallTool, Message, Say
 from ollim_bot.prompts.context import fenced
-from ollim_bot.surfaces.web.markdown import render
+from ollim_bot.surfaces.web.frames import render
 
 
 def event(start: str, end: str, title: str, problem: str | None = None) -> dict[str, object]:

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.domain.chat import Attachment, TurnId
-from ollim_bot.domain.inbox import ToolCalled
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import Block, CallTool, Message, ModelRequest, Part, Say

@@ -10,8 +10,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 
 from ollim_bot.domain.chat import Attachment, TurnId
-from ollim_bot.domain.inbox import ToolCalled
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=ZoneInfo("America/Los_Angeles"))
 

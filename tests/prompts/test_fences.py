@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.hostile.injected_texts import fenced_parts
 from tests.prompts.prompt_parts import NOW, call, file, hostile, message
 
-from ollim_bot.domain.inputs import InputId, JobTurn
+from ollim_bot.domain.inbox import InputId, JobTurn
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates

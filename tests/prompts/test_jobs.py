@@ -12,12 +12,18 @@ from hypothesis import given
 from tests.prompts.prompt_parts import NOW, ago, hostile, reads_as_ours
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.inputs import InputId, JobTurn
+from ollim_bot.domain.inbox import InputId, JobTurn
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine, WebhookSpec
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.prompts.context import FOR_MAIN, READ_ONLY, restored, updates_block
-from ollim_bot.prompts.preamble import TASK, Briefing, build_bg_preamble, sent_data
-from ollim_bot.prompts.turns import background_prompt, foreground_prompt
+from ollim_bot.prompts.turns import (
+    TASK,
+    Briefing,
+    background_prompt,
+    build_bg_preamble,
+    foreground_prompt,
+    sent_data,
+)
 
 BODY = "Look at the mail.\n\nThen at the calendar."
 WAITING = PendingUpdates((PendingUpdate(ago(5), "Checked the mail: 3 need replies."),))

@@ -9,7 +9,7 @@ import pytest
 from tests.prompts.prompt_parts import NOW
 
 from ollim_bot.domain.jobs import Chain, ReportMode
-from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, chain_section
+from ollim_bot.prompts.turns import Briefing, build_bg_preamble, chain_section
 
 PING = (
     "BACKGROUND RUN: nobody reads your text. Only tools reach the owner: `ping_user` for a "

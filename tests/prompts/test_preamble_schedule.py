@@ -10,19 +10,20 @@ from hypothesis import given
 from tests.prompts.prompt_parts import NOW, hostile
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.forward_schedule import (
+from ollim_bot.domain.jobs import Chain, JobKind, JobSpec, Reminder, ReportMode, Routine
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.quiet import QuietHours, QuietSettings
+from ollim_bot.domain.schedule import (
+    JobKey,
+    ScheduledJob,
     ScheduleEntry,
     Tag,
     UpcomingSchedule,
     build_upcoming_schedule,
 )
-from ollim_bot.domain.jobs import Chain, JobKind, JobSpec, Reminder, ReportMode, Routine
-from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.quiet import QuietHours, QuietSettings
-from ollim_bot.domain.schedule import JobKey, ScheduledJob
 from ollim_bot.prompts.context import lookalikes
-from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lines
+from ollim_bot.prompts.turns import Briefing, build_bg_preamble, upcoming_lines
 
 MINUTE = timedelta(minutes=1)
 FULL = PingBudget.full(NOW)

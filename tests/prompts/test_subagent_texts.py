@@ -14,7 +14,7 @@ from ollim_bot.domain.subagents import Subagent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.subagent_files import SubagentFiles
+from ollim_bot.store.profile_files import SubagentFiles
 from ollim_bot.tools.registry import MAIN_TOOLS, OWN_TOOLS
 
 NAMES = (

@@ -16,7 +16,7 @@ from tests.prompts.prompt_parts import NOW, hostile, image
 import ollim_bot
 from ollim_bot.domain.shared_files import Names, Profile
 from ollim_bot.prompts.context import FOR_MAIN, SYSTEM, attachments_list, timestamp
-from ollim_bot.prompts.system import PARTS, build_system_prompt, read_manual
+from ollim_bot.prompts.turns import PARTS, build_system_prompt, read_manual
 from ollim_bot.tools.registry import OWN_TOOLS, TOOL_LINES
 
 FOLDER = Path(ollim_bot.__file__).parent / "texts" / "system"

@@ -32,7 +32,6 @@ from tests.stores import Stores
 
 from ollim_bot.app.build import (
     ConversationParts,
-    build_conversation,
     build_schedule,
 )
 from ollim_bot.app.services import keep_running
@@ -234,7 +233,7 @@ async def schedule_scene(
         channels=channels,
         status=replace(STATUS, is_offline=is_offline),
     )
-    talk = build_conversation(deps)
+    talk = ConversationParts(deps)
     await talk.load()
     zone = OwnerZone(shown.state, clock, UTC)
     scheduler = build_schedule(

@@ -12,7 +12,7 @@ from tests.scheduling.scene import NOW, schedule_scene
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.ports import IncomingMessage
 
 MINUTE = timedelta(minutes=1)

@@ -13,7 +13,7 @@ from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Wait
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
 from ollim_bot.domain.events import FailureKind
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.ports import IncomingMessage
 

@@ -15,7 +15,7 @@ from tests.scheduling.scene import ScheduleScene, schedule_scene
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import Answer
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.pings import DEFAULT_CAPACITY
 from ollim_bot.domain.quiet import QuietChoice, ended_now

@@ -13,21 +13,19 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Tu
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import (
     Accepted,
+    CommandCall,
     Edited,
     Ended,
-    InputEnd,
-    Released,
-    Taken,
-    ToolCalled,
-)
-from ollim_bot.domain.inputs import (
-    CommandCall,
     ForkOrigin,
+    InputEnd,
     InputId,
     JobTurn,
     OwnerMessage,
     ProgramTurn,
     ProgramTurnReason,
+    Released,
+    Taken,
+    ToolCalled,
 )
 from ollim_bot.domain.jobs import Chain, JobKind
 from ollim_bot.domain.outgoing import NotSent, Sending, Sent, Unsure

@@ -19,15 +19,17 @@ from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLin
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnCost, TurnId
 from ollim_bot.domain.inbox import (
     Accepted,
+    CommandCall,
     Edited,
     Ended,
     InboxRow,
     InputEnd,
+    InputId,
+    OwnerMessage,
     Released,
     Taken,
     ToolCalled,
 )
-from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates

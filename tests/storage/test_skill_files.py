@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ollim_bot.domain.skills import Skill
-from ollim_bot.store.skill_files import SkillFolder, parsed_skill
-from ollim_bot.store.skill_lock import AddedSkill, SkillLock, digest
+from ollim_bot.store.skill_files import AddedSkill, SkillFolder, SkillLock, digest, parsed_skill
 
 GOOD = "---\nname: mail\ndescription: Reads mail.\n---\nRead it. !`ollim-bot today`\n"
 

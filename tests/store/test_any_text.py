@@ -6,8 +6,7 @@ import pytest
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.inbox import Accepted
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inbox import Accepted, InputId, OwnerMessage
 from ollim_bot.store.transaction import Transaction
 
 

@@ -13,8 +13,7 @@ from ollim_bot.cli.runs import page, run_stories
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import NO_CARD, DueItem, card_message, delivery_id
-from ollim_bot.domain.inbox import Accepted, InputEnd
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inbox import Accepted, InputEnd, InputId, OwnerMessage
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState

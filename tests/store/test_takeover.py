@@ -12,8 +12,7 @@ import pytest
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
-from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, Taken
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, InputId, OwnerMessage, Taken
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.outgoing import NotSent, Sending, Tried

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import Terminal
 
-from ollim_bot.tools.declaration import EVERYWHERE, EngineTool
+from ollim_bot.tools.context import EVERYWHERE, EngineTool
 from ollim_bot.tools.registry import (
     DEFAULT_BG_TOOLS,
     MAIN_TOOLS,

@@ -22,7 +22,7 @@ from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentSession, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.subagent_files import SubagentFiles
+from ollim_bot.store.profile_files import SubagentFiles
 from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy

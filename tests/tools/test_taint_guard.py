@@ -9,9 +9,8 @@ import pytest
 
 from ollim_bot.domain.taint import Taint, TaintedCall, addresses_in
 from ollim_bot.ports import Refusal, ToolCall
-from ollim_bot.tools.gates import main_gate
+from ollim_bot.tools.gates import TaintCheck, TaintGuard, main_gate
 from ollim_bot.tools.path_rules import PathPolicy
-from ollim_bot.tools.taint import TaintCheck, TaintGuard
 
 TAINT = Taint(("forwarded message",), addresses_in("https://example.com/post"))
 

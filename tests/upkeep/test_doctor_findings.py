@@ -45,7 +45,7 @@ from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.server_file import read_servers
-from ollim_bot.store.skill_lock import AddedSkill, SkillLock
+from ollim_bot.store.skill_files import AddedSkill, SkillLock
 from ollim_bot.upkeep import checks
 from ollim_bot.upkeep.checks import bot, data, folder, jobs, machine, network, webhooks
 from ollim_bot.upkeep.checks.network import HttpAnswer

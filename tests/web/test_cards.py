@@ -18,7 +18,7 @@ from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.markdown import plain, render
+from ollim_bot.surfaces.web.frames import plain, render
 
 DONE = Button("Done", "agent", "k1", ButtonStyle.PRIMARY)
 LATER = Button("Later", "agent", "k2")

@@ -17,7 +17,7 @@ from tests.log_sink import root_logger_restored, sink
 from tests.web.browser import SECONDS, eventually, raw, signed_in_browser, unknown_browser
 from tests.web.scene import Scene, make_scene, running
 
-from ollim_bot.connections import Connections, allow_many_descriptors
+from ollim_bot.loopback import Connections, allow_many_descriptors
 from ollim_bot.settings import LogFormat, LogLevel
 from ollim_bot.surfaces.web.limits import WebLimits
 

@@ -9,7 +9,7 @@ import pytest
 
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.limits import WebLimits
-from ollim_bot.surfaces.web.server import FOLDER, PAGE
+from ollim_bot.surfaces.web.surface import FOLDER, PAGE
 
 DOCS = (Path(__file__).parents[2] / "docs" / "web.md").read_text()
 LIMITS = WebLimits()

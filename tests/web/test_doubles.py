@@ -16,7 +16,7 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import EndCause, TextStreamed, TurnEnded
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.ports import ChatService, ChatSurface, IncomingFile, IncomingMessage
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -9,8 +10,12 @@ from hypothesis import example, given, settings
 from tests.examples import examples
 from tests.web.markdown_texts import chunked
 
-from ollim_bot.surfaces.web.markdown import render
+from ollim_bot.surfaces.web.frames import render
 from ollim_bot.surfaces.web.presenter import HtmlDraft, is_much_work
+
+
+def grown(draft: HtmlDraft, text: str) -> HtmlDraft:
+    return replace(draft, rest=draft.rest + text)
 
 
 def every_character(text: str) -> list[str]:
@@ -34,7 +39,7 @@ def every_character(text: str) -> list[str]:
 def test_the_end_is_the_same_however_the_text_was_cut(chunks: list[str]) -> None:
     draft = HtmlDraft()
     for chunk in chunks:
-        draft = draft.added(chunk).settled()
+        draft = grown(draft, chunk).settled()
     assert "".join([*draft.blocks, draft.tail()]) == render("".join(chunks))
 
 
@@ -43,7 +48,7 @@ def test_what_was_shown_as_finished_never_changes(chunks: list[str]) -> None:
     draft = HtmlDraft()
     for chunk in chunks:
         before = draft
-        draft = draft.added(chunk).settled()
+        draft = grown(draft, chunk).settled()
         assert draft.blocks[: len(before.blocks)] == before.blocks
 
 
@@ -51,8 +56,8 @@ def test_what_was_shown_as_finished_never_changes(chunks: list[str]) -> None:
 def test_it_makes_no_difference_how_often_it_is_drawn(chunks: list[str]) -> None:
     often, once = HtmlDraft(), HtmlDraft()
     for chunk in chunks:
-        often = often.added(chunk).settled()
-        once = once.added(chunk)
+        often = grown(often, chunk).settled()
+        once = grown(once, chunk)
     assert often.settled() == once.settled()
 
 
@@ -69,7 +74,7 @@ def test_it_makes_no_difference_how_often_it_is_drawn(chunks: list[str]) -> None
     ],
 )
 def test_blocks_are_finished_when_the_next_one_has_begun(text: str, blocks: int, rest: str) -> None:
-    draft = HtmlDraft().added(text).settled()
+    draft = HtmlDraft(rest=text).settled()
     assert (len(draft.blocks), draft.rest) == (blocks, rest)
 
 
@@ -77,7 +82,7 @@ def test_a_long_answer_is_rendered_in_pieces() -> None:
     """The part that is rendered again for each draft does not grow with the answer."""
     draft = HtmlDraft()
     for number in range(200):
-        draft = draft.added(f"Paragraph {number} of a long answer.\n\n").settled()
+        draft = grown(draft, f"Paragraph {number} of a long answer.\n\n").settled()
         assert len(draft.rest) < 100
     assert len(draft.blocks) == 199
 

@@ -14,7 +14,7 @@ from tests.web.scene import Scene
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.store.attachments.files import files_of
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.server import FOLDER
+from ollim_bot.surfaces.web.surface import FOLDER
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

@@ -19,7 +19,7 @@ from tests.web.sign_in import NONCE, AccessDenied, BrowserKey
 from ollim_bot.domain.browsers import MOST_BROWSERS
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
-from ollim_bot.surfaces.web.keys import CHALLENGE_SECONDS, CODE_SECONDS, SESSION_SECONDS
+from ollim_bot.surfaces.web.access import CHALLENGE_SECONDS, CODE_SECONDS, SESSION_SECONDS
 from ollim_bot.surfaces.web.secret import bot_key, entry_code, mac, new_web_secret
 
 MONTH = timedelta(days=30).total_seconds()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.web.hostile_markdown import HOSTILE_ATTRIBUTES, HOSTILE_HTML, HOSTILE_LINKS
 from tests.web.markdown_texts import TEXTS
 
-from ollim_bot.surfaces.web.markdown import render
+from ollim_bot.surfaces.web.frames import render
 
 TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code", "ul", "ol"),

@@ -19,7 +19,7 @@ from ollim_bot.domain.events import (
     ToolEnded,
     ToolStarted,
 )
-from ollim_bot.surfaces.web.markdown import render
+from ollim_bot.surfaces.web.frames import render
 
 READ = ToolStarted("1", "Read", {"file_path": "/data/notes/today.md"})
 

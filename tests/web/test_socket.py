@@ -17,7 +17,7 @@ from ollim_bot.domain.events import TextStreamed
 from ollim_bot.ports import OpenFork
 from ollim_bot.surfaces.web.frames import status_json
 from ollim_bot.surfaces.web.limits import WebLimits
-from ollim_bot.surfaces.web.rendered_messages import RenderedMessages
+from ollim_bot.surfaces.web.presenter import RenderedMessages
 from ollim_bot.surfaces.web.secret import bot_key, mac
 
 

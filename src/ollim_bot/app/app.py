@@ -16,7 +16,6 @@ from ollim_bot import __version__
 from ollim_bot.app.build import (
     ConversationDeps,
     ConversationParts,
-    build_conversation,
     build_schedule,
 )
 from ollim_bot.app.persona import Persona
@@ -76,6 +75,7 @@ from ollim_bot.store.job_folder import shared_readings
 from ollim_bot.store.journal import GitJournal, open_journal
 from ollim_bot.store.opening import DAILY_LIMIT_NOTICE, NOTICE_DUE, NOTICE_TOLD, open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.profile_files import SubagentFiles
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.skill_files import SkillFolder
@@ -87,17 +87,22 @@ from ollim_bot.store.steps import (
     note_agent_skills,
 )
 from ollim_bot.store.store import SqliteStore, Store
-from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
-from ollim_bot.tools.gates import Abilities, Allowed, BackgroundTools, Undecided, main_gate
+from ollim_bot.tools.gates import (
+    Abilities,
+    Allowed,
+    BackgroundTools,
+    TaintCheck,
+    Undecided,
+    main_gate,
+)
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
-from ollim_bot.tools.taint import TaintCheck
 from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
 from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.hand_over import settle_update
@@ -582,7 +587,7 @@ class App:
         )
 
     def _parts(self, deps: ConversationDeps) -> ConversationParts:
-        return build_conversation(deps)
+        return ConversationParts(deps)
 
     def _gate(
         self, job_guard: JobValidator, granted: Allowed, undecided: Undecided, taint: TaintCheck

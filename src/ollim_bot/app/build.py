@@ -10,13 +10,11 @@ from functools import partial
 from pathlib import Path
 
 from ollim_bot.conversation.approvals import Approvals
-from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.background_attempt import BackgroundDeps
+from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
-from ollim_bot.conversation.chat_log import with_open_button
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
-from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, CommandServices, Queued
 from ollim_bot.conversation.commands.help import HelpCommands
 from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.program import (
@@ -34,7 +32,6 @@ from ollim_bot.conversation.commands.sessions import (
     SearchCommands,
     SessionCommands,
 )
-from ollim_bot.conversation.commands.table import CommandServices, Queued
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
@@ -48,8 +45,7 @@ from ollim_bot.conversation.forks.commands import (
     ForkRequests,
     IdleWatch,
 )
-from ollim_bot.conversation.forks.forks import Forks, Replies
-from ollim_bot.conversation.forks.session import ForkSession, fork_spec
+from ollim_bot.conversation.forks.forks import Forks, ForkSession, Replies, fork_spec
 from ollim_bot.conversation.google import GoogleConnection
 from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.intake import MessageIntake
@@ -57,10 +53,9 @@ from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
-from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns
+from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
-from ollim_bot.conversation.jobs.plain_delivery import PlainDelivery
-from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.quiet import QuietCommands, QuietWatch
 from ollim_bot.conversation.set_up_talk import SetUpTalk
@@ -93,7 +88,7 @@ from ollim_bot.ports import (
     Status,
     TaskList,
 )
-from ollim_bot.prompts.system import read_screening, read_set_up
+from ollim_bot.prompts.turns import read_screening, read_set_up
 from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.departures import Departures
 from ollim_bot.schedule.dispatch import Dispatcher, UpcomingReader
@@ -117,9 +112,8 @@ from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.steps import count_in_tainted_turn
 from ollim_bot.store.store import Store
 from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
+from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
 from ollim_bot.tools.job_validator import JobChecker
-from ollim_bot.tools.taint import TaintCheck, TaintGuard
 
 _logger = logging.getLogger(__name__)
 
@@ -169,42 +163,32 @@ class ConversationDeps:
     patience: float = 2.0
 
 
-@dataclass(frozen=True, slots=True)
 class ConversationParts:
-    """The conversation, and its parts that other parts of the program use."""
+    """The conversation, built area by area; an area uses only those before it.
 
-    conversation: Conversation
-    state: ConversationState
-    fanout: SurfaceFanout
-    deliveries: DeliveryQueues
-    poster: MessagePoster
-    failures: FailureNotices
-    notices: Notices
-    quiet_watch: QuietWatch
-    gate: DiskGate
-    board: StatusBoard
-    approvals: Approvals
-    echo: ChangeEcho
-    forks: Forks
-    fork_requests: ForkRequests
-    runner: TurnRunner
-    retries: Retries
-    intake: MessageIntake
-    dispatcher: CommandDispatcher
-    loop: InputLoop
-    idle_watch: IdleWatch
-    greeting: Greeting
-    foreground: ForegroundJobs
-    background: BackgroundRuns
-    reminders: PlainDelivery
-    job_file_changes: JobFileChanges
-    manual_runs: JobRuns
-    undo_expiry: UndoExpiry
-    overviews: Overviews
-    server_cards: ServerCards
-    task_mover: TaskMover
-    task_commands: TaskCommands
-    google: GoogleConnection
+    The attributes without an underscore are used by other parts of the program.
+    """
+
+    def __init__(self, deps: ConversationDeps) -> None:
+        self._deps = deps
+        self._build_log()
+        self._build_tools()
+        self._build_sessions()
+        self._build_turns()
+        self._build_intake()
+        self._build_commands()
+        buttons = self._build_buttons()
+        self.conversation = Conversation(
+            deps.store,
+            self.intake,
+            self.dispatcher,
+            buttons,
+            self.runner,
+            self.poster,
+            self.deliveries,
+            self.board,
+            DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -216,307 +200,227 @@ class ConversationParts:
         await self.fanout.load()
         await self.state.load()
         await self.board.load()
-        await self._load_deliveries()
-        await self.approvals.load(await self.state.read(lambda tx: with_open_button(tx, "approve")))
-
-    async def _load_deliveries(self) -> None:
         try:
             await self.deliveries.load()
         except StorageError:  # a full disk must not prevent a start
             _logger.warning("The channels could not be noted", exc_info=True)
+        await self.approvals.load(await self.state.read(lambda tx: with_open_button(tx, "approve")))
 
+    def _build_log(self) -> None:
+        """The message log, who shows it, and what the program itself puts there."""
+        deps, store, clock = self._deps, self._deps.store, self._deps.clock
+        self.state = ConversationState(store)
+        self.fanout = SurfaceFanout(store, deps.surfaces, deps.channels, patience=deps.patience)
+        queues = [DeliveryQueue(store, channel, clock) for channel in deps.channels]
+        self.deliveries = DeliveryQueues(store, queues, clock)
+        program = deps.status.program
+        self.poster = MessagePoster(store, self.fanout, queues, clock, program=program)
+        self.board = StatusBoard(store, self.state, self.fanout, deps.status, clock)
+        self.notices = Notices(store, self.state, self.poster, self.board, clock)
+        self.failures = FailureNotices(store, self.notices.tell)
+        self.quiet_watch = QuietWatch(store, self.state, self.poster, self.board, clock)
+        self.gate = DiskGate(store, self.notices, clock)
+        self.reminders = PlainDelivery(store, self.poster, self.gate, clock)
+        self.job_file_changes = JobFileChanges(store, deps.repositories)
+        self._items = ItemAnswers(store, self.job_file_changes)
+        self.undo_expiry = UndoExpiry(store, clock)
 
-def build_conversation(deps: ConversationDeps) -> ConversationParts:
-    store, repositories, clock, root = (
-        deps.store,
-        deps.repositories,
-        deps.clock,
-        deps.working_directory,
-    )
-
-    state = ConversationState(store)
-    fanout = SurfaceFanout(store, deps.surfaces, deps.channels, patience=deps.patience)
-    queues = [DeliveryQueue(store, channel, clock) for channel in deps.channels]
-    poster = MessagePoster(store, fanout, queues, clock, program=deps.status.program)
-    board = StatusBoard(store, state, fanout, deps.status, clock)
-    notices = Notices(store, state, poster, board, clock)
-    gate = DiskGate(store, notices, clock)
-    files = JobFileChanges(store, repositories)
-    items = ItemAnswers(store, files)
-
-    approvals = Approvals(store, state, poster, clock, root)
-    echo = ChangeEcho(
-        root,
-        deps.job_files,
-        deps.former,
-        store,
-        repositories.reminders,
-        poster.post,
-        clock,
-        deps.webhook_port,
-    )
-    changes, auto_commit = echo.watch(), AutoCommit(deps.journal, root)
-    fork_requests = ForkRequests(state, clock)
-    context = ToolContext(
-        run=main_run(clock.now()),
-        store=store,
-        repositories=repositories,
-        clock=clock,
-        root=root,
-        poster=poster,
-        is_busy=lambda: state.is_busy,
-        wants=fork_requests.want,
-        items=items,
-        servers=deps.background_tools.servers,
-        show_added=changes.note_added,
-    )
-    taint = TaintCheck(
-        TaintGuard(root, lambda: context.run.taint),
-        approvals.decide_tainted,
-        lambda: store.run(lambda tx: count_in_tainted_turn(tx, tx.now.date())),
-        lambda: context.run.taint,
-    )
-    tool_gate = deps.gate(approvals.granted, approvals.decide, taint)
-    gated = conversation_tools(context, changes.noting(tool_gate), state, clock)
-    tools = auto_commit.of(gated, lambda: context.run)
-
-    main = MainSession(deps.engine, state, clock, spec=deps.spec, tools=tools)
-    fork = ForkSession(
-        deps.engine, state, poster, clock, spec=fork_spec(deps.spec, store), tools=tools
-    )
-    forks = Forks(state, main, fork, poster, clock)
-    replies = Replies(deps.engine, store, state, forks, clock)
-
-    foreground = ForegroundJobs(repositories, state, clock)
-    background = BackgroundRuns(
-        BackgroundDeps(
-            deps.engine,
-            store,
-            repositories,
-            clock,
+    def _build_tools(self) -> None:
+        """What the agent may do in the conversation, and who is asked or told about it."""
+        deps, store, clock = self._deps, self._deps.store, self._deps.clock
+        root, state = deps.working_directory, self.state
+        self.approvals = Approvals(store, state, self.poster, clock, root)
+        self.echo = ChangeEcho(
             root,
-            poster,
-            notices,
-            deps.background_tools,
-            echo,
-            auto_commit,
-            spec=deps.spec,
-            is_busy=lambda: state.is_busy,
-            main=lambda: state.session,
-            screening="" if deps.status.is_offline else read_screening(),
+            deps.job_files,
+            deps.former,
+            store,
+            deps.repositories.reminders,
+            self.poster.post,
+            clock,
+            deps.webhook_port,
         )
-    )
+        self._changes, self._auto_commit = self.echo.watch(), AutoCommit(deps.journal, root)
+        self.fork_requests = ForkRequests(state, clock)
+        context = self._context = ToolContext(
+            run=main_run(clock.now()),
+            store=store,
+            repositories=deps.repositories,
+            clock=clock,
+            root=root,
+            poster=self.poster,
+            is_busy=lambda: state.inbox.is_busy,
+            wants=self.fork_requests.want,
+            items=self._items,
+            servers=deps.background_tools.servers,
+            show_added=self._changes.note_added,
+        )
+        taint = TaintCheck(
+            TaintGuard(root, lambda: context.run.taint),
+            self.approvals.decide_tainted,
+            lambda: store.run(lambda tx: count_in_tainted_turn(tx, tx.now.date())),
+            lambda: context.run.taint,
+        )
+        gate = self._changes.noting(deps.gate(self.approvals.granted, self.approvals.decide, taint))
+        self._tools = self._auto_commit.of(
+            conversation_tools(context, gate, state, clock), lambda: context.run
+        )
 
-    inputs = TurnInputs(deps.keeper)
-    runner = TurnRunner(
-        state,
-        forks,
-        fanout,
-        poster,
-        context,
-        foreground,
-        clock,
-        watch=changes.watching,
-        hurry=inputs.hurry,
-    )
-    set_up, program = with_program(read_set_up(), deps.status.program), deps.status.program
-    talk = SetUpTalk(set_up, poster, clock, name=deps.status.bot_name, program=program)
+    def _build_sessions(self) -> None:
+        """The main session, its forks, and the runs in the background."""
+        deps, store, clock, state = self._deps, self._deps.store, self._deps.clock, self.state
+        main = MainSession(deps.engine, state, clock, spec=deps.spec, tools=self._tools)
+        spec = fork_spec(deps.spec, store)
+        fork = ForkSession(deps.engine, state, self.poster, clock, spec=spec, tools=self._tools)
+        self.forks = Forks(state, main, fork, self.poster, clock)
+        self.idle_watch = IdleWatch(state, self.fork_requests, clock)
+        self._replies = Replies(deps.engine, store, state, self.forks, clock)
+        self.background = BackgroundRuns(
+            BackgroundDeps(
+                deps.engine,
+                store,
+                deps.repositories,
+                clock,
+                deps.working_directory,
+                self.poster,
+                self.notices,
+                deps.background_tools,
+                self.echo,
+                self._auto_commit,
+                spec=deps.spec,
+                is_busy=lambda: state.inbox.is_busy,
+                main=lambda: state.session,
+                screening="" if deps.status.is_offline else read_screening(),
+            )
+        )
 
-    day = DaySources(deps.calendars, DueTasks(deps.tasks))
-    overviews = Overviews(store, repositories, poster, clock, day, deps.webhook_port)
-    google = GoogleConnection(DataPaths(root), deps.google, store, poster, notices, clock)
-    intake = MessageIntake(
-        state,
-        deps.keeper,
-        replies,
-        poster,
-        runner,
-        board,
-        items,
-        {AddressKind.GOOGLE_REDIRECT: google.take, **deps.take_address},
-        echo.undo,
-        clock,
-        talk if deps.status.is_offline else None,
-    )
-    services = _command_services(
-        deps,
-        google,
-        state,
-        poster,
-        approvals,
-        forks,
-        ForkCommands(forks, fork_requests, state, poster, clock),
-        runner,
-        SetUp(set_up, intake.receive),
-        overviews,
-        board,
-    )
-    retries = Retries(store, state, forks, poster, clock, login=deps.login)
-    dispatcher = CommandDispatcher(
-        state,
-        poster,
-        clock,
-        services,
-        steps={
+    def _build_turns(self) -> None:
+        """The turns of the agent, one at a time."""
+        clock = self._deps.clock
+        self.foreground = ForegroundJobs(self._deps.repositories, self.state, clock)
+        self._inputs = TurnInputs(self._deps.keeper)
+        self.runner = TurnRunner(
+            self.state,
+            self.forks,
+            self.fanout,
+            self.poster,
+            self._context,
+            self.foreground,
+            clock,
+            watch=self._changes.watching,
+            hurry=self._inputs.hurry,
+        )
+
+    def _build_intake(self) -> None:
+        """What the owner says, and the pasted addresses and set-up answers among it."""
+        deps, clock = self._deps, self._deps.clock
+        name, program = deps.status.bot_name, deps.status.program
+        self._set_up = with_program(read_set_up(), program)
+        talk = SetUpTalk(self._set_up, self.poster, clock, name=name, program=program)
+        self.greeting = Greeting(deps.store, self.poster, clock, name=name, prompt=self._set_up)
+        paths = DataPaths(deps.working_directory)
+        self.google = GoogleConnection(
+            paths, deps.google, deps.store, self.poster, self.notices, clock
+        )
+        self.intake = MessageIntake(
+            self.state,
+            deps.keeper,
+            self._replies,
+            self.poster,
+            self.runner,
+            self.board,
+            self._items,
+            {AddressKind.GOOGLE_REDIRECT: self.google.take, **deps.take_address},
+            self.echo.undo,
+            clock,
+            talk if deps.status.is_offline else None,
+        )
+
+    def _build_commands(self) -> None:
+        """What slash commands do, and the loop that takes them and all other inputs."""
+        deps, store, clock, state = self._deps, self._deps.store, self._deps.clock, self.state
+        poster, forks, runner = self.poster, self.forks, self.runner
+        day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks))
+        self.overviews = Overviews(store, deps.repositories, poster, clock, day, deps.webhook_port)
+        self.task_commands = TaskCommands(store, deps.tasks, poster, clock)
+        root, zone, board = deps.working_directory, deps.zone, self.board
+        services = self._services = CommandServices(
+            ConversationCommands(store, state, runner, self.approvals, forks, poster, clock),
+            Compaction(store, forks, runner, clock),
+            SessionCommands(deps.engine, store, state, poster, forks, clock, root),
+            SearchCommands(store, clock),
+            CostCommands(store, clock, deps.status.price),
+            ForkCommands(forks, self.fork_requests, state, poster, clock),
+            SettingCommands(store, deps.repositories, clock, zone, lambda: board.current),
+            PermissionCommands(self.approvals),
+            PingCommands(store, clock),
+            QuietCommands(store, clock),
+            JobCommands(store, self.overviews, clock),
+            self.task_commands,
+            SetUp(self._set_up, self.intake.receive),
+            ProgramCommands(deps.doctor, deps.restart, deps.update, deps.newer_version),
+            HelpCommands(store, poster),
+            self.google,
+        )
+        self.retries = Retries(store, state, forks, poster, clock, login=deps.login)
+        steps = {
             **{name: Queued(run, can_repeat=True) for name, run in services.forks.steps.items()},
             UNDO_CLEAR: Queued(services.conversation.undo_clear, can_repeat=True),
-            RETRY_AFTER_LOGIN: Queued(retries.after_login, can_repeat=True),
-        },
-    )
-    recovery = Recovery(state, forks, inputs, runner, poster, dispatcher, clock)
-    loop = InputLoop(
-        gate,
-        state,
-        forks,
-        replies,
-        inputs,
-        runner,
-        recovery,
-        dispatcher,
-        board,
-    )
-
-    deliveries, manual_runs = DeliveryQueues(store, queues, clock), JobRuns()
-    server_cards = ServerCards(store, poster, notices, clock)
-    task_mover = TaskMover(store, deps.tasks, poster, clock)
-    fork_buttons = ForkButtons(state, fork_requests, runner.stop)
-    buttons = _button_router(
-        deps,
-        poster,
-        intake,
-        approvals,
-        echo,
-        manual_runs,
-        overviews,
-        items,
-        {
-            **fork_buttons.actions,
-            **retries.actions,
-            **server_cards.actions,
-            **task_mover.actions,
-            **services.conversation.actions,
-            **services.sessions.actions,
-            **services.help.actions,
-            **services.tasks.actions,
-            **EventButtons(store, deps.events, poster, clock).actions,
-        },
-    )
-
-    return ConversationParts(
-        conversation=Conversation(
-            store,
-            intake,
-            dispatcher,
-            buttons,
+            RETRY_AFTER_LOGIN: Queued(self.retries.after_login, can_repeat=True),
+        }
+        self.dispatcher = CommandDispatcher(state, poster, clock, services, steps=steps)
+        recovery = Recovery(state, forks, self._inputs, runner, poster, self.dispatcher, clock)
+        self.loop = InputLoop(
+            self.gate,
+            state,
+            forks,
+            self._replies,
+            self._inputs,
             runner,
-            poster,
-            deliveries,
+            recovery,
+            self.dispatcher,
             board,
-            DayPanel(store, repositories, day, clock, buttons.press),
-        ),
-        state=state,
-        fanout=fanout,
-        deliveries=deliveries,
-        poster=poster,
-        failures=FailureNotices(store, notices.tell),
-        notices=notices,
-        quiet_watch=QuietWatch(store, state, poster, board, clock),
-        gate=gate,
-        board=board,
-        approvals=approvals,
-        echo=echo,
-        forks=forks,
-        fork_requests=fork_requests,
-        runner=runner,
-        retries=retries,
-        intake=intake,
-        dispatcher=dispatcher,
-        loop=loop,
-        idle_watch=IdleWatch(state, fork_requests, clock),
-        greeting=Greeting(store, poster, clock, name=deps.status.bot_name, prompt=set_up),
-        foreground=foreground,
-        background=background,
-        reminders=PlainDelivery(store, poster, gate, clock),
-        job_file_changes=files,
-        manual_runs=manual_runs,
-        undo_expiry=UndoExpiry(store, clock),
-        overviews=overviews,
-        server_cards=server_cards,
-        task_mover=task_mover,
-        task_commands=services.tasks,
-        google=google,
-    )
+        )
 
-
-def _button_router(
-    deps: ConversationDeps,
-    poster: MessagePoster,
-    intake: MessageIntake,
-    approvals: Approvals,
-    echo: ChangeEcho,
-    manual_runs: JobRuns,
-    overviews: Overviews,
-    items: ItemAnswers,
-    others: Mapping[str, Action],
-) -> ButtonRouter:
-    clock = deps.clock
-    jobs = JobButtons(
-        deps.store,
-        deps.repositories,
-        JobRemover(deps.repositories, deps.job_files, deps.former),
-        poster.post,
-        clock,
-        manual_runs,
-        overviews,
-    )
-    return ButtonRouter(
-        deps.store,
-        poster,
-        clock,
-        receive=intake.receive,
-        actions={
-            "approve": Action(approvals.answer, Uses.NOTHING),
-            "undo": Action(echo.undo, Uses.NOTHING),
-            **ItemButtons(items, clock).actions,
-            **DigestButtons(deps.store, poster).actions,
-            **jobs.actions,
-            **others,
-        },
-    )
-
-
-def _command_services(
-    deps: ConversationDeps,
-    google: GoogleConnection,
-    state: ConversationState,
-    poster: MessagePoster,
-    approvals: Approvals,
-    forks: Forks,
-    fork_commands: ForkCommands,
-    runner: TurnRunner,
-    set_up: SetUp,
-    overviews: Overviews,
-    board: StatusBoard,
-) -> CommandServices:
-    store, clock = deps.store, deps.clock
-    return CommandServices(
-        ConversationCommands(store, state, runner, approvals, forks, poster, clock),
-        Compaction(store, forks, runner, clock),
-        SessionCommands(deps.engine, store, state, poster, forks, clock, deps.working_directory),
-        SearchCommands(store, clock),
-        CostCommands(store, clock, deps.status.price),
-        fork_commands,
-        SettingCommands(store, deps.repositories, clock, deps.zone, lambda: board.current),
-        PermissionCommands(approvals),
-        PingCommands(store, clock),
-        QuietCommands(store, clock),
-        JobCommands(store, overviews, clock),
-        TaskCommands(store, deps.tasks, poster, clock),
-        set_up,
-        ProgramCommands(deps.doctor, deps.restart, deps.update, deps.newer_version),
-        HelpCommands(store, poster),
-        google,
-    )
+    def _build_buttons(self) -> ButtonRouter:
+        """What the buttons below messages do."""
+        deps, store, clock = self._deps, self._deps.store, self._deps.clock
+        poster, services = self.poster, self._services
+        self.manual_runs = JobRuns()
+        self.server_cards = ServerCards(store, poster, self.notices, clock)
+        self.task_mover = TaskMover(store, deps.tasks, poster, clock)
+        remover = JobRemover(deps.repositories, deps.job_files, deps.former)
+        jobs = JobButtons(
+            store,
+            deps.repositories,
+            remover,
+            poster.post,
+            clock,
+            self.manual_runs,
+            self.overviews,
+        )
+        return ButtonRouter(
+            store,
+            poster,
+            clock,
+            receive=self.intake.receive,
+            actions={
+                "approve": Action(self.approvals.answer, Uses.NOTHING),
+                "undo": Action(self.echo.undo, Uses.NOTHING),
+                **ItemButtons(self._items, clock).actions,
+                **DigestButtons(store, poster).actions,
+                **jobs.actions,
+                **ForkButtons(self.state, self.fork_requests, self.runner.stop).actions,
+                **self.retries.actions,
+                **self.server_cards.actions,
+                **self.task_mover.actions,
+                **services.conversation.actions,
+                **services.sessions.actions,
+                **services.help.actions,
+                **services.tasks.actions,
+                **EventButtons(store, deps.events, poster, clock).actions,
+            },
+        )
 
 
 def build_schedule(

@@ -15,7 +15,7 @@ from ollim_bot.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import files_of
 from ollim_bot.store.store import Store
-from ollim_bot.surfaces.web.keys import BrowserKeys
+from ollim_bot.surfaces.web.access import BrowserKeys
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSurface

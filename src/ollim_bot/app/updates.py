@@ -130,7 +130,7 @@ class BotUpdates:
             await self._tell_of(record, f"update {record.began_at.isoformat()}")
 
     async def _follow(self) -> None:
-        if not await self._has_begun():
+        if not await self._wait_for_begin():
             if not self._is_daily:
                 await self._tell(_NOT_BEGUN, key=f"{_NOT_BEGUN} {self._clock.now().isoformat()}")
             return
@@ -146,8 +146,8 @@ class BotUpdates:
         of_day = f"{record.new}: {record.reason}" if self._is_daily else ""
         await self._tell_of(record, f"update {of_day or record.began_at.isoformat()}")
 
-    async def _has_begun(self) -> bool:
-        """Whether the updater shows itself, or has ended already, soon after its start."""
+    async def _wait_for_begin(self) -> bool:
+        """Wait until the updater shows itself or has ended; False if it does neither soon."""
         for _ in range(int(_TIME_TO_BEGIN / _BETWEEN_LOOKS)):
             if await asyncio.to_thread(maintenance_in_progress, self._paths) is not None:
                 return True

@@ -141,7 +141,7 @@ def _words_of(line: str) -> list[str]:
     """The words of an unfinished command behind its name, without quotes."""
     for end in ("", '"', "'"):
         try:
-            # The sign makes a word of an empty end, and keeps a last backslash in its place.
+            # With an `x`, an empty last word counts, and a last backslash escapes nothing else.
             *words, last = shlex.split(f"{line}x{end}")[1:]
         except ValueError:
             continue

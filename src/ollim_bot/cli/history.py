@@ -27,7 +27,7 @@ from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, wh
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.store.search import FoundRow, SearchIndex
+from ollim_bot.store.messages import FoundRow, SearchIndex
 from ollim_bot.store.steps import story_of_fork
 
 if TYPE_CHECKING:

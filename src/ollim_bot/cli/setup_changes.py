@@ -125,7 +125,7 @@ class Installation:
         return running_pid(self.paths.bot_pid) is not None
 
     def stronger_place(self, name: str) -> str | None:
-        """Where a value stands that counts before the one that set-up writes."""
+        """The place of a value that overrides the one that set-up writes."""
         if name in self._chosen:
             return None
         environ, beside = self.caller.environ, self.caller.path(".env")

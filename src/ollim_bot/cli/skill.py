@@ -17,8 +17,7 @@ from ollim_bot.domain.skills import Skill, SkillSet
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.skill_files import SkillFolder
-from ollim_bot.store.skill_lock import AddedSkill, SkillLock
+from ollim_bot.store.skill_files import AddedSkill, SkillFolder, SkillLock
 from ollim_bot.store.skill_packages import Candidate, SkillInstaller, candidate
 
 _NONE = "No skills. Write skills/NAME/SKILL.md, or add one: ollim-bot skill add FOLDER"

@@ -17,11 +17,11 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.terminal import Style, own_name, painted, show, typed, width_of, wrapped
 from ollim_bot.clock import SystemClock
-from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.domain.provider import Provider
 from ollim_bot.environment import own_command, python_places
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
+from ollim_bot.loopback import allow_many_descriptors
 from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
 from ollim_bot.store.store import Store

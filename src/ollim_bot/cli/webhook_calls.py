@@ -22,8 +22,7 @@ from ollim_bot.domain.webhooks import LARGEST_BODY, is_wanted, picked, read_obje
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.http_exchange import HttpLimits, exchange
 from ollim_bot.plain_files import read_file
-from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data
-from ollim_bot.prompts.turns import background_prompt
+from ollim_bot.prompts.turns import Briefing, background_prompt, build_bg_preamble, sent_data
 from ollim_bot.settings import Settings
 from ollim_bot.upkeep.instance import running_pid
 

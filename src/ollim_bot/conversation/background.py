@@ -25,12 +25,12 @@ from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.domain.decision import Progress, Skip, run_priority
 from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job, Reminder, is_ordered
-from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.run_words import PINGS_LEFT, PINGS_OF
 from ollim_bot.domain.runs import Run, RunPolicy, taint_of_job
 from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.schedule import late_since
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields

@@ -1,4 +1,4 @@
-"""One attempt of a background run, from its prompt to its outcome."""
+"""Commits what the agent writes to the history: `auto: write notes/plan.md`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,14 @@ from pathlib import Path
 from uuid import uuid4
 
 from ollim_bot.clock import result_before, wait_until_set
-from ollim_bot.conversation.auto_commit import AutoCommit
-from ollim_bot.conversation.chat_log import context_of
-from ollim_bot.conversation.jobs.echo import ChangeEcho
+from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch
+from ollim_bot.conversation.message_poster import context_of
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.screening import Screening
+from ollim_bot.domain.about_me import OWNERS_WORDS
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.events import (
-    Compacted,
-    EndCause,
-    FailureKind,
-    SessionNamed,
-    TurnEnded,
-    Usage,
-)
-from ollim_bot.domain.forward_schedule import UpcomingSchedule
+from ollim_bot.domain.events import Compacted, EndCause, FailureKind, SessionNamed, TurnEnded, Usage
 from ollim_bot.domain.jobs import CalledJob, Job, Model, ReportMode
-from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
@@ -36,6 +27,7 @@ from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import CUT_SHORT, EFFECT
 from ollim_bot.domain.run_words import LOOKED_AT
 from ollim_bot.domain.runs import DeliveryRight, Run, RunKind
+from ollim_bot.domain.schedule import UpcomingSchedule, is_late
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import shortened
@@ -48,17 +40,24 @@ from ollim_bot.ports import (
     Clock,
     Gate,
     JobRepositories,
+    Journal,
     Prompt,
     Refusal,
     SessionSpec,
     Tool,
     ToolAnswer,
     ToolCall,
+    Toolset,
 )
 from ollim_bot.prompts.context import READ_ONLY, updates_block
-from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, sent_data, upcoming_lines
 from ollim_bot.prompts.screening import screening_prompt
-from ollim_bot.prompts.turns import background_prompt
+from ollim_bot.prompts.turns import (
+    Briefing,
+    background_prompt,
+    build_bg_preamble,
+    sent_data,
+    upcoming_lines,
+)
 from ollim_bot.store.steps import new_notice, note_reading, quiet_settings, reached_cost_cap
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -67,6 +66,40 @@ from ollim_bot.tools.forks import REPORT_UPDATES
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.registry import changes_something
 from ollim_bot.tools.toolset import toolset
+
+_WRITING = {"Write": "write", "Edit": "edit", "MultiEdit": "edit"}
+
+
+class AutoCommit:
+    """Notes each markdown file that the agent or one of its subagents may have changed."""
+
+    def __init__(self, journal: Journal, root: Path) -> None:
+        self._journal = journal
+        self._root = root.resolve()
+
+    def of(self, tools: Toolset, run: Callable[[], Run]) -> Toolset:
+        """The same tools; a written file is noted when the call has ended, with what it is from."""
+
+        async def after_call(call: ToolCall, result: str) -> None:
+            await tools.after_call(call, result)
+            if call.tool in _WRITING:
+                path = (self._root / str(call.arguments.get("file_path", ""))).resolve()
+                self._note(path, _WRITING[call.tool], source_of(run()))
+
+        return replace(tools, after_call=after_call)
+
+    def _note(self, path: Path, verb: str, source: str) -> None:
+        if path.suffix == ".md" and path.is_relative_to(self._root):
+            self._journal.note(path, f"auto: {verb} {path.relative_to(self._root)}", source)
+
+
+def source_of(run: Run) -> str:
+    """What a file that the run writes now comes from; empty if no owner has just spoken."""
+    if run.taint.sources:
+        return run.taint.mark
+    is_of_job = run.job is not None or bool(run.occurrence)
+    return "" if is_of_job or run.policy.kind.is_background else OWNERS_WORDS
+
 
 _LONGEST_LABEL = 60
 _LONGEST_MESSAGE = 2000
@@ -403,7 +436,7 @@ class Attempt:
         )
         prompt = Prompt(await self._prompt(), id=str(uuid4()))
         end: TurnEnded | None = None
-        watch = around.echo.watch(run.occurrence or CONVERSATION)
+        watch = ChangeWatch(around.echo, run.occurrence or CONVERSATION)
         tools = toolset(context, watch.noting(around.tools.gate(run)))
         servers = {name: [*map(self._finishing, each)] for name, each in tools.servers.items()}
         gate = self._noting_effects(tools.gate)

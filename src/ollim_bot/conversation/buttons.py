@@ -12,7 +12,7 @@ from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, ButtonPrompt
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.taint import Taint, Untrusted
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, IncomingMessage

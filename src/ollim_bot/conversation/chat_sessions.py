@@ -18,7 +18,7 @@ from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed, Usage
 from ollim_bot.domain.inbox import Taken, ToolCalled
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import Cause, Session, SessionId
-from ollim_bot.domain.updates import PendingUpdates, pop_pending_updates
+from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.domain.usage import UsageKind, UsageRow, usage_rows
 from ollim_bot.errors import OllimError, SessionLost
 from ollim_bot.ports import (
@@ -174,8 +174,8 @@ class ChatSession(ABC):
             return Trace(is_taken=False)
         return await self._engine.trace(taken.session, taken.prompt)
 
-    async def has_taken(self, taken: Taken) -> bool:
-        """Whether the engine took the prompt; waits briefly for the engine's record."""
+    async def wait_until_taken(self, taken: Taken) -> bool:
+        """Wait briefly for the engine's record; False if it does not show the prompt as taken."""
         for _ in range(_LOOKS):
             if (await self.trace(taken)).is_taken:
                 return True
@@ -257,7 +257,9 @@ class MainSession(ChatSession):
 
     def claim(self, tx: Transaction) -> PendingUpdates:
         """Move the pending updates into the row of the turn."""
-        return tx.updates.take(pop_pending_updates)
+        claim = tx.updates.get()
+        tx.updates.put(PendingUpdates())
+        return claim
 
     def settle(self, tx: Transaction, claim: PendingUpdates, *, is_taken: bool) -> None:
         """Make updates of a prompt that the engine did not take pending again."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation.buttons import ButtonRouter
-from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
-from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
 from ollim_bot.conversation.intake import MessageIntake
 from ollim_bot.conversation.message_poster import MessagePoster
@@ -15,10 +14,9 @@ from ollim_bot.conversation.state import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.text import with_program
-from ollim_bot.ports import DayService, IncomingMessage, LogChange, Status
+from ollim_bot.ports import DayService, LogChange, Status
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -41,7 +39,7 @@ class Conversation:
     ) -> None:
         self.day = day
         self._store = store
-        self._intake = intake
+        self.receive, self.edit, self.withdraw = intake.receive, intake.edit, intake.withdraw
         self._dispatcher = dispatcher
         self._buttons = buttons
         self._runner = runner
@@ -56,15 +54,6 @@ class Conversation:
     @property
     def status(self) -> Status:
         return self._board.current
-
-    async def receive(self, message: IncomingMessage) -> ChatMessage:
-        return await self._intake.receive(message)
-
-    async def edit(self, input_id: InputId, text: str) -> bool:
-        return await self._intake.edit(input_id, text)
-
-    async def withdraw(self, input_id: InputId) -> bool:
-        return await self._intake.withdraw(input_id)
 
     async def command(self, surface: str, line: str) -> CommandAnswer:
         answer = await self._dispatcher.call(surface, line)

@@ -292,7 +292,7 @@ class DeliveryQueue:
         in_vain = 0
         while True:
             await self._store.until_writable()
-            if await self._has_moved(work):
+            if await self._try_once(work):
                 if not repeats:
                     return
                 in_vain = 0
@@ -300,7 +300,7 @@ class DeliveryQueue:
                 await self._pause(min(_LONGEST_PAUSE, 2.0**in_vain))
                 in_vain = min(in_vain + 1, 10)
 
-    async def _has_moved(self, work: Callable[[], Awaitable[bool]]) -> bool:
+    async def _try_once(self, work: Callable[[], Awaitable[bool]]) -> bool:
         try:
             return await work()
         except (errors.Unreachable, errors.DeliveryUncertain) as silent:
@@ -327,7 +327,7 @@ class DeliveryQueue:
         if not delivery.parts:
             await self._begin(delivery)
             return True
-        return await self._is_advanced(delivery)
+        return await self._advance(delivery)
 
     async def _begin(self, delivery: Delivery) -> None:
         """Freeze the parts, and let drafts of the answer become the first of them.
@@ -368,7 +368,7 @@ class DeliveryQueue:
         await self._store.transact(lambda tx: tx.deliveries.drop_drafts(self.name, message_id))
         self._transport.discard(delivery.refs)
 
-    async def _is_advanced(self, delivery: Delivery) -> bool:
+    async def _advance(self, delivery: Delivery) -> bool:
         """Send the next part or end the delivery; False if it must wait."""
         message, index = delivery.message, len(delivery.refs)
         attempt = self._attempts.setdefault(
@@ -379,7 +379,7 @@ class DeliveryQueue:
             try:
                 attempt.ref = await self._looked_up(delivery, part, attempt)
             except (errors.DeliveryUncertain, errors.DeliveryFailed):
-                return await self._is_given_up(delivery, attempt)
+                return await self._give_up_after_readings(delivery, attempt)
         if attempt.ref is None:
             try:
                 attempt.ref = await self._sent(delivery, part, attempt)
@@ -441,7 +441,8 @@ class DeliveryQueue:
         self._forget(message.id)
         self._transport.ended(message, delivery.refs)
 
-    async def _is_given_up(self, delivery: Delivery, attempt: PartAttempt) -> bool:
+    async def _give_up_after_readings(self, delivery: Delivery, attempt: PartAttempt) -> bool:
+        """Count a reading that failed, and end the delivery after some; False if it must wait."""
         attempt.readings += 1
         if attempt.readings < _READINGS:
             return False

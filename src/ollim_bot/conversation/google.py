@@ -10,7 +10,7 @@ from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.google import GoogleRedirect, in_words
-from ollim_bot.domain.inputs import CommandCall
+from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.pasted_addresses import AddressAnswer
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError, WrongInput

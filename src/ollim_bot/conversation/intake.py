@@ -8,9 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.chat_log import open_question, undo_of_change
 from ollim_bot.conversation.forks.forks import Replies
-from ollim_bot.conversation.message_poster import MessagePoster, answer_name, note_of
+from ollim_bot.conversation.message_poster import (
+    MessagePoster,
+    answer_name,
+    note_of,
+    open_question,
+    undo_of_change,
+)
 from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
@@ -18,8 +23,7 @@ from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd, InputId, OwnerMessage
 from ollim_bot.domain.item_replies import is_undo
 from ollim_bot.domain.pasted_addresses import (
     AddressAnswer,

@@ -1,4 +1,4 @@
-"""Makes answers and notes, and adds messages to the log, which surfaces and channels follow."""
+"""Adds messages to the log, and answers questions about it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import takewhile
 from uuid import uuid4
 
 from ollim_bot import errors
 from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message
 from ollim_bot.conversation.delivery_queues import until
+from ollim_bot.conversation.jobs.cards import is_undo_of_change
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cards import Button, ButtonPrompt, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost, TurnId, numbered_id
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import DueItem, delivery_id
 from ollim_bot.domain.events import Usage
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import short_title
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
@@ -27,13 +29,13 @@ from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.runs import Run, late_label, waited_label
 from ollim_bot.domain.session_use import context_warning
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.taint import Taint, untrusted_message
+from ollim_bot.domain.taint import Taint, addresses_in, untrusted_message
 from ollim_bot.domain.text import PROGRAM, with_program
 from ollim_bot.domain.usage import cost_of
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import joined
 from ollim_bot.store.database import Step
-from ollim_bot.store.deliveries import Delivery, DeliveryState
+from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.steps import hold, quiet_settings, store_prompts, was_held
@@ -196,7 +198,16 @@ class MessagePoster:
 
     async def arrival(self, message_id: MessageId) -> Arrival:
         async def decided() -> Arrival | None:
-            return _arrival(await self._store.read(lambda tx: tx.deliveries.of_message(message_id)))
+            """None while undecided. Raises `DeliveryFailed` if every channel has refused."""
+            deliveries = await self._store.read(lambda tx: tx.deliveries.of_message(message_id))
+            states = {each.state for each in deliveries}
+            if not states or DeliveryState.CONFIRMED in states:
+                return Arrival.SENT
+            if DeliveryState.OPEN in states:
+                return None
+            if DeliveryState.REFUSED in states and DeliveryState.UNKNOWN not in states:
+                raise errors.DeliveryFailed(next(each.reason for each in deliveries if each.reason))
+            return Arrival.SENT
 
         arrival = await decided()
         if arrival is None:
@@ -308,13 +319,104 @@ def _is_delivered_plainly(tx: Transaction, item: DueItem) -> bool:
     return tx.messages.get(plain) is not None and not is_refused
 
 
-def _arrival(deliveries: Sequence[Delivery]) -> Arrival | None:
-    """None while undecided. Raises `DeliveryFailed` if every channel has refused."""
-    states = [each.state for each in deliveries]
-    if not states or DeliveryState.CONFIRMED in states:
-        return Arrival.SENT
-    if DeliveryState.OPEN in states:
-        return None
-    if DeliveryState.REFUSED in states and DeliveryState.UNKNOWN not in states:
-        raise errors.DeliveryFailed(next(each.reason for each in deliveries if each.reason))
-    return Arrival.SENT
+_NEWEST = 500
+# How many of the owner's latest messages are searched for addresses that the owner typed.
+_REMEMBERED = 100
+_OF_SESSION = 20
+_NEAREST = 20
+
+
+def answer_of(tx: Transaction, turn: TurnId) -> ChatMessage | None:
+    """The answer with which a turn ended; None if it was cut off or not committed."""
+    for each in reversed(tx.messages.of_turn(turn)):
+        if each.message.author is Author.ASSISTANT and not each.message.is_cut_off:
+            return each.message
+    return None
+
+
+def open_items(tx: Transaction) -> tuple[Sequence[DueItem], DueItem | None]:
+    """The open items, and the one whose card is the newest thing that the bot has said.
+
+    None is, where another open card stands right above it.
+    """
+    waiting = tx.due_items.open()
+    if not waiting:
+        return (), None
+    cards = {each.card: each for each in waiting}
+    newest = (each.message for each in tx.messages.page(_NEAREST))
+    said = [each.id for each in newest if each.author is not Author.OWNER]
+    is_alone = not any(each in cards for each in said[-2:-1])
+    return waiting, cards.get(said[-1]) if said and is_alone else None
+
+
+def open_question(tx: Transaction) -> ChatMessage | None:
+    """The card on which the agent has just asked something, with a button for each answer."""
+    for each in reversed(tx.messages.page(_NEAREST)):
+        message, card = each.message, each.message.card
+        if message.author is Author.OWNER:
+            return None
+        if message.author is Author.ASSISTANT and card is not None and card.is_question:
+            return message
+    return None
+
+
+def context_of(tx: Transaction, session: SessionId) -> int:
+    """The number of tokens in a session at its last answer; 0 if unknown."""
+    for each in tx.messages.newest_of_session(session, _OF_SESSION):
+        if each.message.spent is not None:
+            return each.message.spent.context
+    return 0
+
+
+def with_open_button(tx: Transaction, action: str) -> list[ChatMessage]:
+    """The newest messages that have an unused button of this action."""
+    newest = (each.message for each in tx.messages.page(_NEWEST))
+    return [each for each in newest if _can_be_clicked(each, action)]
+
+
+def _can_be_clicked(message: ChatMessage, action: str) -> bool:
+    buttons = message.card.buttons if message.card else ()
+    return any(button.action == action and not button.is_used for button in buttons)
+
+
+def undo_of_change(
+    tx: Transaction, replied_to: MessageId | None
+) -> tuple[ChatMessage, Button] | None:
+    """The card of a change that can be undone: the one replied to, else the only one since the
+    owner's last message.
+    """
+    newest = (each.message for each in reversed(tx.messages.page(_NEAREST)))
+    since = takewhile(lambda each: each.author is not Author.OWNER, newest)
+    quoted = None if replied_to is None else tx.messages.get(replied_to)
+    found = [
+        (each, button)
+        for each in (since if replied_to is None else [quoted])
+        for button in (each.card.buttons if each and each.card else ())
+        if each is not None and is_undo_of_change(button)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+class TypedAddresses:
+    """The web addresses in the owner's latest messages.
+
+    Each change of the log is looked at once: to read the latest messages again for every turn would
+    take longer than all else before the model is asked.
+    """
+
+    def __init__(self) -> None:
+        self._change = 0
+        self._by_place: dict[int, frozenset[str]] = {}
+
+    def read(self, tx: Transaction) -> frozenset[str]:
+        changed = tx.messages.since_change(self._change, _NEWEST) if self._change else []
+        if not self._change or len(changed) == _NEWEST:
+            changed = tx.messages.page(_NEWEST)
+        for each in changed:
+            self._change = max(self._change, each.change)
+            self._by_place.pop(each.seq, None)
+            if each.message.is_typed:
+                self._by_place[each.seq] = addresses_in(each.message.text)
+        newest = sorted(self._by_place)[-_REMEMBERED:]
+        self._by_place = {place: self._by_place[place] for place in newest}
+        return frozenset().union(*self._by_place.values())

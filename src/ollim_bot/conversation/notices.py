@@ -80,7 +80,7 @@ class Notices:
         return refused
 
     async def forget(self, key: str) -> None:
-        """It is over: it is told no more if it still waits, and again when it comes again."""
+        """Drop the notice if it still waits. If its cause comes back, the owner is told again."""
 
         def step(tx: Transaction) -> None:
             record = tx.notices.get()

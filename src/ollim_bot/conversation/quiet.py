@@ -10,7 +10,7 @@ from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.digests import add_digest, redraw_digests
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState, StatusBoard
-from ollim_bot.domain.inputs import CommandCall
+from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.moments import describe, duration_in_words, elapsed, later
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.quiet import QuietChoice, ended_now, is_quiet, quiet_until

@@ -44,12 +44,7 @@ class ConversationState:
         self.fork: Fork | None = None
         self.read = store.read
         self._store = store
-        self._changed = asyncio.Event()
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a message of the owner waits or is being answered."""
-        return self.inbox.is_busy
+        self.changed = asyncio.Event()
 
     @property
     def is_idle(self) -> bool:
@@ -62,14 +57,16 @@ class ConversationState:
         return self.is_idle and not self.inbox.next_batch(in_fork=self.fork is not None)
 
     async def load(self) -> None:
-        self._publish(await self._store.read(_state_in))
+        self.inbox, self.session, self.fork = await self._store.read(_state_in)
+        self.wake()
 
     async def transact(self, step: Step[R]) -> R:
         """As `Store.transact`; the new state is published before this returns or is cancelled."""
 
         async def run() -> R:
             result, after = await self._store.transact(lambda tx: (step(tx), _state_in(tx)))
-            self._publish(after)
+            self.inbox, self.session, self.fork = after
+            self.wake()
             return result
 
         return await asyncio.shield(asyncio.ensure_future(run()))
@@ -77,29 +74,19 @@ class ConversationState:
     async def append(self, *rows: InboxRow) -> None:
         await self.transact(lambda tx: tx.inbox.append(*rows))
 
-    async def next_change(self) -> None:
-        await self._changed.wait()
-
     async def until_idle(self) -> None:
         while not self.is_idle:
-            await self._changed.wait()
+            await self.changed.wait()
 
     async def work(self) -> None:
         """Wait until an input can be taken."""
         while not self.inbox.next_batch(in_fork=self.fork is not None):
-            await self._changed.wait()
+            await self.changed.wait()
 
-    def end_turn(self) -> None:
-        self.turn = None
-        self._wake()
-
-    def _publish(self, state: _Published) -> None:
-        self.inbox, self.session, self.fork = state
-        self._wake()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def wake(self) -> None:
+        """Tell those who wait that the state has changed."""
+        self.changed.set()
+        self.changed = asyncio.Event()
 
 
 def _state_in(tx: Transaction) -> _Published:
@@ -152,7 +139,7 @@ class StatusBoard:
                 if self._status.has_jobs:
                     first_job.close()
                 if self._status != before:
-                    await self._fanout.changed(self.current)
+                    await self.tell()
                 await changed.wait()
 
     async def load(self) -> None:
@@ -179,7 +166,10 @@ class StatusBoard:
 
     async def tell(self) -> None:
         """Send the current status to all surfaces."""
-        await self._fanout.changed(self.current)
+        status, lanes = self.current, self._fanout.lanes
+        await asyncio.gather(
+            *(lane.wait_for(lane.begin(surface.changed(status))) for lane, surface in lanes)
+        )
 
     async def trouble(self, sentence: str) -> None:
         """Show a sentence about a service that does not work; empty when it works again."""

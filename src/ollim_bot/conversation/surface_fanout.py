@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent, TurnEnded
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import ChatSurface, Status, Surface, TurnStart
+from ollim_bot.ports import ChatSurface, Surface, TurnStart
 from ollim_bot.store.store import Store
 
 _AT_ONCE = 100
@@ -71,11 +71,11 @@ class SurfaceFanout:
     async def show(self, message: ChatMessage, change: int = 0) -> None:
         """Show a message; `change` is 0 for one that is not in the log."""
         await asyncio.gather(
-            *(lane.show(surface.post, message, change) for lane, surface in self._followers)
+            *(
+                lane.wait_for(lane.begin(surface.post(message, change)))
+                for lane, surface in self._followers
+            )
         )
-
-    async def changed(self, status: Status) -> None:
-        await asyncio.gather(*(lane.show(surface.changed, status) for lane, surface in self.lanes))
 
 
 class _Lane:
@@ -107,9 +107,6 @@ class _Lane:
                 _logger.warning("%s does not keep up", self._surface.name)
         if not task.done():
             self._late.add(task)
-
-    async def show(self, call: Callable[..., Coroutine[None, None, None]], *shown: object) -> None:
-        await self.wait_for(self.begin(call(*shown)))
 
 
 class Presentation:
@@ -147,7 +144,9 @@ class Presentation:
     async def flush(self) -> None:
         """Wait until all events so far are shown, at most for the patience of the surfaces."""
         lanes = zip(self._fanout.lanes, self._queues, strict=True)
-        await asyncio.gather(*(lane.show(queue.join) for (lane, _), queue in lanes))
+        await asyncio.gather(
+            *(lane.wait_for(lane.begin(queue.join())) for (lane, _), queue in lanes)
+        )
 
     async def end(self, last: TurnEnded) -> None:
         """Show the messages that the turn has committed, then the end of the turn."""

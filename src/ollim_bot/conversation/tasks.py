@@ -24,7 +24,7 @@ from ollim_bot.domain.changes import Changer, ChangeRow, task_words
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import UNDO
-from ollim_bot.domain.inputs import CommandCall
+from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.domain.task_cards import (
     TASK,

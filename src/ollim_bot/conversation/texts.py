@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from ollim_bot.domain.inputs import OwnerMessage
+from ollim_bot.domain.inbox import OwnerMessage
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.pasted_addresses import AddressKind
 from ollim_bot.domain.text import shortened

@@ -1,9 +1,9 @@
-"""The activity of a running turn, as lines that a surface shows."""
+"""What a running turn does and says so far."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ollim_bot.domain.events import (
@@ -21,6 +21,7 @@ from ollim_bot.domain.events import (
     ToolFailed,
     ToolRefused,
     ToolStarted,
+    TurnEnded,
 )
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.tool_policy import server_of
@@ -166,3 +167,40 @@ _SHOWN: Mapping[str, Callable[[str], str]] = {
     "description": _first_line,
     "skill": _first_line,
 }
+
+
+NO_RESPONSE = "no response — try again."
+
+
+@dataclass(slots=True)
+class AnswerText:
+    """Collects the answer. A complete piece replaces the streamed text that it repeats."""
+
+    _pieces: list[str] = field(default_factory=list)
+    _streamed: str = ""
+    _withdrawn: str = ""
+
+    def add(self, event: AgentEvent) -> None:
+        match event:
+            case TextStreamed(text):
+                self._streamed += text
+            case TextWithdrawn():
+                self._withdrawn, self._streamed = self._streamed or self._withdrawn, ""
+            case TextCompleted(text):
+                self._withdrawn = self._streamed = ""
+                self._pieces.append(text)
+
+    @property
+    def so_far(self) -> str:
+        pieces = (piece.strip() for piece in (*self._pieces, self._streamed))
+        return "\n\n".join(filter(None, pieces))
+
+    @property
+    def broken_off(self) -> str:
+        """As `so_far`, with the words of a broken stream that no other words have replaced."""
+        last = self._streamed or self._withdrawn
+        return "\n\n".join(filter(None, (piece.strip() for piece in (*self._pieces, last))))
+
+    def whole(self, end: TurnEnded) -> str:
+        """The collected text, else the engine's final text, else `NO_RESPONSE`."""
+        return self.so_far or end.text.strip() or NO_RESPONSE

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, tzinfo
 
 from ollim_bot.domain.decision import Circumstances, Decision, Miss, Skip, decide
 from ollim_bot.domain.jobs import Job, Routine, is_ordered
-from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_history import RunStory, claim_facts
 from ollim_bot.domain.schedule import (
     ScheduledJob,
     count_between,
+    is_late,
     last_due,
     moments_between,
     occurrence_at,

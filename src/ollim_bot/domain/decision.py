@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job, Late, Reminder, Routine
-from ollim_bot.domain.lateness import late_rule
 from ollim_bot.domain.occurrences import MAX_ATTEMPTS, OccurrenceState, SkipReason, may_follow
+from ollim_bot.domain.schedule import late_rule
 from ollim_bot.domain.tool_patterns import problems
 
 BETWEEN_LATE_RUNS = timedelta(seconds=5)

@@ -42,7 +42,7 @@ _AROUND = 40
 # Discord takes 25 buttons; two of them turn pages.
 _MOST_BUTTONS = 23
 _MOST_KEPT = 10
-# A time alone names the last of its day.
+# The time alone names a message for so long.
 _NAMED_BY_TIME = timedelta(hours=20)
 
 

@@ -10,7 +10,7 @@ from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.text import literal, one_line
 
 EVENT_DELETE = "event_del"
-# Begin the data of the two buttons of the question.
+# The data of the two buttons of the question begin with these.
 YES, NO = "yes", "no"
 EVENT_TEXT = Untrusted("calendar entry", "the title of an event in the owner's calendar")
 

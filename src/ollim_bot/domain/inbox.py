@@ -1,22 +1,183 @@
-"""The inbox, which keeps each input until it has an end.
-
-It is a log of rows; `Inbox` is their result. Each input is accepted once, is taken by one turn at a
-time and ends once. After a crash, the rows tell how far a turn had come.
-"""
+"""The inputs of the conversation, and the inbox that keeps them in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import count, groupby, takewhile
+from typing import ClassVar, NewType
 
-from ollim_bot.domain.chat import OF_RETRY, TurnId
+from ollim_bot.domain.chat import OF_RETRY, Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import FailureKind, TurnFailure
-from ollim_bot.domain.inputs import Input, InputId, JobTurn, OwnerMessage, TurnRequest
+from ollim_bot.domain.jobs import Chain, Job, JobKind
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.schedule import late_since
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdates
+
+InputId = NewType("InputId", str)
+
+_NO_CHAIN = Chain()
+
+
+@dataclass(frozen=True, slots=True)
+class ForkOrigin:
+    """The session that sent the message the owner replies to, and when it did.
+
+    `is_expired` says that this is too long ago to fork from.
+    """
+
+    session: SessionId
+    at: datetime
+    is_expired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerMessage:
+    """`id` is also the id in the message log; `quote` is the text that is replied to.
+
+    `button` is the label of a pressed button; the text is then the prompt behind it. `origin` is
+    set if a fork or a background run sent the message that is replied to. `untrusted` is set if the
+    owner did not write the text, `untrusted_quote` if the owner did not write the quote.
+    """
+
+    id: InputId
+    surface: str
+    at: datetime
+    text: str
+    reply_to: MessageId | None = None
+    quote: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    button: str = ""
+    origin: ForkOrigin | None = None
+    untrusted: Untrusted | None = None
+    untrusted_quote: Untrusted | None = None
+
+    wants_answer: ClassVar[bool] = True
+    can_be_replaced: ClassVar[bool] = True
+
+    @property
+    def opens_fork(self) -> bool:
+        """Whether it is answered in a branch of the session that it replies to."""
+        return self.origin is not None and not self.origin.is_expired
+
+    def as_message(self) -> ChatMessage:
+        return ChatMessage(
+            MessageId(self.id),
+            self.at,
+            Author.OWNER,
+            self.button or self.text,
+            reply_to=self.reply_to,
+            attachments=self.attachments,
+            footer=self.untrusted.source if self.untrusted else "",
+            untrusted=self.untrusted,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CommandCall:
+    """A queued command: a slash command, or a request of a button or the agent."""
+
+    id: InputId
+    surface: str
+    at: datetime
+    name: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+class ProgramTurnReason(StrEnum):
+    """Why the program itself prompts the agent."""
+
+    FORK_STARTED = "fork_started"
+    FORK_IDLE = "fork_idle"
+    FORK_REPORT = "fork_report"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTurn:
+    """A turn in `fork` that the program starts; `topic` is set when the fork begins."""
+
+    id: InputId
+    surface: str
+    at: datetime
+    occasion: ProgramTurnReason
+    fork: str
+    topic: str = ""
+
+    @property
+    def wants_answer(self) -> bool:
+        """Whether the owner waits for the answer: only where the owner opened the fork."""
+        return self.occasion is ProgramTurnReason.FORK_STARTED
+
+    @property
+    def can_be_replaced(self) -> bool:
+        """Whether a newer message may stop its turn: not the report that ends a fork."""
+        return self.occasion is not ProgramTurnReason.FORK_REPORT
+
+
+@dataclass(frozen=True, slots=True)
+class JobTurn:
+    """A job that runs in the main conversation; `id` is that of its occurrence.
+
+    `late_since` is its due moment, if that is long ago. `untrusted` is that of the job: the body is
+    then data. One that `has_waited` for the end of the quiet is not late.
+    """
+
+    id: InputId
+    surface: str
+    at: datetime
+    kind: JobKind
+    job: str
+    title: str
+    body: str
+    chain: Chain = _NO_CHAIN
+    late_since: datetime | None = None
+    untrusted: str = ""
+    skills: tuple[str, ...] = ()
+    has_waited: bool = False
+
+    wants_answer: ClassVar[bool] = False
+    can_be_replaced: ClassVar[bool] = False
+
+    @classmethod
+    def of(
+        cls, job: Job, input_id: InputId, now: datetime, late_since: datetime | None = None
+    ) -> JobTurn:
+        """A copy of all that the turn needs, independent of later changes of the file."""
+        spec = job.spec
+        return cls(
+            input_id,
+            "",
+            now,
+            job.kind,
+            spec.id,
+            spec.title,
+            spec.message,
+            job.chain,
+            late_since,
+            spec.untrusted or "",
+            spec.skills,
+        )
+
+    @property
+    def waited_since(self) -> datetime | None:
+        """Its due moment, if that was in the quiet."""
+        return Occurrence.parse(self.id).scheduled_at if self.has_waited else None
+
+    def as_of(self, now: datetime) -> JobTurn:
+        """The turn as it begins: it may have become late while it waited."""
+        if self.late_since is not None or self.has_waited:
+            return self
+        return replace(self, late_since=late_since(Occurrence.parse(self.id), now))
+
+
+# The inputs that a turn of the agent answers.
+TurnRequest = OwnerMessage | ProgramTurn | JobTurn
+Input = TurnRequest | CommandCall
+
 
 MOST_ATTEMPTS = 2
 MOST_FAILED = 50
@@ -218,7 +379,11 @@ class Inbox:
         A job belongs to the main conversation, and waits until no fork is open.
         """
         waiting = [each for each in self.waiting if not (in_fork and isinstance(each, JobTurn))]
-        return tuple(takewhile(_is_plain, waiting)) or tuple(waiting[:1])
+        plain = takewhile(
+            lambda each: isinstance(each, OwnerMessage) and not each.button and not each.opens_fork,
+            waiting,
+        )
+        return tuple(plain) or tuple(waiting[:1])
 
     def rows(self) -> tuple[InboxRow, ...]:
         """The fewest rows with this result, for shortening the log."""
@@ -255,7 +420,8 @@ class Inbox:
         running = _narrowed(row, self.accepted)
         if running is None:
             return self
-        is_further = any(self._takes(each) for each in running.inputs)
+        before = self.running.inputs if self.running is not None else ()
+        is_further = any(each in before for each in running.inputs)
         return replace(self, running=running, tools=self.tools if is_further else ())
 
     def _without(self, ended: frozenset[InputId]) -> Inbox:
@@ -270,10 +436,6 @@ def _narrowed(turn: Taken, accepted: tuple[Input, ...]) -> Taken | None:
     left = {each.id for each in accepted}
     inputs = tuple(each for each in turn.inputs if each in left)
     return replace(turn, inputs=inputs) if inputs else None
-
-
-def _is_plain(each: Input) -> bool:
-    return isinstance(each, OwnerMessage) and not each.button and not each.opens_fork
 
 
 def _edited(each: Input, input_id: InputId, text: str) -> Input:

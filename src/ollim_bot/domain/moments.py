@@ -176,6 +176,6 @@ def near_zone(text: str) -> str | None:
 
 
 def zone_hint(text: str) -> str:
-    """What would be right in place of a name that is none."""
+    """A suggestion to put in place of an unknown time zone."""
     near = near_zone(text)
     return f"Did you mean {near}?" if near else "Right: Europe/Berlin, or UTC."

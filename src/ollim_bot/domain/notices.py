@@ -33,8 +33,8 @@ class Notice:
 class NoticeRecord:
     """`told` has what was told, by key, and when, the newest as the last; `untold` waits.
 
-    `outage` counts for each job how often it failed since the model stopped to answer; None while
-    the model answers.
+    `outage` counts for each job how often it failed since the model stopped answering; None
+    while the model answers.
     """
 
     told: Mapping[str, datetime] = field(default_factory=dict)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from enum import StrEnum
 
-from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.ledger_check import lost_occurrences
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import DROPPED, HELD, RELEASED, History, RunStory
+from ollim_bot.domain.schedule import is_late
 
 
 class Fate(StrEnum):

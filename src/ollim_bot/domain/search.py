@@ -120,19 +120,18 @@ def searched_text(message: ChatMessage) -> str:
     return "\n".join([message.text, *(each.name for each in message.attachments)])
 
 
-def indexed_text(message: ChatMessage) -> str:
-    """The text as the index gets it."""
-    return " ".join(word for word, _, _ in folded_words(searched_text(message)))
-
-
 def folded_words(text: str) -> list[tuple[str, int, int]]:
     """The words of a text without case and accents, each with its start and end in the text."""
-    return [
-        (word, start, end)
-        for found in _WORD.finditer(text)
-        for start, end in _unspaced(found)
-        if (word := _folded(text[start:end]))
-    ]
+    words: list[tuple[str, int, int]] = []
+    for start, end in (place for found in _WORD.finditer(text) for place in _unspaced(found)):
+        word = text[start:end]
+        if word.isascii():
+            words.append((word.lower(), start, end))
+            continue
+        plain = normalize("NFKD", normalize("NFKD", word).casefold())
+        if folded := "".join(sign for sign in plain if not combining(sign)):
+            words.append((folded, start, end))
+    return words
 
 
 def _unspaced(found: re.Match[str]) -> Iterator[tuple[int, int]]:
@@ -144,13 +143,6 @@ def _unspaced(found: re.Match[str]) -> Iterator[tuple[int, int]]:
         at = each.end()
     if at < found.end():
         yield at, found.end()
-
-
-def _folded(word: str) -> str:
-    if word.isascii():
-        return word.lower()
-    plain = normalize("NFKD", normalize("NFKD", word).casefold())
-    return "".join(sign for sign in plain if not combining(sign))
 
 
 class ExcerptPart(NamedTuple):

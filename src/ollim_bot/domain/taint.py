@@ -326,7 +326,7 @@ def tainted_in_background(
 
 
 def tainted_verdict(mode: PermissionMode) -> Verdict:
-    """The decision of a mode about such a call: accepting edits does not cover it."""
+    """What the mode decides about a tainted call; a mode that accepts edits still asks."""
     if mode is PermissionMode.BYPASS:
         return Verdict.LET_THROUGH
     return Verdict.REFUSE if mode is PermissionMode.DONT_ASK else Verdict.ASK

@@ -1,9 +1,9 @@
 """Pending updates: short summaries for the main session, which sees each exactly once.
 
 The main session takes them in three steps, so that a crash between any two loses and repeats
-nothing. `pop_pending_updates` claims all pending updates; the claim is stored elsewhere before they
-are removed. Then the claim is `committed` if the engine has taken the prompt, or `restored` if it
-has not. Both may be repeated until the next pop.
+nothing. It claims all pending updates, and the claim is stored elsewhere in the same step. Then the
+claim is `committed` if the engine has taken the prompt, or `restored` if it has not. Both may be
+repeated until the next claim.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PendingUpdates:
 
     def restored(self, claim: PendingUpdates) -> PendingUpdates:
         """The updates with a claim, whose prompt was never taken, at the front again."""
-        if self._still_holds(claim):
+        if self._first == claim._first:  # the claim never left the file
             return self
         omitted = claim.omitted + self.omitted
         first = claim._first or self._first
@@ -71,7 +71,10 @@ class PendingUpdates:
 
     def committed(self, claim: PendingUpdates) -> PendingUpdates:
         """The updates without a claim whose prompt was taken, even if it never left the file."""
-        if not self._still_holds(claim):
+        # A claim takes all updates at once. So if the first update since the last pop is still the
+        # first one of the claim, the process died before the claim left the file, and the file
+        # holds the claim and all that was appended since.
+        if self._first != claim._first:
             return self
         claimed = claim.omitted + len(claim.entries)
         entries = self.entries[max(0, claimed - self.omitted) :]
@@ -82,21 +85,10 @@ class PendingUpdates:
     def _first(self) -> str | None:
         return self.since or (self.entries[0].name if self.entries else None)
 
-    def _still_holds(self, claim: PendingUpdates) -> bool:
-        # A claim takes all updates at once. So if the first update since the last pop is still the
-        # first one of the claim, the process died before the claim left the file, and the file
-        # holds the claim and all that was appended since.
-        return self._first == claim._first
-
 
 def owner_did(now: datetime, what: str, update_id: str) -> PendingUpdate:
     """An update of what the owner did without the agent, who need not mention it."""
     return PendingUpdate(now, f"{KNOWN_TO_OWNER}{what}", update_id)
-
-
-def pop_pending_updates(pending: PendingUpdates) -> tuple[PendingUpdates, PendingUpdates]:
-    """The remaining updates (none), and the claim."""
-    return PendingUpdates(), pending
 
 
 def omission_notice(omitted: int) -> str:

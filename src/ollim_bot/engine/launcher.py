@@ -43,15 +43,17 @@ def launcher(folder: Path) -> Path | None:
     if sys.platform != "linux" or cli is None:
         return None
     path = folder / _NAME
-    is_there = _is_written(path, [sys.executable, "-I", "-S", die_with_parent.__file__, str(cli)])
+    is_there = _write_launcher(
+        path, [sys.executable, "-I", "-S", die_with_parent.__file__, str(cli)]
+    )
     if not is_there or not os.access(path, os.X_OK):
         _logger.warning("%s cannot be run there: after a crash the engine may live on", path)
         return None
     return path
 
 
-def _is_written(path: Path, command: list[str]) -> bool:
-    """Whether the launcher is in place; on a full disk the one from the last start still counts."""
+def _write_launcher(path: Path, command: list[str]) -> bool:
+    """Write it unless it is there; False if it could not be written and none is in place."""
     text = f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n'
     with suppress(OSError):
         if read_file(path, SizeLimit.NOTE) == text.encode():

@@ -75,7 +75,7 @@ _NO_RECORD: Mapping[str, str | None] = {"no-session-persistence": None}
 _NO_PROXY = ("NO_PROXY", "no_proxy")
 _THIS_MACHINE = ("127.0.0.1", "localhost")
 
-# An address is none: the commands that the agent calls need it.
+# The address of a token is no secret, and the commands that the agent calls need it.
 _OUR_SECRETS = re.compile(
     r"(?!GOOGLE_TOKEN_URL$)(DISCORD|WEBHOOK|GOOGLE|OLLIM)_.*(TOKEN|SECRET|KEY|PASSWORD)"
 )

@@ -13,7 +13,7 @@ from typing import Self
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from ollim_bot.connections import Connections
+from ollim_bot.loopback import Connections
 from ollim_bot.offline.messages import (
     ChatModel,
     Cut,

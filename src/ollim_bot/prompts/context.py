@@ -12,7 +12,7 @@ from secrets import token_hex
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.due_items import JUST_SHOWN, DueItem
-from ollim_bot.domain.inputs import OwnerMessage
+from ollim_bot.domain.inbox import OwnerMessage
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.moments import WEEKDAYS, describe, elapsed
 from ollim_bot.domain.taint import ATTACHMENT, Untrusted, marked_taint
@@ -97,12 +97,14 @@ def neutralised(text: str) -> str:
 
     A backslash precedes each tag, time or header in it, and a quote at its beginning.
     """
-    return "\\".join(_cut(text, lookalikes(text)))
+    edges = [0, *lookalikes(text), len(text)]
+    return "\\".join(text[begin:end] for begin, end in pairwise(edges))
 
 
 def restored(text: str) -> str:
     """The text that was given to `neutralised`."""
-    pieces = _cut(text, lookalikes(text))
+    edges = [0, *lookalikes(text), len(text)]
+    pieces = [text[begin:end] for begin, end in pairwise(edges)]
     return "".join([*(piece.removesuffix("\\") for piece in pieces[:-1]), pieces[-1]])
 
 
@@ -114,11 +116,6 @@ def one_line(text: str) -> str:
 def one_path(path: str) -> str:
     """As `one_line`, but with all spaces kept, so that the agent finds the file."""
     return neutralised(" ".join(path.splitlines()))
-
-
-def _cut(text: str, places: list[int]) -> list[str]:
-    edges = [0, *places, len(text)]
-    return [text[begin:end] for begin, end in pairwise(edges)]
 
 
 def timestamp(now: datetime) -> str:

@@ -13,8 +13,7 @@ from ollim_bot.prompts.context import (
     TAG_NAMES,
     restored,
 )
-from ollim_bot.prompts.preamble import TASK
-from ollim_bot.prompts.turns import THE_WORDS, TOPIC
+from ollim_bot.prompts.turns import TASK, THE_WORDS, TOPIC
 
 _LONGEST = 60
 # The engine begins a compacted conversation with this sentence.

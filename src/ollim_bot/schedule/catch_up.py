@@ -15,12 +15,11 @@ from ollim_bot.domain.catch_up import (
 )
 from ollim_bot.domain.decision import Abandon, Miss, Skip
 from ollim_bot.domain.jobs import Job, Reminder, Routine, is_ordered
-from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState, SkipReason
 from ollim_bot.domain.presence import PassedOver
 from ollim_bot.domain.run_history import FROM_COPY, RunStory, claiming_row
-from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
+from ollim_bot.domain.schedule import ScheduledJob, late_since, occurrence_at
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.dispatch import NOT_RUN, Dispatcher, DueOccurrence

@@ -16,8 +16,7 @@ from ollim_bot.clock import wait_until_set, zone_of
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import Try, cap_notice, cost_cap
 from ollim_bot.conversation.disk_gate import DiskGate
-from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns
-from ollim_bot.conversation.jobs.plain_delivery import PlainDelivery
+from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.decision import (
     Abandon,
@@ -38,9 +37,7 @@ from ollim_bot.domain.decision import (
     needs_ping_token,
 )
 from ollim_bot.domain.due_items import why_now
-from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_schedule
 from ollim_bot.domain.jobs import CalledJob, Job, Reminder, Routine, is_ordered
-from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import (
@@ -54,7 +51,14 @@ from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import DELIVERED, HELD, PLAINLY, RunStory, claim_facts
 from ollim_bot.domain.runs import DeliveryRight, deeds
-from ollim_bot.domain.schedule import JobKey, key_of, next_due
+from ollim_bot.domain.schedule import (
+    JobKey,
+    UpcomingSchedule,
+    build_upcoming_schedule,
+    key_of,
+    late_since,
+    next_due,
+)
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock

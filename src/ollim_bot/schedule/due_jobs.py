@@ -12,18 +12,20 @@ from ollim_bot.domain.catch_up import JUMPED_OVER, WHILE_AWAY, CatchUp, Missed, 
 from ollim_bot.domain.decision import BETWEEN_LATE_RUNS
 from ollim_bot.domain.definitions import Definition
 from ollim_bot.domain.jobs import Job, Reminder, Routine
-from ollim_bot.domain.lateness import ASLEEP, is_late, late_since
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.presence import PassedOver
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.domain.schedule import (
+    ASLEEP,
     Agenda,
     JobKey,
     ScheduledJob,
+    is_late,
     key_of,
     last_due,
+    late_since,
     next_due,
     occurrence_at,
 )

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from ollim_bot.domain.jobs import Job
-from ollim_bot.domain.lateness import ASLEEP
-from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.schedule import ASLEEP, JobKey
 from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.answer_plans import AnswerPlans

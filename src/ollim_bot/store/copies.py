@@ -11,8 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ollim_bot.domain.digest import HeldMessage
-from ollim_bot.domain.inbox import Ended, InputEnd
-from ollim_bot.domain.inputs import Input
+from ollim_bot.domain.inbox import Ended, Input, InputEnd
 from ollim_bot.domain.occurrences import (
     LedgerRow,
     Occurrence,
@@ -30,8 +29,8 @@ from ollim_bot.store.deliveries import Delivery
 from ollim_bot.store.errors import Damaged, translated
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import ran_until
+from ollim_bot.store.messages import TABLES
 from ollim_bot.store.schema import SCHEMA, migrate, schema_of
-from ollim_bot.store.search import TABLES
 from ollim_bot.store.steps import drop_all_waiting, known_deeds, quiet_settings
 from ollim_bot.store.transaction import Transaction
 

@@ -126,7 +126,13 @@ class Database:
             if self._unknown is not None:
                 raise self._unknown
             try:
-                result, statements = self._with_ballast(step)
+                try:
+                    result, statements = self._committed(step, ())
+                except DiskFull:
+                    if self._ballast is None or not self._ballast.give_up():
+                        raise
+                    self.is_writable = False
+                    result, statements = self._committed(step, ())
             except WriteFailed as refused:
                 self._was_busy = isinstance(refused, Busy)
                 self.is_writable = self.is_writable and self._was_busy
@@ -161,8 +167,8 @@ class Database:
                 if self._reader.in_transaction:
                     self._reader.execute("ROLLBACK")
 
-    def has_changed_elsewhere(self) -> bool:
-        """Whether another process has committed since the last call."""
+    def note_version(self) -> bool:
+        """Note the version; True if another process has committed since the last call."""
         with self._lock:
             version = self._data_version()
             is_new, self._seen_version = version != self._seen_version, version
@@ -240,15 +246,6 @@ class Database:
         with suppress(StorageError):
             self._committed(lambda _: None, mirrors.written_names())
 
-    def _with_ballast(self, step: Step[R]) -> tuple[R, Statements]:
-        try:
-            return self._committed(step, ())
-        except DiskFull:
-            if self._ballast is None or not self._ballast.give_up():
-                raise
-            self.is_writable = False
-            return self._committed(step, ())
-
     def _committed(self, step: Step[R], pruned: list[str] | tuple[()]) -> tuple[R, Statements]:
         statements = Statements(self._connection, self.path)
         if self._connection.in_transaction:
@@ -266,10 +263,6 @@ class Database:
         except BaseException:  # also if cancelled: no transaction may stay open
             self._roll_back()
             raise
-        self._commit()
-        return result, statements
-
-    def _commit(self) -> None:
         try:
             self._connection.execute("COMMIT")
         except sqlite3.Error as refused:
@@ -278,6 +271,7 @@ class Database:
                 raise translated(self.path, refused) from refused
             self._unknown = OutcomeUnknown(self.path, str(refused))
             raise self._unknown from refused
+        return result, statements
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:

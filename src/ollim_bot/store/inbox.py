@@ -8,10 +8,10 @@ from ollim_bot.domain.inbox import (
     Inbox,
     InboxRow,
     InputEnd,
+    InputId,
     Taken,
     ToolCalled,
 )
-from ollim_bot.domain.inputs import InputId
 from ollim_bot.store.codecs.rows import INBOX_ROWS
 from ollim_bot.store.connection import Statements, escaped, microseconds
 
@@ -60,53 +60,37 @@ class InboxInputs:
     def _write_inputs(self, before: Inbox, after: Inbox, row: InboxRow) -> None:
         old = {each.id: each for each in before.accepted}
         for each in after.accepted:
-            if each.id not in old:
-                self._insert(Accepted(row.at, each))
-            elif each != old[each.id]:
-                self._update(Accepted(row.at, each))
+            if each == old.get(each.id):
+                continue
+            self._statements.write(
+                "inbox",
+                "INSERT INTO inputs (seq, id, value)"
+                " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM inputs), ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET value = excluded.value",
+                escaped(each.id),
+                INBOX_ROWS.encode(Accepted(row.at, each)).decode(),
+            )
         left = {each.id for each in after.accepted}
         if isinstance(row, Ended):
             for each in before.accepted:
                 if each.id not in left:
-                    self._end(each.id, row)
-
-    def _insert(self, row: Accepted) -> None:
-        self._statements.write(
-            "inbox",
-            "INSERT INTO inputs (seq, id, value)"
-            " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM inputs), ?, ?)",
-            escaped(row.input.id),
-            INBOX_ROWS.encode(row).decode(),
-        )
-
-    def _update(self, row: Accepted) -> None:
-        self._statements.write(
-            "inbox",
-            "UPDATE inputs SET value = ? WHERE id = ?",
-            INBOX_ROWS.encode(row).decode(),
-            escaped(row.input.id),
-        )
-
-    def _end(self, input_id: InputId, row: Ended) -> None:
-        self._statements.write(
-            "inbox",
-            "UPDATE inputs SET value = NULL, ended = ?, ended_at = ? WHERE id = ?",
-            row.end.value,
-            microseconds(row.at),
-            escaped(input_id),
-        )
+                    self._statements.write(
+                        "inbox",
+                        "UPDATE inputs SET value = NULL, ended = ?, ended_at = ? WHERE id = ?",
+                        row.end.value,
+                        microseconds(row.at),
+                        escaped(each.id),
+                    )
 
     def _write_turn(self, before: Inbox, after: Inbox) -> None:
         if before.running == after.running and before.tools == after.tools:
             return
-        if before.running == after.running and after.tools[: len(before.tools)] == before.tools:
-            self._insert_turn_rows(*after.tools[len(before.tools) :])
-            return
-        self._statements.write("inbox", "DELETE FROM inbox_turn")
-        if after.running is not None:
-            self._insert_turn_rows(after.running, *after.tools)
-
-    def _insert_turn_rows(self, *rows: Taken | ToolCalled) -> None:
+        known = len(before.tools)
+        goes_on = before.running == after.running and before.tools == after.tools[:known]
+        rows: tuple[Taken | ToolCalled, ...] = after.tools[known:]
+        if not goes_on:
+            self._statements.write("inbox", "DELETE FROM inbox_turn")
+            rows = () if after.running is None else (after.running, *after.tools)
         for row in rows:
             self._statements.write(
                 "inbox",

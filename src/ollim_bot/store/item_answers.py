@@ -30,12 +30,11 @@ from ollim_bot.domain.due_items import (
 )
 from ollim_bot.domain.item_replies import settlement
 from ollim_bot.domain.jobs import ItemKind, Job, JobKind
-from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet, quiet_until
 from ollim_bot.domain.run_history import NEWER_CAME, PLAINLY, RunStory, planned_row
-from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
+from ollim_bot.domain.schedule import ScheduledJob, is_late, occurrence_at
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.store.answer_plans import SETTLING, plan_following, withdraw_plan
 from ollim_bot.store.job_files import (

@@ -24,11 +24,11 @@ from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.json_fields import parse_json, versioned
+from ollim_bot.store.messages import can_index
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.reading import DATABASE, ask_rows, check_schema
 from ollim_bot.store.records import stored_record
 from ollim_bot.store.schema import SCHEMA, WITH_ITEMS, WITH_USAGE, migrate, schema_of
-from ollim_bot.store.search import can_index
 from ollim_bot.store.takeover import TakeOver, take_over_cards
 from ollim_bot.store.transaction import Transaction
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.domain.tool_policy import ToolPolicy
@@ -43,18 +44,14 @@ class PolicyFile:
 
     def read(self) -> ToolPolicy:
         with self._lock:
-            fingerprint = self._fingerprint()
+            fingerprint = None
+            with suppress(OSError):
+                status = os.stat(self._path)
+                fingerprint = status.st_mtime_ns, status.st_size, status.st_ino
             if fingerprint != self._known:
                 self._known = fingerprint
                 self._look()
             return self._policy
-
-    def _fingerprint(self) -> _Fingerprint | None:
-        try:
-            status = os.stat(self._path)
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _look(self) -> None:
         try:

@@ -1,21 +1,32 @@
-"""The owner's profile files, read for the system prompt."""
+"""The owner's profile files and subagents, read before every turn."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ollim_bot.domain.shared_files import Profile
+from ollim_bot.domain.subagents import Subagent, Subagents
+from ollim_bot.domain.tool_patterns import problems
+from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge
+from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge, UnsuitableFile
 from ollim_bot.ports import Disk
-from ollim_bot.store.files import OsDisk
+from ollim_bot.store.document import BadDocument, Document, Field
+from ollim_bot.store.files import SHARED, OsDisk, create_atomically, write_atomically
+from ollim_bot.store.frontmatter import parse
+from ollim_bot.store.job_formats import FieldProblem, WrongValue, one_line, words, wrong
 
 # Two changes within the clock's resolution look like one, so a file this fresh is read again.
 _GRAIN_NS = 100_000_000
 
-_Fingerprint = tuple[int, int, int, int]
+_ProfileFingerprint = tuple[int, int, int, int]
 
 
 class ProfileFiles:
@@ -54,23 +65,18 @@ class _ProfileFile:
         self._path = path
         self._disk = disk
         self._good: str | None = None
-        self._known: _Fingerprint | None = None
+        self._known: _ProfileFingerprint | None = None
 
     def read(self) -> str:
-        now = time.time_ns()
-        fingerprint = self._fingerprint()
+        now, fingerprint = time.time_ns(), None
+        with suppress(OSError):
+            status = os.stat(self._path)
+            fingerprint = status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino
         if fingerprint is None or fingerprint != self._known:
             is_settled = self._look()
             is_old = fingerprint is not None and abs(now - fingerprint[0]) > _GRAIN_NS
             self._known = fingerprint if is_settled and is_old else None
         return self._good or ""
-
-    def _fingerprint(self) -> _Fingerprint | None:
-        try:
-            status = os.stat(self._path)
-        except OSError:
-            return None
-        return status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino
 
     def _look(self) -> bool:
         """Read the file; False if a second look at the same file may have another result."""
@@ -111,3 +117,183 @@ class _ProfileFile:
         where = self._path.name if unusable.line is None else f"{self._path.name}:{unusable.line}"
         until = "its last good text counts" if self._good else "the bot goes on without it"
         return f"{where}: {unusable} Until then {until}."
+
+
+BUNDLED = Path(__file__).resolve().parent.parent / "texts" / "agents"
+# The hash of every text that was ever installed, one a line, as `sha256sum` writes them.
+_SHIPPED = BUNDLED / "shipped.sha256"
+_FIELDS = ("name", "description", "model", "tools")
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
+_MODEL = re.compile(r"[\w.:@/-]{1,100}")
+_CALLERS_MODEL = "inherit"
+_ALL_TOOLS = "*"
+_BETWEEN_TOOLS = re.compile(r",(?![^()]*\))")
+# Also a name that only the engine can read.
+_ENGINES_NAME = re.compile(r"^name:[ \t]*([^\s()]+)[ \t]*$", re.MULTILINE)
+_MOST_FILES = 100
+
+_SubagentFingerprint = tuple[tuple[str, int, int, int, int], ...]
+
+
+def install_subagents(folder: Path, disk: Disk) -> None:
+    """Create the missing files of the package, and bring unedited ones up to date."""
+    shipped = shipped_hashes()
+    for source in sorted(BUNDLED.glob("*.md")):
+        target, content = folder / source.name, source.read_bytes()
+        if not os.path.lexists(target):
+            create_atomically(disk, target, content, SHARED)
+        elif _is_outdated(target, content, shipped, disk):
+            write_atomically(disk, target, content, SHARED)
+
+
+def shipped_hashes() -> set[str]:
+    """The SHA-256 of every text that the package has or had."""
+    return {line.split()[0] for line in _SHIPPED.read_text().splitlines()}
+
+
+def _is_outdated(target: Path, content: bytes, shipped: set[str], disk: Disk) -> bool:
+    """Whether the file is an older text of the package, as it was installed."""
+    if target.is_symlink():
+        return False
+    try:
+        present = disk.read(target, SizeLimit.PROFILE)
+    except OSError:
+        return False
+    return present != content and hashlib.sha256(present).hexdigest() in shipped
+
+
+class SubagentFiles:
+    """Reads the subagents cheaply: only after a change are the files read again.
+
+    Callable from any thread.
+    """
+
+    def __init__(self, paths: DataPaths, disk: Disk | None = None) -> None:
+        self._root = paths.root
+        self._folder = paths.claude_agents
+        self._disk = disk or OsDisk()
+        self._known: _SubagentFingerprint | None = None
+        self._subagents = Subagents()
+        self._lock = threading.Lock()
+
+    def read(self) -> Subagents:
+        with self._lock:
+            # The engine looks into the folders below as well.
+            files = sorted(self._folder.rglob("*.md"))[:_MOST_FILES]
+            fingerprint = tuple(_fingerprints(files))
+            if fingerprint != self._known:
+                self._subagents = self._look(files)
+                self._known = fingerprint
+            return self._subagents
+
+    def _look(self, files: list[Path]) -> Subagents:
+        known: dict[str, Subagent] = {}
+        wrong_files: list[str] = []
+        warnings: list[str] = []
+        hidden: list[str] = []
+        for file in files:
+            shown = str(file.relative_to(self._root))
+            text = ""
+            try:
+                text = self._text(file)
+                document = parse(text)
+                one = _subagent(document, file.stem)
+                if one.name in known:
+                    raise BadDocument(None, f"there is another subagent called {one.name}")
+            except BadDocument as bad:
+                wrong_files.append(FieldProblem(bad.reason, None, bad.line).sentence(shown))
+                hidden += _ENGINES_NAME.findall(text)
+                continue
+            known[one.name] = one
+            warnings += (warning.sentence(shown) for warning in _without_effect(document))
+        return Subagents(
+            known,
+            tuple(f"{problem}." for problem in wrong_files),
+            tuple(f"{warning}." for warning in warnings),
+            tuple(name for name in dict.fromkeys(hidden) if name not in known),
+        )
+
+    def _text(self, file: Path) -> str:
+        try:
+            return self._disk.read(file, SizeLimit.PROFILE).decode("utf-8-sig")
+        except UnsuitableFile as unfit:
+            raise BadDocument(None, f"it is {unfit.reason}") from None
+        except UnicodeDecodeError:
+            raise BadDocument(None, "it is not UTF-8 text") from None
+        except OSError as refused:
+            raise BadDocument(None, f"it cannot be read: {refused.strerror}") from refused
+
+
+def _fingerprints(files: list[Path]) -> Iterator[tuple[str, int, int, int, int]]:
+    for file in files:
+        try:
+            status = os.stat(file)
+        except OSError:
+            yield str(file), 0, 0, 0, 0
+        else:
+            times = status.st_mtime_ns, status.st_ctime_ns
+            yield str(file), *times, status.st_size, status.st_ino
+
+
+def _subagent(document: Document, stem: str) -> Subagent:
+    """Raises `BadDocument`."""
+    if not document.body:
+        raise BadDocument(None, "it says nothing below its fields")
+    name = _read(document.fields, "name", _name)
+    if name != stem:
+        line = document.fields["name"].line
+        raise BadDocument(line, f"name: must be the name of its file, {stem}")
+    return Subagent(
+        name,
+        _read(document.fields, "description", one_line),
+        document.body,
+        _read(document.fields, "model", _model) if "model" in document.fields else "",
+        _tools(document.fields),
+    )
+
+
+def _read(fields: Mapping[str, Field], name: str, reader: Callable[[Field], str]) -> str:
+    if name not in fields:
+        raise BadDocument(None, f"{name}: is missing")
+    try:
+        return reader(fields[name])
+    except WrongValue as bad:
+        raise BadDocument(fields[name].line, f"{name}: {bad}") from None
+
+
+def _name(field: Field) -> str:
+    value = one_line(field)
+    if not _NAME.fullmatch(value):
+        raise wrong(field, "lower-case letters, digits and hyphens, at most 50")
+    return value
+
+
+def _model(field: Field) -> str:
+    value = one_line(field)
+    if not _MODEL.fullmatch(value):
+        raise wrong(field, "a model such as haiku, or inherit")
+    return "" if value == _CALLERS_MODEL else value
+
+
+def _tools(fields: Mapping[str, Field]) -> tuple[Pattern, ...] | None:
+    """None if the fields set no limit."""
+    field = fields.get("tools")
+    if field is None or field.value == _ALL_TOOLS:
+        return None
+    try:
+        if isinstance(field.value, list):
+            written = words(field)
+        else:
+            written = tuple(each.strip() for each in _BETWEEN_TOOLS.split(one_line(field)))
+    except WrongValue as bad:
+        raise BadDocument(field.line, f"tools: {bad}") from None
+    if errors := [error for each in written for error in problems(each).errors]:
+        raise BadDocument(field.line, f"tools: {' '.join(errors).removesuffix('.')}")
+    return tuple(Pattern.of(each) for each in written)
+
+
+def _without_effect(document: Document) -> Iterator[FieldProblem]:
+    for name, field in document.fields.items():
+        if name not in _FIELDS:
+            known = ", ".join(_FIELDS)
+            yield FieldProblem(f"has no effect here; a subagent takes {known}", name, field.line)

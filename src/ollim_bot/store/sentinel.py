@@ -18,7 +18,6 @@ from ollim_bot.domain.decision import Circumstances, decide, has_to_come
 from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.due_items import DueItem, card_message
 from ollim_bot.domain.jobs import Reminder
-from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import (
     BY,
@@ -29,7 +28,7 @@ from ollim_bot.domain.run_history import (
     claim_facts,
     claiming_row,
 )
-from ollim_bot.domain.schedule import ScheduledJob, key_of
+from ollim_bot.domain.schedule import ScheduledJob, is_late, key_of
 from ollim_bot.domain.sentinel import DueDelivery, brought, not_brought
 from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths

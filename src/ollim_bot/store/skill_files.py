@@ -1,12 +1,14 @@
-"""Reads the skills of a data directory, and says why one does not load."""
+"""The skills of a data directory, and the lock of those that were added."""
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
@@ -24,11 +26,116 @@ from ollim_bot.domain.skills import (
     patterns_in,
 )
 from ollim_bot.domain.tool_patterns import problems
+from ollim_bot.errors import Unreadable
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
 from ollim_bot.store import frontmatter
+from ollim_bot.store.codecs.plain import PLAIN
 from ollim_bot.store.document import FIRST_LINE, BadDocument, Document, Field
+from ollim_bot.store.file_store import Malformed
+from ollim_bot.store.files import SHARED, OsDisk, write_atomically
 from ollim_bot.store.job_formats import FieldProblem, WrongValue, one_line, words
-from ollim_bot.store.skill_lock import SkillLock
+from ollim_bot.store.json_fields import FORMAT, parse_json, render_json
+
+_LARGEST_HASHED = 25_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class AddedSkill:
+    """`files` has the SHA-256 of each file by its path. `commit` is empty if it has none."""
+
+    origin: str
+    commit: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    skills: Mapping[str, AddedSkill] = field(default_factory=dict)
+
+
+class SkillLock:
+    """`skills` is the folder of all skills. Changes are made under the lock of that folder."""
+
+    def __init__(self, skills: Path) -> None:
+        self._skills = skills
+        self.path = skills / "skills.lock"
+
+    def read(self) -> Mapping[str, AddedSkill]:
+        """The added skills by their names. Raises `Unreadable`."""
+        try:
+            return PLAIN.read(_Lock, parse_json(read_file(self.path, SizeLimit.STATE))).skills
+        except FileNotFoundError:
+            return {}
+        except (OSError, Malformed) as unread:
+            raise Unreadable(self.path, f"cannot be read: {unread}.") from unread
+
+    def write(self, added: Mapping[str, AddedSkill]) -> None:
+        lock = PLAIN.write(_Lock(dict(sorted(added.items()))))
+        data = render_json({"version": FORMAT} | lock, indent=2) + b"\n"
+        write_atomically(OsDisk(), self.path, data, SHARED)
+
+    def differences(self) -> list[str]:
+        """A sentence for each file of an added skill that is not as it was added."""
+        try:
+            added = self.read()
+        except Unreadable as unread:
+            return [str(unread)]
+        return [each for name, one in added.items() for each in self._changed(name, one)]
+
+    def stamp(self) -> tuple[object, ...]:
+        """Changes if one of the added skills may have changed."""
+        try:
+            names, own = self.read(), os.stat(self.path).st_mtime_ns
+        except OSError:
+            return ()
+        except Unreadable as unread:
+            return (str(unread),)
+        files = ((name, each) for name in names for each in _files(self._skills / name))
+        return (own, *((name, path, *_stamp_of(status)) for name, (path, status) in files))
+
+    def _changed(self, name: str, added: AddedSkill) -> Iterator[str]:
+        where = f"skills/{name}"
+        found = dict(_files(self._skills / name))
+        if not found:
+            yield f"{where} was added from {added.origin} and is gone."
+            return
+        for path in sorted({*found, *added.files}):
+            if path not in found:
+                yield f"{where}/{path} is gone since the skill was added."
+            elif path not in added.files:
+                yield f"{where}/{path} was not there when the skill was added."
+            elif digest_at(self._skills / name / path) != added.files[path]:
+                yield f"{where}/{path} was changed since the skill was added."
+
+
+def digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def digest_at(path: Path) -> str:
+    """The digest of a file; empty if it cannot be read."""
+    try:
+        return digest(read_file(path, _LARGEST_HASHED))
+    except OSError:
+        return ""
+
+
+def _stamp_of(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """All that is in the folder but folders, without following links."""
+    for above, _, names in os.walk(folder):
+        for name in names:
+            path = Path(above, name)
+            try:
+                status = os.lstat(path)
+            except OSError:
+                continue
+            if not stat.S_ISDIR(status.st_mode):
+                yield path.relative_to(folder).as_posix(), status
+
 
 TOOLS = "allowed-tools"
 _REQUIRED = ("name", "description")
@@ -55,11 +162,11 @@ def read_document(name: str, text: str, document: Document) -> SkillReading:
     fields = document.fields
     wrong = [FieldProblem("is missing", each) for each in _REQUIRED if each not in fields]
     warnings: list[FieldProblem] = []
-    for field_name, field in fields.items():
-        if reason := _wrong(field_name, field, name):
-            wrong.append(FieldProblem(reason, field_name, field.line))
+    for field_name, given in fields.items():
+        if reason := _wrong(field_name, given, name):
+            wrong.append(FieldProblem(reason, field_name, given.line))
         elif field_name not in (*_REQUIRED, TOOLS, *_FOR_PEOPLE):
-            warnings.append(FieldProblem("has no effect here", field_name, field.line))
+            warnings.append(FieldProblem("has no effect here", field_name, given.line))
     wrong += _unclear_lines(text, {field.line for field in fields.values()})
     tools = fields.get(TOOLS)
     if tools is None:
@@ -180,8 +287,14 @@ class SkillFolder:
 
     def read(self) -> SkillSet:
         with self._lock:
-            self._compare_added()
-            names = list(_folders(self._skills))
+            if self._tell is not None and (stamp := self._added.stamp()) != self._added_stamp:
+                self._added_stamp = stamp
+                for difference in self._added.differences():
+                    self._tell(f"{difference} `ollim-bot skill check` shows it.")
+            names: list[str] = []
+            with suppress(OSError), os.scandir(self._skills) as entries:
+                folders = (each.name for each in entries if each.is_dir())
+                names = sorted(name for name in folders if name[0] != ".")  # hidden: no skill
             self._known = {name: self._looked_at(name) for name in names}
             found = {name: skill for name, (_, skill) in self._known.items()}
             return SkillSet(
@@ -198,26 +311,6 @@ class SkillFolder:
         if self._tell is not None and not isinstance(skill, Skill):
             self._tell(does_not_load(name, skill[0]))
         return stamp, skill
-
-    def _compare_added(self) -> None:
-        if self._tell is None:
-            return
-        stamp = self._added.stamp()
-        if stamp != self._added_stamp:
-            self._added_stamp = stamp
-            for difference in self._added.differences():
-                self._tell(f"{difference} `ollim-bot skill check` shows it.")
-
-
-def _folders(skills: Path) -> Iterator[str]:
-    """The names of all folders, sorted; hidden ones are not skills."""
-    try:
-        with os.scandir(skills) as entries:
-            yield from sorted(
-                entry.name for entry in entries if entry.is_dir() and entry.name[0] != "."
-            )
-    except OSError:
-        return
 
 
 def _stamp(path: Path) -> _Stamp | None:

@@ -42,8 +42,7 @@ from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.git_archive import LARGEST_ARCHIVE, git_archive, without_account
-from ollim_bot.store.skill_files import parsed_skill
-from ollim_bot.store.skill_lock import AddedSkill, SkillLock, digest
+from ollim_bot.store.skill_files import AddedSkill, SkillLock, digest, parsed_skill
 
 _MOST_ENTRIES = 2000
 _GIT_URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+")

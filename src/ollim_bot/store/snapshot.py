@@ -16,11 +16,11 @@ from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.connection import Statements, connect_for_reading, connect_in_memory
 from ollim_bot.store.copies import back_up, damage_of, mark_copy
 from ollim_bot.store.errors import Busy, Damaged, translated
+from ollim_bot.store.messages import TABLES
 from ollim_bot.store.mirrors import MirrorAge, mirror_age
 from ollim_bot.store.reading import DATABASE, ask_rows
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED, stored_record
 from ollim_bot.store.schema import migrate, schema_of
-from ollim_bot.store.search import TABLES
 
 MIRROR_FILES = frozenset((HISTORY_FILE, *(spec.file for spec in MIRRORED)))
 # The database itself, and the files that only SQLite and a start may open.

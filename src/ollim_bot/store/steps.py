@@ -33,8 +33,8 @@ from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.domain.usage import micros
 from ollim_bot.store.change_rows import note_settings
+from ollim_bot.store.messages import can_index
 from ollim_bot.store.records import RECORDS
-from ollim_bot.store.search import can_index
 from ollim_bot.store.transaction import Transaction
 
 _LONGEST_SAID = 200
@@ -111,7 +111,7 @@ def leave_failure(
 
 
 def note_answer(tx: Transaction, over: Notice, now: datetime) -> None:
-    """The model has answered. If it had stopped to, tell what failed; `over` has the id and key."""
+    """The model has answered. After an outage, tell what failed; `over` has the id and key."""
     record = tx.notices.get()
     if record.outage is not None:
         tx.notices.put(replace(record, outage=None))

@@ -157,7 +157,7 @@ class SqliteStore:
                 continue
             if await self._in_writer(partial(self._before_step, database)):
                 self._publish(NAMES)
-            if await self._in_writer(database.has_changed_elsewhere):
+            if await self._in_writer(database.note_version):
                 self._publish(NAMES)
             await self._in_writer(database.write_mirrors)
             is_idle = commits == self._commits != checkpointed

@@ -10,8 +10,8 @@ from ollim_bot.domain.forgetting import Passage
 from ollim_bot.store.connection import Statements, escaped, unescaped
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.json_fields import parse_json, render_json
+from ollim_bot.store.messages import TABLES
 from ollim_bot.store.records import RECORDS, store_record
-from ollim_bot.store.search import TABLES
 
 _RECORDS = "records"
 _LOG = "messages"

@@ -13,8 +13,7 @@ from typing import TypeVar
 from ollim_bot.domain.cards import LIVE_FOR
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.due_items import DONE, DueItem, open_card, reminder_from, root_in
-from ollim_bot.domain.inbox import Inbox, InboxRow
-from ollim_bot.domain.inputs import OwnerMessage
+from ollim_bot.domain.inbox import Inbox, InboxRow, OwnerMessage
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.outgoing import NotSent, Outbox, OutboxRow, Sending

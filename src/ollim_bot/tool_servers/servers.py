@@ -100,7 +100,8 @@ class ToolServers:
             self._wanted.set()
         return {
             name: [self._tool(name, each) for each in state.offered]
-            for name, state in self._record.offering()
+            for name, state in sorted(self._record.servers.items())
+            if state.offered
         }
 
     def patterns(self) -> Sequence[Pattern]:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from ollim_bot.domain.text import shortened
 from ollim_bot.ports import ToolAnswer
-from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.declaration import Arguments, BackgroundUse, OwnTool, arguments, text
+from ollim_bot.tools.context import Arguments, BackgroundUse, OwnTool, ToolContext, arguments, text
 
 _MOST_FOUND = 8
 _LONGEST_START = 200

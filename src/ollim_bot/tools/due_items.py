@@ -12,8 +12,16 @@ from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.store.item_answers import AGENT
-from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.declaration import FORK, MAIN, Arguments, OwnTool, arguments, choice, text
+from ollim_bot.tools.context import (
+    FORK,
+    MAIN,
+    Arguments,
+    OwnTool,
+    ToolContext,
+    arguments,
+    choice,
+    text,
+)
 
 _UNDO = "undo"
 _ACTIONS = ("done", "snooze", "not_today", "let_go", _UNDO)

@@ -19,11 +19,11 @@ from ollim_bot.domain.event_cards import EVENT_DELETE
 from ollim_bot.domain.task_cards import TASK_DELETE, TASK_DONE
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.store.steps import new_prompt
-from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.declaration import (
+from ollim_bot.tools.context import (
     Arguments,
     BackgroundUse,
     OwnTool,
+    ToolContext,
     arguments,
     choice,
     flag,

@@ -14,14 +14,14 @@ from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.declaration import (
+from ollim_bot.tools.context import (
     BACKGROUND,
     FORK,
     MAIN,
     Arguments,
     BackgroundUse,
     OwnTool,
+    ToolContext,
     arguments,
     text,
     whole,

@@ -10,35 +10,37 @@ import stat
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from ollim_bot.domain.cards import ButtonPrompt, Card
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, numbered_id
 from ollim_bot.domain.due_items import DueItem, open_card
 from ollim_bot.domain.jobs import CalledJob, Reminder, Routine
-from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.outgoing import ON_ITS_WAY
 from ollim_bot.domain.pings import (
     Charge,
-    PingBudget,
     PingRefused,
     PingVerdict,
     charged,
     is_must_ping,
 )
 from ollim_bot.domain.runs import DeliveryRight, RefusedPing, late_label
+from ollim_bot.domain.schedule import late_since
 from ollim_bot.domain.taint import Taint, untrusted_label, untrusted_message
 from ollim_bot.errors import DeliveryFailed, WrongInput
 from ollim_bot.ports import ToolAnswer
-from ollim_bot.tools.context import Arrival, Payment, ToolContext
-from ollim_bot.tools.declaration import (
+from ollim_bot.tools.context import (
     BACKGROUND,
     Arguments,
+    Arrival,
     BackgroundUse,
     OwnTool,
+    Payment,
+    ToolContext,
     arguments,
     flag,
     text,
@@ -73,7 +75,7 @@ def message_of(
     run, now = context.run, context.clock.now()
     is_background = run.policy.kind.is_background
     return ChatMessage(
-        _new_id(context),
+        numbered_id(now, secrets.randbits(20)),
         now,
         Author.BACKGROUND if is_background else Author.ASSISTANT,
         words,
@@ -91,10 +93,6 @@ def _footer(context: ToolContext, taint: Taint) -> str:
     due, is_call = context.run.late_since, isinstance(context.run.job, CalledJob)
     late = "" if due is None else late_label(due, context.clock.now(), is_call=is_call)
     return " ".join(filter(None, (late, untrusted_label(taint))))
-
-
-def _new_id(context: ToolContext) -> MessageId:
-    return numbered_id(context.clock.now(), secrets.randbits(20))
 
 
 async def send(
@@ -157,12 +155,20 @@ async def _ping(context: ToolContext, outgoing: _Outgoing, *, is_critical: bool)
         now = context.clock.now()
         run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
         footer = _footer(context, run.taint)
-        waited = replace(outgoing.message, id=_new_id(context), at=now, footer=footer)
+        new_id = numbered_id(now, secrets.randbits(20))
+        waited = replace(outgoing.message, id=new_id, at=now, footer=footer)
         outgoing = outgoing.as_of(waited)
     message = outgoing.message
     async with context.pinging:
         right = run.delivery_right if is_must_ping(run) else None
-        pay = _payment(context, is_critical=is_critical, daily_cap=config.critical_daily_cap)
+        pay = partial(
+            charged,
+            run=run,
+            now=context.clock.now(),
+            wants_critical=is_critical,
+            is_busy=context.is_busy(),
+            daily_cap=config.critical_daily_cap,
+        )
         try:
             verdict = await _charged(context, outgoing, right, pay)
         except DeliveryFailed as failed:
@@ -197,17 +203,6 @@ async def _charged(
         if right is not None:
             right.give_back()
         raise
-
-
-def _payment(context: ToolContext, *, is_critical: bool, daily_cap: int) -> Payment:
-    run, now, is_busy = context.run, context.clock.now(), context.is_busy()
-
-    def pay(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
-        return charged(
-            budget, run, now, wants_critical=is_critical, is_busy=is_busy, daily_cap=daily_cap
-        )
-
-    return pay
 
 
 async def _wait_for_owner(context: ToolContext) -> None:

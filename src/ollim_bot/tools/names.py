@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.ports import ToolAnswer
-from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.declaration import MAIN, Arguments, OwnTool, arguments, text
+from ollim_bot.tools.context import MAIN, Arguments, OwnTool, ToolContext, arguments, text
 
 _LONGEST = 80
 _WHO = {"user_name": "the owner is", "bot_name": "you are"}

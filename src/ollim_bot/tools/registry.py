@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ollim_bot.tools.declaration import BackgroundUse, EngineTool, OwnTool
+from ollim_bot.tools.context import BackgroundUse, EngineTool, OwnTool
 from ollim_bot.tools.docs import READ_DOC, SEARCH_DOCS
 from ollim_bot.tools.due_items import SETTLE_REMINDER
 from ollim_bot.tools.embed import DISCORD_EMBED
@@ -136,7 +136,7 @@ TAINTED_CHANGES: Mapping[str, str] = {
 }
 
 _WITHOUT_EFFECT = frozenset(tool.full_name for tool in TOOLS if not tool.changes_something)
-_WITHOUT_PATTERN = frozenset(
+WITHOUT_PATTERN = frozenset(
     tool.full_name
     for tools in OWN_TOOLS.values()
     for tool in tools
@@ -147,8 +147,3 @@ _WITHOUT_PATTERN = frozenset(
 def changes_something(tool: str) -> bool:
     """Whether a call has effects that a second attempt would repeat."""
     return tool not in _WITHOUT_EFFECT
-
-
-def needs_no_pattern_in_background(tool: str) -> bool:
-    """Whether the tool itself decides, call by call, in a background run."""
-    return tool in _WITHOUT_PATTERN

@@ -48,11 +48,11 @@ from ollim_bot.ports import JobRepository, ToolAnswer
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.steps import count_in_tainted_turn, count_set, quiet_settings
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.declaration import (
+from ollim_bot.tools.context import (
     Arguments,
     BackgroundUse,
     OwnTool,
+    ToolContext,
     arguments,
     choice,
     flag,

@@ -15,12 +15,12 @@ from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.store.skill_files import skill_at
 from ollim_bot.store.steps import note_reading
 from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.gates import reading_in
 from ollim_bot.tools.registry import (
     ENGINE_TOOLS,
     OWN_TOOLS,
     changes_something,
 )
-from ollim_bot.tools.taint import reading_in
 
 BUILTIN = tuple(tool.name for tool in ENGINE_TOOLS if tool.is_offered)
 MOST_SENT_BACK = 2
@@ -96,13 +96,10 @@ class _OfferedTools(Mapping[str, Sequence[Tool]]):
         self._owners = owners
 
     def __getitem__(self, server: str) -> Sequence[Tool]:
-        return self._now()[server]
+        return self._own[server] if server in self._own else self._owners()[server]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._now())
+        return iter(dict.fromkeys((*self._own, *self._owners())))
 
     def __len__(self) -> int:
-        return len(self._now())
-
-    def _now(self) -> Mapping[str, Sequence[Tool]]:
-        return {**self._own, **self._owners(), **self._own}
+        return sum(1 for _ in self)

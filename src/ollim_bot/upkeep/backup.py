@@ -323,7 +323,7 @@ class _Collection:
             self._links.append(str(relative))
 
     def _add(self, name: str, path: Path) -> None:
-        """Add a file as it is now; one that has gone since it was listed is not there any more."""
+        """Add a file as it is now; one that was removed since it was listed is left out."""
         try:
             descriptor = open_file(path, os.O_RDONLY | os.O_NOFOLLOW)
         except (FileNotFoundError, UnsuitableFile):

@@ -84,7 +84,7 @@ def env_text(paths: DataPaths) -> str:
 def stronger_place(
     name: str, environ: Mapping[str, str], beside: Path, paths: DataPaths
 ) -> str | None:
-    """Where a value stands that counts before the data directory's; None if nowhere.
+    """The place of a value that overrides the data directory's; None if there is none.
 
     `beside` is the `.env` of the current folder.
     """

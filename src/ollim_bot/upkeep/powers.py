@@ -24,6 +24,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, open_file, read_file
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.profile_files import shipped_hashes
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.snapshot import MIRROR_FILES
@@ -33,7 +34,6 @@ from ollim_bot.store.stored_powers import (
     reset_permissions,
     stored_powers,
 )
-from ollim_bot.store.subagent_files import shipped_hashes
 from ollim_bot.store.takeover import BEFORE
 from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.upkeep.archive import DATA, BackedUpFile

@@ -15,9 +15,8 @@ from typing import TypeVar
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.due_items import DueItem, item_message, why_now
 from ollim_bot.domain.jobs import Reminder, Routine
-from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, late_since
 from ollim_bot.domain.sentinel import (
     LONGEST_RUN,
     PATIENCE,
@@ -137,7 +136,7 @@ class Sentinel:
         if not self._wait_until(acts_from(self._heartbeat, self._clock.now()), deadline):
             return
         is_running = running_pid(self._paths.bot_pid) is not None
-        has_revived = bool(due) and self._has_revived(is_running=is_running)
+        has_revived = bool(due) and self._revive(is_running=is_running)
         if has_revived or is_running:
             self._wait_until(self._clock.now().astimezone(UTC) + PATIENCE, deadline)
         self._take_over()
@@ -176,7 +175,7 @@ class Sentinel:
             return BotState.STOPPED
         return BotState.SILENT
 
-    def _has_revived(self, *, is_running: bool) -> bool:
+    def _revive(self, *, is_running: bool) -> bool:
         """Ask the supervisor, once for each silence, unless the disk is the reason for it."""
         revive = self._around.revive
         if revive is None or not self._state().may_be_started:
@@ -289,7 +288,7 @@ class Sentinel:
             now = self._clock.now()
             if self._ask(lambda tx: is_owed(tx, due, now, self._zone)) is False:
                 return None
-            return _FILE if self._is_kept(one) else ""
+            return _FILE if self._keep(one) else ""
         return _LEDGER if begun else None
 
     def _resume(self, one: SentinelDelivery) -> None:
@@ -341,7 +340,7 @@ class Sentinel:
         if is_in_ledger and self._commit(lambda tx: end_delivery(tx, one)) is not None:
             return
         if kept_in:
-            self._is_kept(one)
+            self._keep(one)
 
     def _take_over(self) -> None:
         """Move what an earlier run left in its file into the database, if that works again."""
@@ -356,7 +355,8 @@ class Sentinel:
             self._report.problems.append(str(unreadable))
             return ()
 
-    def _is_kept(self, one: SentinelDelivery) -> bool:
+    def _keep(self, one: SentinelDelivery) -> bool:
+        """Put it into the file; False, with a problem in the report, if that failed."""
         try:
             self._file.put(one)
         except StorageError as refused:

@@ -174,7 +174,7 @@ class WebhookReception:
         self._calls = calls
         self._clock = clock
         self._rates = CallRates()
-        # Stands for a secret that is not set, so that such a hook takes as long to refuse a call.
+        # Used where no secret is set, so that such a hook takes as long as others to refuse a call.
         self._unknown_secret = secrets.token_bytes(32)
 
     async def answer(

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from ollim_bot.connections import Connections
 from ollim_bot.domain.jobs import WebhookSpec
 from ollim_bot.domain.webhooks import LARGEST_BODY
 from ollim_bot.errors import StorageError
-from ollim_bot.loopback import serving
+from ollim_bot.loopback import Connections, serving
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.webhooks.reception import (

@@ -7,7 +7,7 @@ from tests.e2e.discord.discord_scene import WELCOME, DiscordScene
 from tests.e2e.test_reminders import left, remind
 from tests.engine.scene import tiny_png
 
-from ollim_bot.domain.inputs import OwnerMessage
+from ollim_bot.domain.inbox import OwnerMessage
 from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
 from ollim_bot.surfaces.discord.inbound import NOTHING_TO_READ
 from ollim_bot.surfaces.discord.rendering import FORK

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.storage.data_directory import DataDirectory, QuickDisk
 
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.ports import AttachmentStore, Disk, IncomingFile
 from ollim_bot.store.attachments.files import AttachmentLimits, FileAttachments
 

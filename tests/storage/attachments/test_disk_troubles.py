@@ -14,7 +14,7 @@ from tests.storage.attachments.scene import AttachmentScene
 from tests.storage.test_power_cut import PowerCut
 
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.files import OsDisk
 

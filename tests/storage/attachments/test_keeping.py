@@ -15,7 +15,7 @@ from tests.storage.attachments.pictures import FORMATS, opened, picture
 from tests.storage.attachments.scene import AttachmentScene
 
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.ports import IncomingFile
 

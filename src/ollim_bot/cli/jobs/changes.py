@@ -56,7 +56,7 @@ def run_job(
     job = noun.repository(data).get(noun.id_of(given, data)).item
     if running_pid(data.paths.bot_pid) is None:
         raise OllimError("The bot is not running, and only it can run this. Start it: ollim-bot")
-    if not _is_taken(noun, job.spec.id, data, wait_seconds):
+    if not _ask_bot_to_run(noun, job.spec.id, data, wait_seconds):
         raise OllimError(
             "The bot did not answer, so nothing was run. If it is just starting or stopping, "
             "try it again in a moment."
@@ -65,8 +65,8 @@ def run_job(
     show(f"{noun.name.capitalize()} started: {title(job.spec.title)}. {story}")
 
 
-def _is_taken(noun: JobNoun[S], job_id: str, data: Data, wait_seconds: float) -> bool:
-    """Whether the bot has taken the request in time; otherwise the request is withdrawn."""
+def _ask_bot_to_run(noun: JobNoun[S], job_id: str, data: Data, wait_seconds: float) -> bool:
+    """Leave a request for the bot; False if it does not take it in time: it is then withdrawn."""
     from ollim_bot.store.run_requests import RequestFolder
 
     folder = RequestFolder(data.paths)

@@ -1,29 +1,277 @@
-"""Runs slash commands: at once, or from the inbox in order with the other inputs."""
+"""The commands of the chat: the table of them, and how they run."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.commands.table import (
-    COMMANDS,
-    CommandServices,
-    Completions,
-    Immediate,
-    Queued,
-    read_line,
+from ollim_bot.conversation.commands.help import HelpCommands
+from ollim_bot.conversation.commands.jobs import JobCommands
+from ollim_bot.conversation.commands.program import (
+    PermissionCommands,
+    PingCommands,
+    ProgramCommands,
+    SettingCommands,
+    SetUp,
 )
+from ollim_bot.conversation.commands.sessions import (
+    Compaction,
+    ConversationCommands,
+    CostCommands,
+    SearchCommands,
+    SessionCommands,
+)
+from ollim_bot.conversation.forks.commands import ForkCommands
+from ollim_bot.conversation.google import GoogleConnection
 from ollim_bot.conversation.message_poster import CommandChange, MessagePoster, answer_name, note_of
+from ollim_bot.conversation.quiet import QuietCommands
 from ollim_bot.conversation.state import ConversationState
+from ollim_bot.conversation.tasks import TaskCommands
 from ollim_bot.domain.chat import TurnId
-from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, Taken
-from ollim_bot.domain.inputs import CommandCall, InputId
-from ollim_bot.errors import OllimError
+from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.inbox import Accepted, CommandCall, Ended, InputEnd, InputId, Taken
+from ollim_bot.domain.runtime_config import LISTED_KEYS, PermissionMode
+from ollim_bot.domain.text import nearest
+from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.store.transaction import Transaction
+
+_MODELS = ("opus", "sonnet", "haiku", "default")
+_THINKING = ("off", "adaptive", "4000")
+
+Run = Callable[[CommandCall], Awaitable[str]]
+QueuedRun = Callable[[CommandCall], Awaitable[str | CommandChange]]
+Completions = Callable[[], Awaitable[Sequence[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """Runs when it is called, also during a turn; the answer goes to the caller."""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """Runs from the inbox, in order; the answer goes into the conversation.
+
+    `can_repeat` says whether a run that was cut off may start again from the beginning. `before`
+    runs when the command is called, to shorten its wait.
+    """
+
+    run: QueuedRun
+    can_repeat: bool = False
+    before: Callable[[], Awaitable[object]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandServices:
+    """The services that the handlers use."""
+
+    conversation: ConversationCommands
+    compaction: Compaction
+    sessions: SessionCommands
+    search: SearchCommands
+    costs: CostCommands
+    forks: ForkCommands
+    settings: SettingCommands
+    permissions: PermissionCommands
+    pings: PingCommands
+    quiet: QuietCommands
+    jobs: JobCommands
+    tasks: TaskCommands
+    set_up: SetUp
+    program: ProgramCommands
+    help: HelpCommands
+    google: GoogleConnection
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand(CommandSpec):
+    """`completions` proposes values for an argument without fixed choices."""
+
+    handler: Callable[[CommandServices], Immediate | Queued] = field(kw_only=True)
+    completions: Mapping[str, Callable[[CommandServices], Completions]] = field(
+        default_factory=dict, kw_only=True
+    )
+
+
+COMMANDS: tuple[SlashCommand, ...] = (
+    SlashCommand(
+        "today",
+        "What waits for you, what comes, and what is done",
+        handler=lambda to: Immediate(to.jobs.today),
+    ),
+    SlashCommand(
+        "tasks",
+        "What there is to do, with a button to tick each off",
+        handler=lambda to: Immediate(to.tasks.show),
+    ),
+    SlashCommand(
+        "reminders",
+        "What comes once, with its moment",
+        handler=lambda to: Immediate(to.jobs.reminders),
+    ),
+    SlashCommand(
+        "routines",
+        "What comes again and again, with its next moment",
+        handler=lambda to: Immediate(to.jobs.routines),
+    ),
+    SlashCommand(
+        "runs",
+        "What ran by itself, and what came of it",
+        handler=lambda to: Immediate(to.jobs.runs),
+    ),
+    SlashCommand(
+        "search",
+        "Find what was said, by its words",
+        (
+            Argument(
+                "words", "all must be there; a phrase in quotes", is_required=True, takes_rest=True
+            ),
+        ),
+        handler=lambda to: Immediate(to.search.search),
+    ),
+    SlashCommand(
+        "quiet",
+        "Keep what can wait until later",
+        (Argument("how_long", "2h, until 15:00, or off", takes_rest=True),),
+        handler=lambda to: Immediate(to.quiet.quiet),
+    ),
+    SlashCommand(
+        "help",
+        "What I can do for you",
+        handler=lambda to: Immediate(to.help.show),
+    ),
+    SlashCommand(
+        "setup",
+        "A few questions, one at a time, so that the bot knows you",
+        handler=lambda to: Immediate(to.set_up.begin),
+    ),
+    SlashCommand(
+        "google-auth",
+        "Connect your tasks, calendar and mail at Google",
+        handler=lambda to: Immediate(to.google.begin),
+    ),
+    SlashCommand(
+        "fork",
+        "Begin a side conversation, apart from the main one",
+        (Argument("topic", "what it is about", takes_rest=True),),
+        handler=lambda to: Queued(to.forks.enter, can_repeat=True),
+    ),
+    SlashCommand(
+        "sessions",
+        "Earlier conversations, to go back to one",
+        handler=lambda to: Immediate(to.sessions.list),
+    ),
+    SlashCommand(
+        "resume",
+        "Go back to an earlier conversation",
+        (Argument("id", "words of it, or the start of its id", is_required=True, takes_rest=True),),
+        handler=lambda to: Queued(to.sessions.resume),
+        completions={"id": lambda to: to.sessions.names},
+    ),
+    SlashCommand(
+        "compact",
+        "Make the conversation shorter, keeping what matters",
+        (Argument("instructions", "what to keep, in your words", takes_rest=True),),
+        handler=lambda to: Queued(to.compaction.run),
+    ),
+    SlashCommand(
+        "clear",
+        "Begin a new conversation, with an Undo",
+        handler=lambda to: Queued(
+            to.conversation.clear, can_repeat=True, before=to.conversation.stop
+        ),
+    ),
+    SlashCommand(
+        "interrupt",
+        "Stop the answer that is being written",
+        handler=lambda to: Immediate(to.conversation.interrupt),
+    ),
+    SlashCommand(
+        "model",
+        "Which model answers",
+        (Argument("name", "opus, sonnet, haiku, default, or a full model id", _MODELS),),
+        handler=lambda to: Immediate(to.settings.model),
+    ),
+    SlashCommand(
+        "thinking",
+        "How much the model thinks before it answers",
+        (Argument("mode", "off, adaptive, or a number of tokens", _THINKING),),
+        handler=lambda to: Immediate(to.settings.thinking),
+    ),
+    SlashCommand(
+        "permissions",
+        "When the agent wants a tool you have not allowed",
+        (Argument("mode", "how it is decided, for now", tuple(PermissionMode)),),
+        handler=lambda to: Immediate(to.permissions.permissions),
+    ),
+    SlashCommand(
+        "ping-budget",
+        "How often the bot may speak up by itself",
+        (
+            Argument("capacity", "how many pings at most"),
+            Argument("refill_rate", "minutes until one more"),
+        ),
+        handler=lambda to: Immediate(to.pings.ping_budget),
+    ),
+    SlashCommand(
+        "config",
+        "Show or change a setting",
+        (
+            Argument("key", "which setting", LISTED_KEYS),
+            Argument("value", "its new value", takes_rest=True),
+        ),
+        handler=lambda to: Immediate(to.settings.config),
+    ),
+    SlashCommand(
+        "cost",
+        "What today has cost, and how full the context is",
+        handler=lambda to: Immediate(to.costs.show),
+    ),
+    SlashCommand(
+        "doctor",
+        "Whether everything is as it should be, and what to do if not",
+        handler=lambda to: Immediate(to.program.doctor),
+    ),
+    SlashCommand(
+        "version",
+        "Which version this is",
+        handler=lambda to: Immediate(to.program.version),
+    ),
+    SlashCommand(
+        "update",
+        "Put a newer version in place, after a backup, if it works",
+        handler=lambda to: Immediate(to.program.update),
+    ),
+    SlashCommand(
+        "restart",
+        "Stop the bot and start it again",
+        handler=lambda to: Immediate(to.program.restart),
+    ),
+)
+
+_BY_NAME: Mapping[str, SlashCommand] = {command.name: command for command in COMMANDS}
+
+
+def read_line(line: str) -> tuple[SlashCommand, Mapping[str, str]]:
+    """Parse a command with its arguments; raises `WrongInput`."""
+    name, _, rest = line.strip().removeprefix("/").partition(" ")
+    command = _BY_NAME.get(name.lower())
+    if command is None:
+        raise _unknown(name)
+    return command, command.read(rest)
+
+
+def _unknown(name: str) -> WrongInput:
+    meant = nearest(name.lower(), _BY_NAME)
+    hint = f"Did you mean `/{meant}`?" if meant else "`/help` shows what I can do."
+    return WrongInput(f"There is no command `/{name}`. {hint}")
+
 
 _MOST_COMPLETIONS = 25
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ollim_bot.conversation.jobs.overviews import Overviews
-from ollim_bot.domain.inputs import CommandCall
+from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.run_history import History, RunStory, part_in_words

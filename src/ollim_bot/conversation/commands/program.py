@@ -13,7 +13,7 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import OF_SET_UP, ChatMessage
-from ollim_bot.domain.inputs import CommandCall, InputId
+from ollim_bot.domain.inbox import CommandCall, InputId
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runtime_config import (
     CONFIG_KEYS,

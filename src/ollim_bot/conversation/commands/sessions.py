@@ -22,8 +22,7 @@ from ollim_bot.domain.commands import LINK, CommandAnswer
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.forks import Fork, ForkStory
-from ollim_bot.domain.inbox import Accepted
-from ollim_bot.domain.inputs import CommandCall, InputId
+from ollim_bot.domain.inbox import Accepted, CommandCall, InputId
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.provider import Price

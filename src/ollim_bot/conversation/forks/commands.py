@@ -10,17 +10,15 @@ from uuid import uuid4
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses, nothing
-from ollim_bot.conversation.forks import cards
-from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.forks.session import change_fork
+from ollim_bot.conversation.forks import forks as cards
+from ollim_bot.conversation.forks.forks import Forks, change_fork
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.forks import Discard, Fork, IdleAction, Report, Save, fork_of
-from ollim_bot.domain.inbox import Accepted
-from ollim_bot.domain.inputs import CommandCall, InputId, ProgramTurn, ProgramTurnReason
+from ollim_bot.domain.inbox import Accepted, CommandCall, InputId, ProgramTurn, ProgramTurnReason
 from ollim_bot.domain.runs import EnterFork, Intent
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
@@ -269,7 +267,7 @@ class IdleWatch:
         """Wait until the open fork, or a field of it, has changed."""
         before = self._state.fork
         while self._state.fork == before:
-            await self._state.next_change()
+            await self._state.changed.wait()
 
     async def _alarm(self) -> None:
         fork = self._state.fork

@@ -1,42 +1,282 @@
-"""The open fork, and the replies that lead into a fork."""
+"""The cards and notes that show a fork to the owner, who knows it as a side conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from uuid import uuid4
 
-from ollim_bot.conversation.chat_log import context_of
-from ollim_bot.conversation.chat_sessions import ChatSession, MainSession, replace_session
-from ollim_bot.conversation.forks import cards
-from ollim_bot.conversation.forks.session import ForkSession
-from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.chat_sessions import ChatSession, MainSession, Spec, replace_session
+from ollim_bot.conversation.message_poster import MessagePoster, context_of
 from ollim_bot.conversation.state import ConversationState
-from ollim_bot.domain.cards import Card
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import OF_DIGEST
 from ollim_bot.domain.forks import (
+    TOPIC,
+    Discard,
     Fork,
     ForkExit,
     ForkStatus,
     Report,
     Save,
     end_id,
+    end_title,
     entry_id,
     lookup_fork_session,
 )
-from ollim_bot.domain.inbox import Accepted
-from ollim_bot.domain.inputs import ForkOrigin, OwnerMessage, ProgramTurn
+from ollim_bot.domain.inbox import Accepted, ForkOrigin, OwnerMessage, ProgramTurn
 from ollim_bot.domain.outgoing import as_number
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.session_use import fitting_model
-from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
+from ollim_bot.domain.sessions import Cause, SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.taint import Taint, marked_taint, untrusted_message
-from ollim_bot.domain.updates import PendingUpdate
-from ollim_bot.ports import AgentEngine, Clock
+from ollim_bot.domain.text import shortened
+from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
+from ollim_bot.errors import SessionLost
+from ollim_bot.ports import AgentEngine, AgentSession, Clock, SessionSpec, Toolset
+from ollim_bot.prompts.context import READ_ONLY
+from ollim_bot.store.database import Step
+from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.tools.registry import MAIN_TOOLS
+
+_LONGEST_TOPIC = 300
+_LONGEST_SUMMARY = 1000
+
+SEPARATE = "What is said here stays separate from the main conversation."
+ALREADY_OPEN = "You are in a side conversation already. Leave it first, or keep what it brought."
+NOTHING_ANSWERED = "Nothing has been answered here yet, so there is nothing to keep."
+EXPIRED = "this session has expired — starting fresh with quoted context"
+LOST = "What was said here before could not be found, so this side conversation begins anew."
+TAKEN_HERE = "You are in a side conversation, so your reply is taken here, with what it quotes."
+
+
+def entry_card(fork: Fork, wanted_model: str | None) -> Card:
+    lines = [f"{TOPIC}{_cut(fork.topic, _LONGEST_TOPIC)}" if fork.topic else SEPARATE]
+    if fork.model is not None:
+        lines.append(f"The history does not fit into {wanted_model}, so {fork.model} answers here.")
+    return Card("Side conversation", "\n".join(lines), Color.PURPLE, buttons=ways_out(fork))
+
+
+def ways_out(fork: Fork) -> tuple[Button, ...]:
+    keep_all = Button("Keep all of it", "fork_save", style=ButtonStyle.SUCCESS)
+    return (
+        *([keep_all] if fork.may_become_main else []),
+        Button("Keep a summary", "fork_report", style=ButtonStyle.PRIMARY),
+        Button("Leave it", "fork_exit", style=ButtonStyle.DANGER),
+    )
+
+
+def end_card(how: ForkExit) -> Card:
+    return Card(end_title(how), _what_became(how), Color.PURPLE)
+
+
+def confirm_card(fork: Fork) -> Card:
+    return Card(
+        "Keep all of this side conversation?",
+        "It becomes the main conversation. The one before it stays in `/sessions`.",
+        Color.PURPLE,
+        buttons=(
+            Button("Go on talking", "fork_save_dismiss", fork.id),
+            Button("Keep all of it", "fork_save_confirm", fork.id, ButtonStyle.SUCCESS),
+        ),
+    )
+
+
+def refused_card(fork: Fork, obstacle: str) -> Card:
+    return Card(
+        "Not kept yet",
+        f"This side conversation cannot become the main one: {obstacle}. "
+        "A summary of it can be kept instead.",
+        Color.YELLOW,
+        buttons=(Button("Keep a summary", "fork_report", fork.id, ButtonStyle.PRIMARY),),
+    )
+
+
+def idle_note(limit: timedelta) -> str:
+    minutes = max(1, int(limit.total_seconds() // 60))
+    span = "a minute" if minutes == 1 else f"{minutes} minutes"
+    return f"Nothing was said here for {span}. After {span} more, a summary is kept and it ends."
+
+
+def _what_became(how: ForkExit) -> str:
+    match how:
+        case Save():
+            return "This is the main conversation now."
+        case Report(summary):
+            return _cut(summary, _LONGEST_SUMMARY)
+        case Discard():
+            return "You are back in the main conversation, which knows nothing of it."
+
+
+def _cut(text: str, longest: int) -> str:
+    line = " ".join(text.split())
+    return shortened(line, longest)
+
+
+_POLICY = RunPolicy(RunKind.FORK, MAIN_TOOLS)
+
+
+def change_fork(tx: Transaction, change: Callable[[Fork], Fork]) -> None:
+    """Change the open fork; without one, do nothing."""
+    fork = tx.fork.get()
+    if fork is not None:
+        tx.fork.put(change(fork))
+
+
+class ForkSession(ChatSession):
+    """The session of the open fork; closed before another fork opens."""
+
+    in_fork = True
+    header = READ_ONLY
+
+    def __init__(
+        self,
+        engine: AgentEngine,
+        state: ConversationState,
+        poster: MessagePoster,
+        clock: Clock,
+        *,
+        spec: Spec,
+        tools: Toolset,
+    ) -> None:
+        super().__init__(engine, clock, spec=spec, tools=tools)
+        self._state = state
+        self._poster = poster
+
+    @property
+    def id(self) -> SessionId | None:
+        return self._state.fork.session if self._state.fork else None
+
+    @property
+    def resumed_at(self) -> datetime | None:
+        fork = self._state.fork
+        return fork.resumed_at if fork and fork.session is None else None
+
+    def run_at(self, now: datetime, session: SessionId) -> Run:
+        return Run(_POLICY, now, session=session, parent=self._fork.parent)
+
+    def claim(self, tx: Transaction) -> PendingUpdates:
+        """The updates new to the fork. They stay pending for the main session."""
+        fork = tx.fork.get()
+        return PendingUpdates() if fork is None else fork.unseen(tx.updates.get())
+
+    def settle(self, tx: Transaction, claim: PendingUpdates, *, is_taken: bool) -> None:
+        if is_taken:
+            change_fork(tx, lambda fork: fork.having_seen(claim))
+
+    def adopt(self, tx: Transaction, session_id: SessionId, now: datetime) -> None:
+        fork = tx.fork.get()
+        if fork is not None and fork.session is None:
+            _name(tx, fork, session_id, now)
+
+    def answering(self, tx: Transaction, message: ChatMessage) -> Sender:
+        fork = tx.fork.get()
+        if fork is None:
+            return MAIN
+        tx.fork.put(fork.answered(message.text))
+        return Sender(fork=fork.session, parent=fork.parent)
+
+    async def touch(self) -> None:
+        now = self._clock.now()
+        await self._state.transact(lambda tx: change_fork(tx, lambda fork: fork.touched(now)))
+
+    def rest(self, tx: Transaction, now: datetime) -> None:
+        change_fork(tx, lambda fork: fork.rested(now))
+
+    def forgetting(self) -> Step[None]:
+        if self._fork.session is None:
+            return lambda _: None
+        return self._losing(lambda fork: replace(fork, session=None))
+
+    @property
+    def _fork(self) -> Fork:
+        assert self._state.fork is not None
+        return self._state.fork
+
+    async def _opened(self, spec: SessionSpec) -> AgentSession:
+        if self._fork.session is not None:
+            try:
+                return await self._enter(replace(spec, resume=self._fork.session))
+            except SessionLost:
+                await self.close()
+                await self._state.transact(self.forgetting())
+        self._begun = SessionId(str(uuid4()))
+        new = replace(spec, begin=self._begun)
+        parent = self._fork.parent
+        try:
+            return await self._enter(replace(new, branch_of=parent))
+        except SessionLost:
+            if parent is None:
+                raise
+            # The fork loses its history, but the owner gets an answer.
+            step = self._losing(lambda fork: replace(fork, resumed_at=None))
+            await self._state.transact(step)
+            return await self._enter(new)
+
+    async def _named(self, session_id: SessionId) -> None:
+        if self._fork.session == session_id:
+            return
+        now = self._clock.now()
+
+        def step(tx: Transaction) -> None:
+            fork = tx.fork.get()
+            if fork is not None:
+                _name(tx, fork, session_id, now)
+
+        await self._state.transact(step)
+
+    async def _compacted(self, session_id: SessionId) -> None:
+        now = self._clock.now()
+
+        def step(tx: Transaction) -> None:
+            fork = tx.fork.get()
+            if fork is not None:
+                before = fork.session or session_id
+                tx.session_history.append(
+                    SessionEvent(session_id, SessionChange.COMPACTED, now, before)
+                )
+                tx.taint.change(lambda known: known.with_read(session_id, known.of(before)))
+                tx.fork.put(fork.named(session_id))
+
+        await self._state.transact(step)
+
+    def _losing(self, change: Callable[[Fork], Fork]) -> Step[None]:
+        """Post a note in the fork, because a notice might wait until the fork has ended."""
+        note = self._poster.note(LOST, name=f"fork-lost-{self._fork.id}")
+
+        def step(tx: Transaction) -> None:
+            self._poster.add_note(tx, note)
+            change_fork(tx, change)
+
+        return step
+
+
+def _name(tx: Transaction, fork: Fork, session_id: SessionId, now: datetime) -> None:
+    change = SessionChange.INTERACTIVE_FORK
+    tx.session_history.append(SessionEvent(session_id, change, now, fork.parent))
+    tx.fork.put(fork.named(session_id))
+
+
+def fork_spec(base: Spec, store: Store) -> Spec:
+    """The specification of the main session, with the model and the thinking of forks."""
+
+    async def spec() -> SessionSpec:
+        config, fork = await store.read(lambda tx: (tx.config.get(), tx.fork.get()))
+        fork_model = fork.model if fork else None
+        like_main = await base()
+        return replace(
+            like_main,
+            model=fork_model or config.model_fork or like_main.model,
+            thinking=config.thinking_fork,
+        )
+
+    return spec
 
 
 class Forks:
@@ -113,7 +353,7 @@ class Forks:
             tx.fork.put(fork)
             if first is not None:
                 tx.inbox.append(Accepted(first.at, first))
-            self._add_card(tx, entry_id(fork.id), cards.entry_card(fork, wanted), now)
+            self._add_card(tx, entry_id(fork.id), entry_card(fork, wanted), now)
 
         await self._state.transact(step)
 
@@ -136,7 +376,7 @@ class Forks:
                 leave_update(tx, update)
             elif isinstance(how, Save) and fork.session is not None:
                 replace_session(tx, fork.session, Cause.SAVED, now)
-            self._add_card(tx, end_id(fork.id), cards.end_card(how), now, ended_after=read)
+            self._add_card(tx, end_id(fork.id), end_card(how), now, ended_after=read)
             tx.fork.put(None)
 
         await self._state.transact(step)
@@ -186,7 +426,7 @@ class Forks:
         entry = tx.messages.get(entry_id(fork.id))
         if entry is None or entry.card is None:
             return
-        buttons = cards.ways_out(fork) if is_open else ()
+        buttons = ways_out(fork) if is_open else ()
         self._poster.add_to_log(tx, replace(entry, card=replace(entry.card, buttons=buttons)))
 
 
@@ -243,9 +483,9 @@ class Replies:
         fork = self._forks.open
         if fork is not None:
             is_its_own = message.id == fork.id or origin.session == fork.session
-            return [] if is_its_own else [cards.TAKEN_HERE]
+            return [] if is_its_own else [TAKEN_HERE]
         if origin.is_expired:
-            return [cards.EXPIRED]
+            return [EXPIRED]
         is_known = await self._engine.knows(origin.session)
         if is_known and not await self._is_main(origin.session):
             await self._forks.enter(message.id, origin=origin)

@@ -17,7 +17,7 @@ from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.event_cards import EVENT_TEXT
-from ollim_bot.domain.inputs import CommandCall
+from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.jobs import J, Job, JobKind
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.overviews import (

@@ -7,19 +7,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.chat_log import answer_of
 from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.forks.forks import Forks, Replies
-from ollim_bot.conversation.message_poster import MessagePoster, answer_name
+from ollim_bot.conversation.message_poster import MessagePoster, answer_name, answer_of
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.turns.questions import TurnInput, TurnInputs
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import Usage
-from ollim_bot.domain.inbox import MOST_ATTEMPTS, Ended, FailedTurn, InputEnd, Taken
-from ollim_bot.domain.inputs import CommandCall, JobTurn, OwnerMessage, ProgramTurn, TurnRequest
+from ollim_bot.domain.inbox import (
+    MOST_ATTEMPTS,
+    CommandCall,
+    Ended,
+    FailedTurn,
+    InputEnd,
+    JobTurn,
+    OwnerMessage,
+    ProgramTurn,
+    Taken,
+    TurnRequest,
+)
 from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import StorageError

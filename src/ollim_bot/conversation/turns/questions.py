@@ -8,12 +8,12 @@ from datetime import datetime
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.domain.inbox import ToolCalled
-from ollim_bot.domain.inputs import (
+from ollim_bot.domain.inbox import (
     JobTurn,
     OwnerMessage,
     ProgramTurn,
     ProgramTurnReason,
+    ToolCalled,
     TurnRequest,
 )
 from ollim_bot.domain.sessions import SessionId

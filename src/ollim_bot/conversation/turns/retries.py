@@ -14,8 +14,7 @@ from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, TurnId
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.inbox import Accepted
-from ollim_bot.domain.inputs import CommandCall, InputId
+from ollim_bot.domain.inbox import Accepted, CommandCall, InputId
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction

@@ -12,16 +12,14 @@ from typing import Protocol
 from uuid import uuid4
 
 from ollim_bot.conversation import background_attempt, texts
-from ollim_bot.conversation.chat_log import TypedAddresses, open_items
 from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
-from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.message_poster import MessagePoster, TypedAddresses, open_items
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import TurnInput
-from ollim_bot.domain.activity import Activity
-from ollim_bot.domain.answer_text import AnswerText
+from ollim_bot.domain.activity import Activity, AnswerText
 from ollim_bot.domain.chat import ChatMessage, TurnId
 from ollim_bot.domain.due_items import item_message
 from ollim_bot.domain.events import (
@@ -38,14 +36,20 @@ from ollim_bot.domain.events import (
     TurnFailure,
     Usage,
 )
-from ollim_bot.domain.inbox import Ended, FailedTurn, FailedTurns, Inbox, InputEnd, Released, Taken
-from ollim_bot.domain.inputs import (
+from ollim_bot.domain.inbox import (
     CommandCall,
+    Ended,
+    FailedTurn,
+    FailedTurns,
+    Inbox,
+    InputEnd,
     InputId,
     JobTurn,
     OwnerMessage,
     ProgramTurn,
     ProgramTurnReason,
+    Released,
+    Taken,
     TurnRequest,
 )
 from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
@@ -298,7 +302,8 @@ class TurnRunner:
 
     async def _close(self, turn: RunningTurn, end: TurnEnded) -> None:
         self.running = None
-        self._state.end_turn()
+        self._state.turn = None
+        self._state.wake()
         await turn.shown.end(end)
 
     def _upcoming(self) -> Iterable[TurnRequest]:
@@ -439,10 +444,10 @@ class TurnRunner:
             if is_complete
             else self._explaining(turn, asked, end, answer)
         )
-        ask = self._asking(jobs[0]) if jobs and is_complete else _nothing
+        ask: Step[None] = self._asking(jobs[0]) if jobs and is_complete else lambda _: None
         taken, is_taken = self._state.inbox.running, False
         if taken is not None and taken.turn == turn.start.turn:
-            is_taken = turn.was_asked and (is_complete or await dialogue.has_taken(taken))
+            is_taken = turn.was_asked and (is_complete or await dialogue.wait_until_taken(taken))
 
         def step(tx: Transaction) -> JobEnds:
             tx.usage.add(*spent)
@@ -472,7 +477,7 @@ class TurnRunner:
         """Adds, below the answer to a job that asks something of the owner, the card that does."""
         job, now = self._context.run.job, self._clock.now()
         if not isinstance(job, Routine | Reminder) or not job.asks:
-            return _nothing
+            return lambda _: None
         card, item = item_message(job, Occurrence.parse(turn.id), now)
 
         def step(tx: Transaction) -> None:
@@ -547,7 +552,7 @@ class TurnRunner:
     def _answer(
         self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded
     ) -> ChatMessage | None:
-        """The answer, or what there is of one that will not be whole."""
+        """The answer, or the words that came of one that was cut off; None without words."""
         is_cut_off, run = end.cause is not EndCause.COMPLETED, self._context.run
         words = turn.text.so_far
         # The words that came stay, but not those of a refusal, or of a turn that is resumed.
@@ -577,10 +582,6 @@ def _note_answered(tx: Transaction, jobs: Sequence[JobTurn], over: Notice) -> No
         tx.failed_turns.change(FailedTurns.answered)
     for job in jobs:
         note_success(tx, job.job)
-
-
-def _nothing(_: Transaction) -> None:
-    """A step that changes nothing."""
 
 
 def _how_ended(turn: RunningTurn, end: TurnEnded) -> InputEnd:

@@ -27,14 +27,20 @@ from ollim_bot.domain.decision import (
     run_priority,
 )
 from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
-from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget, PingRefused, charged
 from ollim_bot.domain.quiet import QuietSettings, quiet_until
 from ollim_bot.domain.repeats import AfterDone, Rhythm
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between, next_due, occurrence_at
+from ollim_bot.domain.schedule import (
+    ScheduledJob,
+    is_late,
+    key_of,
+    moments_between,
+    next_due,
+    occurrence_at,
+)
 
 
 @dataclass(frozen=True, slots=True)

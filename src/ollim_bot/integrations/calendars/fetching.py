@@ -76,7 +76,7 @@ def shown_host(address: str) -> str:
 
 
 def fetch(address: str, etag: str, modified: str, seconds: float) -> Fetched | None:
-    """The text at the address; None if it is that which the marks stand for.
+    """The text at the address; None if it has not changed since `etag` and `modified`.
 
     Raises `CalendarFailed`.
     """

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from unicodedata import category, normalize
 
 from ollim_bot.domain.chat import IMAGES, Attachment
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import open_file

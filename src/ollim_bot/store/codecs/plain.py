@@ -171,14 +171,19 @@ class _PlannedField:
 def _reader(kind: type, plan: Sequence[_PlannedField], layout: Layout) -> Read:
     title, rest = layout.title, layout.rest
     known = {each.stored_as: (each.name, each.read, each.null_is_missing) for each in plan}
-    needed = {each.stored_as: None for each in plan if each.is_needed}
+    in_order = [each.stored_as for each in plan if each.is_needed]
+    needed = frozenset(in_order)
     none = dict.fromkeys(each.name for each in plan if each.is_none_if_missing)
 
     def read(value: object) -> object:
         found, others = none.copy(), {}
         name = ""
         try:
-            for name, part in _object_with(needed, value).items():
+            if not isinstance(value, dict):
+                raise Wrong("is not an object")
+            if not needed <= value.keys():
+                raise Wrong("is missing", next(each for each in in_order if each not in value))
+            for name, part in value.items():
                 if (one := known.get(name)) is None:
                     others[name] = part
                 elif part is not None or not one[2]:
@@ -193,14 +198,6 @@ def _reader(kind: type, plan: Sequence[_PlannedField], layout: Layout) -> Read:
             raise Malformed(str(wrong)) from None
 
     return read
-
-
-def _object_with(names: Mapping[str, None], value: object) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise Wrong("is not an object")
-    if not names.keys() <= value.keys():
-        raise Wrong("is missing", next(name for name in names if name not in value))
-    return value
 
 
 def _writer(plan: Sequence[_PlannedField], rest: str) -> Write:

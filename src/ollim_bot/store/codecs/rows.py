@@ -11,8 +11,19 @@ from typing import Any, cast
 from ollim_bot.domain.cards import Button, Card, CardField, CardLine
 from ollim_bot.domain.chat import Attachment, ChatMessage, TurnCost
 from ollim_bot.domain.digest import HeldMessage, HeldMessages
-from ollim_bot.domain.inbox import Accepted, Edited, Ended, InboxRow, Released, Taken, ToolCalled
-from ollim_bot.domain.inputs import CommandCall, JobTurn, OwnerMessage, ProgramTurn
+from ollim_bot.domain.inbox import (
+    Accepted,
+    CommandCall,
+    Edited,
+    Ended,
+    InboxRow,
+    JobTurn,
+    OwnerMessage,
+    ProgramTurn,
+    Released,
+    Taken,
+    ToolCalled,
+)
 from ollim_bot.domain.jobs import Chain
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.outgoing import NotSent, OutboxRow, Sending, Sent, Settled, Tried, Unsure

@@ -405,10 +405,10 @@ class Inbound:
         while True:
             ref, text = await self._changes.get()
             async for _ in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
-                if await self._has_changed(ref, text):
+                if await self._apply_change(ref, text):
                     break
 
-    async def _has_changed(self, ref: str, text: str | None) -> bool:
+    async def _apply_change(self, ref: str, text: str | None) -> bool:
         """Apply the change; False if it has to be tried again."""
         try:
             if text is None:

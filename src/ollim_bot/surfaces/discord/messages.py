@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import Unreachable
 
 NAME = "discord"

@@ -309,11 +309,11 @@ class DiscordSurface:
             reconnect=self._reconnect,
         )
 
-        async def is_in_log(ref: str) -> bool:
+        async def look_up_in_log(ref: str) -> bool:
             return await reception.by_ref(NAME, ref) is not None
 
         stale_drafts = StaleDrafts(
-            channel, self._background, facts, lambda: reception.caught_up(NAME), is_in_log
+            channel, self._background, facts, lambda: reception.caught_up(NAME), look_up_in_log
         )
         start_up = StartupTasks(reception, facts, stale_drafts, self._background, clock)
         return DiscordListener(

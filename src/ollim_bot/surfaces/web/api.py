@@ -1,26 +1,236 @@
-"""The page's HTTP API."""
+"""What the page asks of the bot, and the files that it sends along."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+from urllib.parse import quote
 
-from aiohttp import web
+from aiohttp import BodyPartReader, web
+from aiohttp.http_exceptions import HttpProcessingError
 
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.chat import Attachment, MessageId
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.search import terms_of
-from ollim_bot.errors import WrongInput
-from ollim_bot.ports import ChatService, IncomingMessage, OpenAttachment
+from ollim_bot.errors import WriteFailed, WrongInput
+from ollim_bot.plain_files import open_file
+from ollim_bot.ports import ChatService, IncomingFile, IncomingMessage, OpenAttachment
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.day_html import PAGE
-from ollim_bot.surfaces.web.files import Uploads, send_attachment
 from ollim_bot.surfaces.web.frames import Json, answer_json, result_json
 from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.panels import TodayPanel
+from ollim_bot.surfaces.web.presenter import RenderedMessages, rendered
 from ollim_bot.surfaces.web.read_mark import ReadMark
 from ollim_bot.surfaces.web.refusals import RequestRefused
-from ollim_bot.surfaces.web.rendered_messages import RenderedMessages, rendered
+
+_CHUNK = 256 * 1024
+_LONGEST_MARK = 12
+
+
+_LONGEST_NAME = 120
+_BYTES_PER_CHARACTER = 4
+_MOST_FIELDS = 10
+_MALFORMED = (ValueError, AssertionError, RuntimeError, HttpProcessingError)
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def send_attachment(
+    request: web.Request, attachment: Attachment, opener: OpenAttachment
+) -> web.StreamResponse:
+    """Send images of common kinds to be shown and all other files to be saved.
+
+    The content decides the kind, never the name.
+    """
+    try:
+        file = await asyncio.to_thread(opener, attachment)
+    except (OSError, ValueError):
+        raise RequestRefused(404, texts.NO_ATTACHMENT) from None
+    try:
+        return await _send(request, attachment.name, file)
+    finally:
+        file.close()
+
+
+async def _send(request: web.Request, name: str, file: BinaryIO) -> web.StreamResponse:
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise RequestRefused(404, texts.NO_ATTACHMENT)
+    first = await asyncio.to_thread(file.read, _CHUNK)
+    kind = _image_type(first[:_LONGEST_MARK])
+    how = "inline" if kind else "attachment"
+    answer = web.StreamResponse(
+        headers={
+            "Content-Disposition": f"{how}; filename*=UTF-8''{_quoted(name)}",
+            "Content-Type": kind or "application/octet-stream",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+        }
+    )
+    answer.content_length = status.st_size
+    await answer.prepare(request)
+    if request.method != "HEAD":
+        await _write(answer, first, file, status.st_size)
+    return answer
+
+
+async def _write(answer: web.StreamResponse, first: bytes, file: BinaryIO, size: int) -> None:
+    """Write no more than `size` bytes, although the file may have grown."""
+    chunk = first
+    while chunk and size > 0:
+        await answer.write(chunk[:size])
+        size -= len(chunk)
+        chunk = await asyncio.to_thread(file.read, _CHUNK)
+    await answer.write_eof()
+
+
+def _image_type(start: bytes) -> str | None:
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if start.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="", errors="replace")
+
+
+@dataclass(slots=True)
+class Upload:
+    """The content of the form. Its files are removed at the end unless they were moved."""
+
+    folder: Path
+    fields: dict[str, str] = field(default_factory=dict)
+    files: list[IncomingFile] = field(default_factory=list)
+
+    @property
+    def id(self) -> InputId:
+        """The id of the message. Raises `RequestRefused` unless it is a UUID."""
+        given = self.fields.get("id", "")
+        with suppress(ValueError):
+            if str(uuid.UUID(given)) == given.lower():
+                return InputId(given.lower())
+        raise RequestRefused(400, texts.NO_FORM)
+
+
+class Uploads:
+    """Receives forms into `folder`, which holds nothing else: `prepare` empties it."""
+
+    def __init__(self, folder: Path, limits: WebLimits) -> None:
+        self._folder = folder
+        self._limits = limits
+
+    async def prepare(self) -> None:
+        await asyncio.to_thread(_emptied, self._folder)
+
+    @asynccontextmanager
+    async def received(self, request: web.Request) -> AsyncIterator[Upload]:
+        """Receive the form. Raises `RequestRefused` with what is wrong with it."""
+        if request.content_type != "multipart/form-data":
+            raise RequestRefused(415, texts.NO_FORM)
+        upload = Upload(self._folder / uuid.uuid4().hex)
+        await _on_disk("The message", lambda: upload.folder.mkdir(mode=0o700, parents=True))
+        try:
+            await self._read(request, upload)
+            yield upload
+        finally:
+            await asyncio.to_thread(shutil.rmtree, upload.folder, ignore_errors=True)
+
+    async def _read(self, request: web.Request, upload: Upload) -> None:
+        try:
+            async with asyncio.timeout(self._limits.upload_seconds):
+                reader = await request.multipart()
+                while (part := await self._in_time(reader.next())) is not None:
+                    if not isinstance(part, BodyPartReader):
+                        raise RequestRefused(400, texts.NO_FORM)
+                    if part.filename is None:
+                        await self._take_field(part, upload)
+                    else:
+                        await self._take_file(part, part.filename, upload)
+        except TimeoutError:
+            raise RequestRefused(408, texts.TOO_SLOW) from None
+        except _MALFORMED:
+            raise RequestRefused(400, texts.NO_FORM) from None
+
+    async def _take_field(self, part: BodyPartReader, upload: Upload) -> None:
+        most = self._limits.text_characters
+        raw = bytearray()
+        while chunk := await self._in_time(part.read_chunk(_CHUNK)):
+            raw += chunk
+            if len(raw) > _BYTES_PER_CHARACTER * most:
+                break
+        text = raw.decode("utf-8", "replace")
+        if len(text) > most:
+            raise RequestRefused(413, texts.text_too_long(most))
+        if len(upload.fields) >= _MOST_FIELDS:
+            raise RequestRefused(400, texts.NO_FORM)
+        upload.fields[part.name or ""] = text
+
+    async def _take_file(self, part: BodyPartReader, given: str, upload: Upload) -> None:
+        if len(upload.files) >= self._limits.files:
+            raise RequestRefused(413, texts.too_many_files(self._limits.files))
+        name = _plain_name(given)
+        path = upload.folder / str(len(upload.files))
+        with await _on_disk(name, lambda: _created(path)) as target:
+            await self._save(part, name, target)
+            await _on_disk(name, target.flush)
+        upload.files.append(IncomingFile(name, path))
+
+    async def _save(self, part: BodyPartReader, name: str, target: BinaryIO) -> None:
+        size = 0
+        while chunk := await self._in_time(part.read_chunk(_CHUNK)):
+            size += len(chunk)
+            if size > self._limits.file:
+                raise RequestRefused(413, texts.file_too_large(name, self._limits.file))
+            await _on_disk(name, target.write, chunk)
+
+    async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
+        async with asyncio.timeout(self._limits.stall_seconds):
+            return await step
+
+
+def _created(path: Path) -> BinaryIO:
+    return open(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+async def _on_disk(name: str, step: Callable[..., R], *details: object) -> R:
+    try:
+        return await asyncio.to_thread(step, *details)
+    except OSError as refused:
+        reason = refused.strerror or str(refused)
+        raise RequestRefused(507, texts.not_saved(name, reason)) from refused
+
+
+def _plain_name(given: str) -> str:
+    """Remove folders, and characters that confuse a terminal or a file system."""
+    # Browsers escape only quotes in a name.
+    last = given.replace("%22", '"').replace("\\", "/").rpartition("/")[2]
+    name = "".join(each if each.isprintable() else " " for each in last).strip(" .")
+    return name[-_LONGEST_NAME:] or "file"
+
+
+def _emptied(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as refused:
+        raise WriteFailed(folder, f"could not be made: {refused.strerror}.") from refused
+
 
 NAME = "web"
 

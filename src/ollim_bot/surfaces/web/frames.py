@@ -1,12 +1,18 @@
-"""The JSON that the page receives."""
+"""What the page is sent: frames of JSON, with Markdown as HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from urllib.parse import quote
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 
 from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.cards import Button, Card, CardField
@@ -15,8 +21,174 @@ from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.search import Term, excerpt
 from ollim_bot.domain.text import shortened
-from ollim_bot.ports import Status, TurnStart
-from ollim_bot.surfaces.web.markdown import plain, render
+from ollim_bot.ports import Status
+
+_BARE_LINK = re.compile(
+    r"\bhttps?://[^\s/<>\"`()\[\]{}|\\^](?:\([^\s()<>\"`]*\)|[^\s<>\"`()\[\]{}|\\^])*"
+    r"(?<![.,:;!?'*_~])",
+    re.IGNORECASE,
+)
+_TASK = re.compile(r"\[([ xX])\] (?=\S)")
+
+
+_LINK = re.compile(r"(?:https?://[^/\s]|mailto:[^/\s])\S*", re.IGNORECASE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ALIGNED = re.compile("align-(left|right|center)")
+_EMPTY = re.compile("")
+# The rendering time of a hostile text grows with the nesting that is allowed.
+_OPTIONS = {"html": False, "breaks": True, "linkify": False, "maxNesting": 20}
+_TAGS = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code"),
+    *("ul", "ol", "li", "input", "em", "strong", "s", "a"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+}
+_ATTRIBUTES = {
+    ("a", "href"): _LINK,
+    ("a", "title"): re.compile(".*", re.DOTALL),
+    ("code", "class"): re.compile(r"language-[\w.+#-]{1,40}"),
+    ("ol", "start"): re.compile(r"[0-9]{1,9}"),
+    ("li", "class"): re.compile("task"),
+    ("input", "type"): re.compile("checkbox"),
+    ("input", "disabled"): _EMPTY,
+    ("input", "checked"): _EMPTY,
+    ("th", "class"): _ALIGNED,
+    ("td", "class"): _ALIGNED,
+}
+
+
+def for_the_page(state: StateCore) -> None:
+    """A rule for the end of the core chain: changes the tokens of a whole text in place."""
+    for token in state.tokens:
+        if token.type in ("th_open", "td_open"):
+            _style_to_class(token)
+        if token.type == "inline":
+            token.children = list(_with_links(state, token.children or []))
+    for (item, paragraph), (_, inline) in pairwise(pairwise(state.tokens)):
+        if (item.type, paragraph.type) == ("list_item_open", "paragraph_open"):
+            _make_task_box(item, inline)
+
+
+def _style_to_class(token: Token) -> None:
+    # The page's security policy allows only styles of its own file.
+    style = str(token.attrs.pop("style", ""))
+    if style:
+        token.attrs["class"] = style.replace("text-align:", "align-")
+
+
+def _with_links(state: StateCore, tokens: Sequence[Token]) -> Iterator[Token]:
+    """Make links of bare addresses, and of images: loading one would tell its host of it."""
+    depth = 0
+    for given in tokens:
+        token = given
+        depth += token.nesting if token.tag == "a" else 0
+        if token.type == "image":
+            source = str(token.attrs.get("src", ""))
+            alt = state.md.renderer.renderInlineAsText(token.children, state.md.options, state.env)  # type: ignore[attr-defined]
+            if source and not depth:
+                yield from _link(source, alt or source)
+                continue
+            token = _text(alt)
+        if token.type == "text" and not depth and "://" in token.content:
+            yield from _linked(state, token.content)
+        else:
+            yield token
+
+
+def _linked(state: StateCore, text: str) -> Iterator[Token]:
+    end = 0
+    for found in _BARE_LINK.finditer(text):
+        href = state.md.normalizeLink(found[0])
+        if state.md.validateLink(href):
+            yield _text(text[end : found.start()])
+            yield from _link(href, found[0])
+            end = found.end()
+    yield _text(text[end:])
+
+
+def _link(href: str, text: str) -> Iterator[Token]:
+    yield Token("link_open", "a", 1, attrs={"href": href})
+    yield _text(text)
+    yield Token("link_close", "a", -1)
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+def _make_task_box(item: Token, inline: Token) -> None:
+    children = inline.children or []
+    found = _TASK.match(children[0].content) if children and children[0].type == "text" else None
+    if found is None:
+        return
+    box = Token("task_box", "input", 0, attrs={"type": "checkbox", "disabled": ""})
+    if found[1] != " ":
+        box.attrs["checked"] = ""
+    rest = _text(" " + children[0].content[found.end() :])
+    inline.children = [box, rest, *children[1:]]
+    item.attrs["class"] = "task"
+
+
+class _Parser(MarkdownIt):
+    def __init__(self) -> None:
+        super().__init__("js-default", _OPTIONS)
+        self.disable("reference")
+        self.core.ruler.push("for_the_page", for_the_page)
+
+    def validateLink(self, url: str) -> bool:  # noqa: N802 - the name is the library's
+        return _LINK.fullmatch(url) is not None
+
+
+def _kept(tag: str, attribute: str, value: str) -> str | None:
+    if (tag, attribute) in (("a", "rel"), ("a", "target")):
+        return value
+    form = _ATTRIBUTES.get((tag, attribute))
+    return value if form is not None and form.fullmatch(value) else None
+
+
+_PARSER = _Parser()
+_CLEANER = nh3.Cleaner(
+    tags=_TAGS,
+    attributes={
+        tag: {name for owner, name in _ATTRIBUTES if owner == tag} for tag, _ in _ATTRIBUTES
+    },
+    attribute_filter=_kept,
+    url_schemes={"http", "https", "mailto"},
+    url_relative="deny",
+    link_rel="noopener noreferrer",
+    set_tag_attribute_values={"a": {"target": "_blank"}},
+)
+
+
+def render(text: str) -> str:
+    """Render the text as HTML. Deterministic; never raises."""
+    html: str = _PARSER.render(_SURROGATE.sub("\ufffd", text))
+    return _CLEANER.clean(html)
+
+
+def plain(text: str) -> str:
+    """The words that `render` shows, without markup; never raises."""
+    return "".join(_words(_PARSER.parse(_SURROGATE.sub("\ufffd", text))))
+
+
+def _words(tokens: Iterable[Token]) -> Iterator[str]:
+    for token in tokens:
+        if token.type == "inline":
+            yield from _words(token.children or ())
+            yield "\n"
+        elif token.type in ("softbreak", "hardbreak"):
+            yield "\n"
+        else:
+            yield token.content
+
+
+def block_starts(text: str) -> list[int]:
+    """The line numbers, from 0, at which the top-level blocks begin."""
+    tokens: list[Token] = []
+    _PARSER.block.parse(text, _PARSER, {}, tokens)
+    return [
+        token.map[0] for token in tokens if token.level == 0 and token.nesting >= 0 and token.map
+    ]
+
 
 Json = dict[str, object]
 
@@ -127,25 +299,6 @@ def answer_json(answer: CommandAnswer, html: str) -> Json:
         "html": html,
         "is_error": answer.is_error,
         "is_shown": answer.is_shown,
-    }
-
-
-def live_json(
-    start: TurnStart,
-    elapsed: float,
-    began: datetime | None,
-    activity: Activity,
-    blocks: Sequence[str],
-    tail: str,
-) -> Json:
-    """`began` is when its first words came."""
-    return {
-        "turn": start.turn,
-        "elapsed": round(elapsed, 1),
-        "began": began.isoformat() if began else None,
-        "blocks": list(blocks),
-        "tail": tail,
-        **activity_json(activity),
     }
 
 

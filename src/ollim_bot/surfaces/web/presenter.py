@@ -1,26 +1,31 @@
-"""Shows a running turn on the page."""
+"""Shows messages and running turns on the page."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from html import escape
 from itertools import pairwise
 
 from ollim_bot.domain.activity import Activity
-from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
-from ollim_bot.ports import Clock, TurnStart
+from ollim_bot.errors import OllimError
+from ollim_bot.ports import ChatService, Clock, TurnStart
 from ollim_bot.surfaces.web.frames import (
     Json,
     activity_json,
+    block_starts,
+    card_json,
     draft_frame,
-    live_json,
+    message_json,
+    render,
 )
-from ollim_bot.surfaces.web.markdown import block_starts, render
 
 # Drafts are rendered on the event loop; this takes a tenth of a second at most.
 _MOST_WORK = 20_000
@@ -44,9 +49,6 @@ class HtmlDraft:
 
     blocks: tuple[str, ...] = ()
     rest: str = ""
-
-    def added(self, text: str) -> HtmlDraft:
-        return replace(self, rest=self.rest + text)
 
     def settled(self) -> HtmlDraft:
         """Move the blocks out of the rest that later text cannot change.
@@ -101,7 +103,8 @@ class LiveHtml:
         live = replace(self, activity=self.activity.after(event))
         match event:
             case TextStreamed(text=text):
-                return replace(live, streamed=self.streamed + text, draft=self.draft.added(text))
+                draft = replace(self.draft, rest=self.draft.rest + text)
+                return replace(live, streamed=self.streamed + text, draft=draft)
             case TextWithdrawn():
                 return replace(live, streamed="", draft=HtmlDraft())
             case TextCompleted(text=text):
@@ -208,6 +211,58 @@ class _Shown:
 
     def json(self, now: float) -> Json:
         """The last drawing; the next frames continue from it."""
-        activity, elapsed = self._drawn.activity, now - self._began
-        blocks, words = self._blocks, self._first_words
-        return live_json(self.start, elapsed, words, activity, blocks, self._tail)
+        return {
+            "turn": self.start.turn,
+            "elapsed": round(now - self._began, 1),
+            "began": self._first_words.isoformat() if self._first_words else None,
+            "blocks": list(self._blocks),
+            "tail": self._tail,
+            **activity_json(self._drawn.activity),
+        }
+
+
+_KEPT = 300
+# Longer texts are rendered in a thread: they would block the event loop.
+_LONG = 2000
+
+
+class RenderedMessages:
+    def __init__(self, reception: ChatService, kept: int = _KEPT) -> None:
+        self._reception = reception
+        self._most = kept
+        self._kept: dict[MessageId, tuple[ChatMessage, Json]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def shown(self, messages: Sequence[ChatMessage]) -> list[Json]:
+        near, all_shown = {message.id: message for message in messages}, []
+        for message in messages:
+            known, shown = self._kept.pop(message.id, (None, {}))
+            if known != message:
+                # The text of a card is its plain form and would be shown twice.
+                html = "" if message.card else await rendered(message.text)
+                card = None
+                if message.card is not None:
+                    is_long = len(message.card.text) >= _LONG
+                    draw = partial(card_json, message.card)
+                    card = await asyncio.to_thread(draw) if is_long else draw()
+                replied_to = near.get(message.reply_to) if message.reply_to else None
+                if message.reply_to and replied_to is None:
+                    replied_to = await self._found(message.reply_to)
+                shown = message_json(message, html, card, replied_to)
+            self._kept[message.id] = (message, shown)
+            if len(self._kept) > self._most:
+                del self._kept[next(iter(self._kept))]
+            all_shown.append(shown)
+        return all_shown
+
+    async def _found(self, message_id: MessageId) -> ChatMessage | None:
+        kept, _ = self._kept.get(message_id, (None, {}))
+        with suppress(OllimError):  # a message without its quote is better than none
+            return kept or await self._reception.message(message_id)
+        return None
+
+
+async def rendered(text: str) -> str:
+    return render(text) if len(text) < _LONG else await asyncio.to_thread(render, text)

@@ -53,12 +53,13 @@ class ReadMark:
 
     async def move(self, message_id: MessageId) -> None:
         async with self._one_at_a_time:
-            if message_id != self.last and await self._is_further(message_id):
+            if message_id != self.last and await self._compare_with_last(message_id):
                 await asyncio.to_thread(self._kept.write, message_id)
                 self.last = message_id
                 self._send(read_frame(message_id))
 
-    async def _is_further(self, message_id: MessageId) -> bool:
+    async def _compare_with_last(self, message_id: MessageId) -> bool:
+        """True if the message comes after the mark. Raises `RequestRefused` if there is none."""
         wanted = await self._reception.place_of(message_id)
         if wanted is None:
             raise RequestRefused(404, texts.NO_MESSAGE)

@@ -3,28 +3,365 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import errno
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollim_bot.connections import Connections
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from ollim_bot import loopback
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.events import AgentEvent
-from ollim_bot.ports import ChatService, Clock, OpenAttachment, Status, TurnStart
+from ollim_bot.loopback import Connections
+from ollim_bot.ports import ChatService, Clock, OpenAttachment, Status
 from ollim_bot.settings import Secret
-from ollim_bot.surfaces.web.access import AccessControl
-from ollim_bot.surfaces.web.api import NAME, Api
-from ollim_bot.surfaces.web.files import Uploads
-from ollim_bot.surfaces.web.frames import status_json
-from ollim_bot.surfaces.web.keys import BrowserKeys
+from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web.access import (
+    BROWSER,
+    HEALTH,
+    PROTOCOL,
+    SHELLS,
+    SOCKET,
+    AccessControl,
+    BrowserKeys,
+    add_headers,
+    forget_former_cookie,
+)
+from ollim_bot.surfaces.web.api import NAME, Api, Uploads
+from ollim_bot.surfaces.web.frames import Json, command_json, status_json
 from ollim_bot.surfaces.web.limits import WebLimits
-from ollim_bot.surfaces.web.panels import TodayPanel
-from ollim_bot.surfaces.web.presenter import WebPresenter
+from ollim_bot.surfaces.web.panels import TODAY, TodayPanel
+from ollim_bot.surfaces.web.presenter import RenderedMessages, WebPresenter
 from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
-from ollim_bot.surfaces.web.rendered_messages import RenderedMessages
+from ollim_bot.surfaces.web.refusals import RequestRefused, refusals_in_shape
 from ollim_bot.surfaces.web.secret import address
-from ollim_bot.surfaces.web.server import page_app, serving
-from ollim_bot.surfaces.web.socket import Tabs, TabSocket
+
+_GOODBYE_SECONDS = 1.0
+
+
+_NEWEST = 60
+_LARGEST_CHANGE = 2**53
+
+
+class Tab:
+    """An open tab with its queue of frames. A tab that does not read is disconnected."""
+
+    def __init__(
+        self,
+        limit: int,
+        socket: web.WebSocketResponse,
+        wire: asyncio.Transport | None,
+        browser: str,
+    ) -> None:
+        self.browser = browser
+        self._waiting: asyncio.Queue[tuple[Json, str]] = asyncio.Queue(limit)
+        self._socket = socket
+        self._wire = wire
+        self._is_greeted = False
+
+    def offer(self, frame: Json, text: str) -> None:
+        # Only messages are queued before the greeting, which has the current state of all else.
+        if not self._is_greeted and frame["type"] != "message":
+            return
+        try:
+            self._waiting.put_nowait((frame, text))
+        except asyncio.QueueFull:
+            self.hang_up()
+
+    def greet(self, hello: Json, known: Mapping[str, Json]) -> None:
+        """Send the greeting first, then the queued messages that are not in it."""
+        waiting = [self._waiting.get_nowait() for _ in range(self._waiting.qsize())]
+        self._is_greeted = True
+        self.offer(hello, json.dumps(hello))
+        for frame, text in waiting:
+            message = frame["message"]
+            if not isinstance(message, dict) or known.get(str(message["id"])) != message:
+                self.offer(frame, text)
+
+    async def write(self) -> None:
+        while True:
+            _, text = await self._waiting.get()
+            await self._socket.send_str(text)
+
+    async def close(self) -> None:
+        await self._socket.close(code=WSCloseCode.GOING_AWAY)
+
+    def hang_up(self) -> None:
+        if self._wire is not None:
+            self._wire.abort()
+
+
+class Tabs:
+    def __init__(self, limits: WebLimits) -> None:
+        self._limits = limits
+        self._tabs: set[Tab] = set()
+
+    def __len__(self) -> int:
+        return len(self._tabs)
+
+    def check_room(self) -> None:
+        if len(self._tabs) >= self._limits.tabs:
+            raise RequestRefused(503, texts.TOO_MANY_TABS)
+
+    @contextmanager
+    def joined(
+        self, socket: web.WebSocketResponse, wire: asyncio.Transport | None, browser: str
+    ) -> Iterator[Tab]:
+        tab = Tab(self._limits.queued_frames, socket, wire, browser)
+        self._tabs.add(tab)
+        try:
+            yield tab
+        finally:
+            self._tabs.discard(tab)
+
+    def send(self, frame: Json) -> None:
+        """Queue the frame for all tabs; returns at once."""
+        if self._tabs:
+            text = json.dumps(frame)
+            for tab in tuple(self._tabs):
+                tab.offer(frame, text)
+
+    def browsers(self) -> set[str]:
+        return {tab.browser for tab in self._tabs}
+
+    def hang_up(self, browser: str | None) -> None:
+        """Disconnect the tabs of that browser, or all."""
+        for tab in tuple(self._tabs):
+            if browser in (None, tab.browser):
+                tab.hang_up()
+
+    async def close(self, _: web.Application | None = None) -> None:
+        """Close all sockets, without waiting long for their answers."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                closing = (tab.close() for tab in tuple(self._tabs))
+                await asyncio.gather(*closing, return_exceptions=True)
+
+
+class TabSocket:
+    def __init__(
+        self,
+        reception: ChatService,
+        book: RenderedMessages,
+        presenter: WebPresenter,
+        read: ReadMark,
+        today: TodayPanel,
+        tabs: Tabs,
+        limits: WebLimits,
+        keys: BrowserKeys,
+    ) -> None:
+        self._reception = reception
+        self._book = book
+        self._presenter = presenter
+        self._read = read
+        self._today = today
+        self._tabs = tabs
+        self._limits = limits
+        self._keys = keys
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        self._tabs.check_room()
+        socket = web.WebSocketResponse(
+            heartbeat=self._limits.heartbeat_seconds,
+            max_msg_size=self._limits.body,
+            compress=False,
+            protocols=(PROTOCOL,),
+        )
+        await socket.prepare(request)
+        browser = request[BROWSER]
+        with self._tabs.joined(socket, request.transport, browser) as tab:
+            try:
+                async with asyncio.timeout(self._limits.hello_seconds):
+                    change, nonce = _hello(await socket.receive())
+            except (ValueError, RecursionError, TimeoutError):
+                await socket.close(code=WSCloseCode.POLICY_VIOLATION)
+                return socket
+            await self._greet(tab, change, self._keys.proof_on_socket(browser, nonce))
+            await _serve(tab, socket)
+        return socket
+
+    async def _greet(self, tab: Tab, change: int | None, proof: str) -> None:
+        """Send a returning tab what it has missed, any other one the newest messages.
+
+        By `proof` the page recognises the bot.
+        """
+        # Read the number first: a change in between is then sent twice instead of being lost.
+        last = await self._reception.last_change()
+        missed = None if change is None else await self._missed(change)
+        messages, has_more = (None, False) if missed is not None else await self._newest()
+        today = await self._today.state()
+        known = {str(each["id"]): each for each in messages or missed or ()}
+        # No await from here on, so that no frame comes in between.
+        tab.greet(
+            {
+                "type": "hello",
+                "proof": proof,
+                "status": status_json(self._reception.status),
+                "commands": [command_json(each) for each in self._reception.commands],
+                "messages": messages,
+                "missed": missed,
+                "change": last,
+                "has_more": has_more,
+                "live": self._presenter.live(),
+                "read": self._read.last,
+                "panels": {TODAY: today},
+            },
+            known,
+        )
+
+    async def _missed(self, change: int) -> list[Json] | None:
+        missed = await self._reception.changes_since(change, self._limits.missed_messages)
+        return None if missed is None else await self._book.shown([each.message for each in missed])
+
+    async def _newest(self) -> tuple[list[Json], bool]:
+        messages = await self._reception.history(_NEWEST + 1)
+        return await self._book.shown(messages[-_NEWEST:]), len(messages) > _NEWEST
+
+
+async def _serve(tab: Tab, socket: web.WebSocketResponse) -> None:
+    writing = asyncio.create_task(tab.write())
+    try:
+        async for _ in socket:
+            pass  # the page sends nothing more; unknown frames are ignored
+    finally:
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+
+
+def _hello(first: object) -> tuple[int | None, str]:
+    """The newest change of the log that the tab has, and the nonce that it wants a proof for.
+
+    Raises `ValueError` for anything but a greeting.
+    """
+    kind, text = getattr(first, "type", None), getattr(first, "data", None)
+    hello = json.loads(text) if kind is WSMsgType.TEXT and isinstance(text, str) else None
+    if not isinstance(hello, dict) or hello.get("type") != "hello":
+        raise ValueError("not a greeting")
+    change, nonce = hello.get("change"), hello.get("nonce")
+    return (
+        change if type(change) is int and 0 <= change <= _LARGEST_CHANGE else None,
+        nonce if isinstance(nonce, str) else "",
+    )
+
+
+FOLDER = Path(__file__).parent / "static"
+PAGE = "index.html"
+
+_TYPES = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+
+_REVALIDATED = "no-cache"
+# An update needs a new start, and that has another folder.
+_KEPT = "private, max-age=31536000, immutable"
+
+
+async def send_page(folder: str) -> web.Response:
+    """Send the page, with links to the static files in `folder`.
+
+    The name of `folder` is random at each start, so that the browser's cache cannot hold files of a
+    program that had the port before.
+    """
+    content = await asyncio.to_thread(_content, PAGE)
+    if content is None:
+        raise RequestRefused(404, texts.NO_PAGE)
+    body = content.replace(b'"/static/', f'"/static/{folder}/'.encode())
+    return web.Response(body=body, content_type="text/html", charset="utf-8")
+
+
+async def send_static(request: web.Request, name: str, cache: str) -> web.Response:
+    """Send a file, with `cache` as the rule for the browser's cache."""
+    content = await asyncio.to_thread(_content, name)
+    if content is None:
+        raise RequestRefused(404, texts.NOT_FOUND)
+    tag = hashlib.sha256(content).hexdigest()[:32]
+    headers = {"ETag": f'"{tag}"', "Cache-Control": cache}
+    if any(each.value == tag or each.value == "*" for each in request.if_none_match or ()):
+        return web.Response(status=304, headers=headers)
+    kind = _TYPES[Path(name).suffix]
+    charset = "utf-8" if kind.startswith("text/") else None
+    return web.Response(body=content, content_type=kind, charset=charset, headers=headers)
+
+
+def _content(name: str) -> bytes | None:
+    """Compare with the listing, so that no spelling of a name leads out of the folder."""
+    for path in FOLDER.iterdir():
+        if path.name == name and path.suffix in _TYPES and not path.is_symlink():
+            return path.read_bytes() if path.is_file() else None
+    return None
+
+
+def page_app(
+    access: AccessControl,
+    api: Api,
+    socket: TabSocket,
+    limits: WebLimits,
+    health: Callable[[], object],
+) -> web.Application:
+    folder = secrets.token_hex(8)
+
+    async def page(request: web.Request) -> web.Response:
+        answer = await send_page(folder)
+        forget_former_cookie(request, answer)
+        return answer
+
+    async def static(request: web.Request) -> web.Response:
+        name, named = request.match_info["name"], request.match_info.get("folder")
+        if named is None:
+            return await send_static(request, name, _REVALIDATED)
+        if named != folder:
+            raise RequestRefused(404, texts.NOT_FOUND)
+        return await send_static(request, name, _KEPT)
+
+    async def healthy(_: web.Request) -> web.Response:
+        return web.json_response(health())
+
+    app = web.Application(
+        client_max_size=limits.body, middlewares=[refusals_in_shape, access.admit]
+    )
+    app.on_response_prepare.append(add_headers)
+    app.add_routes(
+        [
+            *(web.get(path, page) for path in SHELLS),
+            web.get("/static/{name}", static),
+            web.get("/static/{folder}/{name}", static),
+            web.get(HEALTH, healthy),
+            web.get(SOCKET, socket.serve),
+            *access.routes(),
+            *api.routes(),
+        ]
+    )
+    return app
+
+
+def serving(
+    app: web.Application, port: int, limits: WebLimits, connections: Connections
+) -> AbstractAsyncContextManager[int]:
+    """Serve the page at this port or, for 0, at a free one; gives the port.
+
+    Raises `OllimError`.
+    """
+
+    def refusal(refused: OSError) -> str:
+        if refused.errno == errno.EADDRINUSE:
+            return texts.port_taken(port)
+        return texts.port_refused(port, refused.strerror or str(refused))
+
+    return loopback.serving(
+        app,
+        port,
+        connections,
+        refusal,
+        idle_seconds=limits.idle_seconds,
+        linger_seconds=limits.linger_seconds,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +424,7 @@ class WebSurface:
         self._tabs = Tabs(self._limits)
         keys.ended = self._tabs.hang_up
         self._presenter = WebPresenter(clock, self._tabs.send)
+        self.present = self._presenter.present
         self._book: RenderedMessages | None = None
         self._in_order = asyncio.Lock()
         self._is_serving = asyncio.Event()
@@ -150,9 +488,6 @@ class WebSurface:
                 [shown] = await self._book.shown([message])
                 self._tabs.send({"type": "message", "message": shown, "change": change})
             self._presenter.answered(message)
-
-    async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
-        await self._presenter.present(start, events)
 
     async def changed(self, status: Status) -> None:
         self._tabs.send({"type": "status", "status": status_json(status)})

@@ -22,6 +22,7 @@ from ollim_bot.store.copies import EVERY, copied_at, copies_of, damage_of
 from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
 from ollim_bot.store.opening import look_into
 from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.profile_files import SubagentFiles
 from ollim_bot.store.reading import DATABASE
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.state_inspection import (
@@ -31,7 +32,6 @@ from ollim_bot.store.state_inspection import (
     file_troubles,
     state_files,
 )
-from ollim_bot.store.subagent_files import SubagentFiles
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.upkeep.archive import Manifest
 from ollim_bot.upkeep.backup import automatic_folder, backups_in

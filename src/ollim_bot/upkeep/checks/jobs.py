@@ -28,8 +28,7 @@ from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.opening import look_into
-from ollim_bot.store.skill_files import SkillFolder
-from ollim_bot.store.skill_lock import SkillLock
+from ollim_bot.store.skill_files import SkillFolder, SkillLock
 from ollim_bot.store.steps import holder_of_id
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 
