@@ -20,7 +20,7 @@ from bench.bars import Bar
 from bench.fixtures import prepared, write_reminders
 from bench.measure import Action, Result, Unit, compare
 from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
-from ollim_bot.integrations.google.token_store import GoogleTokenStore
+from ollim_bot.integrations.google.tokens import GoogleTokenStore
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
 

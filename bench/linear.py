@@ -17,16 +17,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.measure import Result
+from ollim_bot.domain.agent_caller import shell_words
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.globs import covers, fits
 from ollim_bot.domain.jobs import JobSpec, WebhookAuth, WebhookSpec
-from ollim_bot.domain.permissions import beyond_main, grant_for
+from ollim_bot.domain.permissions import Pattern, beyond_main, covers, fits, grant_for, matches
 from ollim_bot.domain.phrases import parse_duration, parse_moment
-from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.taint import addresses_in
 from ollim_bot.domain.text import difference, slug
 from ollim_bot.domain.tool_patterns import problems
-from ollim_bot.domain.tool_policy import Pattern, matches
 from ollim_bot.domain.webhook_proofs import RawRequest, proof_in
 from ollim_bot.domain.webhooks import picked, read_object
 from ollim_bot.logs import RedactingFilter
@@ -36,17 +34,16 @@ from ollim_bot.offline.phrasings import intents_in
 from ollim_bot.offline.situation import read_prompt
 from ollim_bot.ports import ToolCall
 from ollim_bot.prompts.context import neutralised, one_line, restored
-from ollim_bot.prompts.first_words import first_words
+from ollim_bot.prompts.turns import first_words
 from ollim_bot.store.attachments.files import media_type_of, safe_name
 from ollim_bot.store.frontmatter import parse
 from ollim_bot.surfaces.discord.split import shortened, split
 from ollim_bot.surfaces.web.frames import block_starts, plain, render
 from ollim_bot.surfaces.web.presenter import HtmlDraft
-from ollim_bot.tools.addresses import address_problem
 from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
-from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.path_rules import PathPolicy, address_problem
 from ollim_bot.tools.registry import MAIN_TOOLS
-from ollim_bot.webhooks.validation import problems_of
+from ollim_bot.webhooks.reception import problems_of
 
 # Characters; the other input of a row has twice as many.
 SIZE = 8_000

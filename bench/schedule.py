@@ -29,7 +29,7 @@ from ollim_bot.schedule.extra_times import HeadsUps, Nags
 from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
 from ollim_bot.schedule.owner_zone import OwnerZone
-from ollim_bot.schedule.run_requests import RunRequests
+from ollim_bot.schedule.requested_runs import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import HandEdits, Watcher
 from ollim_bot.store.heartbeat import HeartbeatFile

@@ -23,15 +23,15 @@ from bench.storage import bare_append
 from bench.timing_surface import TimingSurface
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.shared_files import Names
-from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
 from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.session import ClaudeEngine
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.paths import DataPaths
 from ollim_bot.prompts.turns import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
-from ollim_bot.store.profile_files import ProfileFiles
+from ollim_bot.store.owner_files import ProfileFiles
 from ollim_bot.tools.registry import TOOL_LINES
 
 WARM_UP = 3

@@ -57,7 +57,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "acknowledged before it is on disk",
-        "conversation/intake.py",
+        "conversation/conversation.py",
         "        shown, item, is_for_agent = await self._state.transact(step)\n",
         "        shown, item, is_for_agent = accepted.as_message(), None, True\n"
         "        later = asyncio.get_running_loop().call_later\n"
@@ -119,7 +119,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "catch-up begins at the wrong message",
-        "surfaces/discord/catch_up.py",
+        "surfaces/discord/direct_messages.py",
         "found = await self._channel.after(start)",
         "found = (await self._channel.after(start))[1:]",
         focus=("kill before an answer", "Discord away"),
@@ -152,7 +152,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "drafts of a crash are left behind",
-        "surfaces/discord/stale_drafts.py",
+        "surfaces/discord/drafts.py",
         "        await self._caught_up()\n        seen: list[ReceivedMessage] = []\n",
         "        if refs or newest:\n            return\n"
         "        seen: list[ReceivedMessage] = []\n",

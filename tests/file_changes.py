@@ -10,8 +10,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.database import Step
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.opening import DATABASE, open_database
 
 R = TypeVar("R")
 

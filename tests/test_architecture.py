@@ -68,13 +68,19 @@ ALLOWED_IMPORTERS = {
     "recurring_ical_events": ["integrations.calendars"],
     "http.client": ["http_exchange"],
     "sqlite3": ["store"],
-    "subprocess": ["store.git", "store.git_archive", "engine", "integrations.calendars", "upkeep"],
+    "subprocess": [
+        "store.journal",
+        "store.skill_packages",
+        "engine",
+        "integrations.calendars",
+        "upkeep",
+    ],
 }
 
 # Outside the CLI, a few imports wait until they are needed, for the sake of the CLI's start.
 LATE = {
     ("store.frontmatter", "ollim_bot.store.yaml_fields"),
-    ("integrations.google.token_store", "ollim_bot.integrations.google.oauth"),
+    ("integrations.google.tokens", "ollim_bot.integrations.google.oauth"),
     ("integrations.google.login", "ollim_bot.integrations.google.oauth"),
     ("domain.repeats", "dateutil.rrule"),
 }
@@ -82,8 +88,8 @@ LATE = {
 # Modules that may name Discord beside its surface: the settings, the records of that surface, the
 # take-over of old directories, the question at set-up, and the tools, whose server has this name.
 NAMING_DISCORD = {
-    *("settings", "store.records", "store.takeover", "cli.setup_questions"),
-    *("tools.context", "domain.tool_policy"),
+    *("settings", "store.records", "store.takeover", "cli.setup"),
+    *("tools.context", "domain.permissions"),
 }
 
 # Lines.

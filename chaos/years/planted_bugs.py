@@ -47,9 +47,9 @@ PLANTED_BUGS = (
     PlantedBug(
         "a heads-up is not noted",
         "schedule/extra_times.py",
-        "            tx.ledger.append(begun, _end(each.occurrence, title, reason, now))\n",
+        "            tx.ledger.append(begun, heads_up_end(each.occurrence, title, reason, now))\n",
         "            if reason is None:\n"
-        "                tx.ledger.append(begun, _end(each.occurrence, title, reason, now))\n",
+        "                tx.ledger.append(begun, heads_up_end(each.occurrence, title, reason, now))\n",
     ),
     PlantedBug(
         "pings come in the quiet",
@@ -59,7 +59,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         "a digest has its newest line only",
-        "conversation/digests.py",
+        "conversation/quiet.py",
         "    digest = Digest.of(held, now)\n",
         "    digest = Digest.of(held[-1:], now)\n",
     ),
@@ -84,7 +84,7 @@ NIGHT_BUGS = (
     *(each for each in PLANTED_BUGS if "quiet" in each.name or "digest" in each.name),
     PlantedBug(
         "what was held follows its digest",
-        "conversation/digests.py",
+        "conversation/quiet.py",
         "    if len(held) == 1:\n",
         "    for each in held:\n"
         "        poster.add_to_log(tx, each.message)\n"

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from ollim_bot.domain.events import AgentEvent, Usage
     from ollim_bot.domain.inbox import InputId
     from ollim_bot.domain.jobs import Reminder, RepositoryReport, Routine, StoredJob, WebhookSpec
+    from ollim_bot.domain.runs import Subagents
     from ollim_bot.domain.runtime_config import Thinking
     from ollim_bot.domain.sessions import SessionId
-    from ollim_bot.domain.subagents import Subagents
     from ollim_bot.domain.taint import Untrusted
     from ollim_bot.domain.tasks import DeletedTask, Task, TaskChange
 

@@ -17,9 +17,15 @@ from ollim_bot.app.updates import BEGUN, BotUpdates, StartDetached, detached
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
-from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, write_update
+from ollim_bot.upkeep.hand_over import (
+    MaintenanceKind,
+    Phase,
+    UpdateRecord,
+    maintenance,
+    read_update,
+    write_update,
+)
 from ollim_bot.upkeep.instance import single_instance
-from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 
 NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
 FAILED = UpdateRecord("0.12.0", "0.13.0", "a", "b", NOW, Phase.FAILED, reason="it is late")

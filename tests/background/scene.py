@@ -41,10 +41,10 @@ from ollim_bot.domain.jobs import (
 )
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import EFFECT
+from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.skills import AgentSkills
-from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, SessionSpec, Toolset
 from ollim_bot.prompts.turns import read_screening

@@ -14,7 +14,7 @@ from tests.patience import patience
 from tests.web.sign_in import AccessDenied, SignInClient
 
 from ollim_bot.paths import DataPaths
-from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.secret import new_web_secret
 
 pytestmark = [
@@ -137,7 +137,7 @@ async def test_who_has_the_port_while_the_bot_is_down_gets_nothing_that_counts_l
 
 
 async def is_told_how_to_get_in(page: Page, scene: PageScene, used: str) -> None:
-    for address, sentence in ((scene.web.url, texts.NO_KEY), (used, texts.USED_ADDRESS)):
+    for address, sentence in ((scene.web.url, frames.NO_KEY), (used, frames.USED_ADDRESS)):
         await page.goto(address)
         await expect(page.locator("#exclusion")).to_have_text(sentence.replace("`", ""))
         await expect(box(page)).to_be_hidden()

@@ -13,7 +13,7 @@ from tests.calendars.calendar_server import CalendarAnswer, CalendarServer, ics,
 from tests.ports import unused_port
 
 from ollim_bot.errors import CalendarFailed, WrongInput
-from ollim_bot.integrations.calendars.fetching import (
+from ollim_bot.integrations.calendars.feeds import (
     MOST_BYTES,
     Fetched,
     fetch,

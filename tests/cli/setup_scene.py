@@ -13,8 +13,7 @@ from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.auth import ClaudeLogin
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.setup import SetUpEnvironment, set_up
-from ollim_bot.cli.setup_questions import MachineStart
+from ollim_bot.cli.setup import MachineStart, SetUpEnvironment, set_up
 from ollim_bot.environment import read_env_file
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths

@@ -11,8 +11,7 @@ from tests.cli.terminal import SUNDAY, Terminal
 
 from ollim_bot.domain.about_me import OWNERS_WORDS
 from ollim_bot.domain.agent_caller import CALLED_BY
-from ollim_bot.store.git import Git, Repository
-from ollim_bot.store.journal import Note, record
+from ollim_bot.store.journal import Git, Note, Repository, record
 
 pytestmark = pytest.mark.real_process
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import PROGRAM, Terminal, held
 
-from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
+from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 
 pytestmark = pytest.mark.real_process
 

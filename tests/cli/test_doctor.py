@@ -13,8 +13,7 @@ from tests.cli.terminal import CommandResult, Terminal, held
 from tests.ports import unused_port
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.provider import ProviderKind
-from ollim_bot.domain.provider_memory import ProviderMemory
+from ollim_bot.domain.provider import ProviderKind, ProviderMemory
 from ollim_bot.engine.options import child_environment
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database

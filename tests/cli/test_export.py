@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 from tests.cli.terminal import Terminal, held
 
-from ollim_bot.cli.exports import PAGE_SIZE
+from ollim_bot.cli.messages import PAGE_SIZE
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.store.database import Database
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.opening import DATABASE, open_database
 
 AT = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 DENTIST = Occurrence.scheduled(JobKind.REMINDER, "dentist", AT)

@@ -12,7 +12,7 @@ from tests.cli.terminal import SUNDAY, Terminal
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.opening import look_into, open_database
-from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
+from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 from ollim_bot.upkeep.supervision import ServiceDefinition
 from ollim_bot.upkeep.systemd import Systemd
 

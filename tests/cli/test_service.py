@@ -18,8 +18,8 @@ from tests.ports import unused_port
 from tests.upkeep.supervisors import FakeSystemd, write_bot
 
 from ollim_bot.paths import DataPaths
+from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 from ollim_bot.upkeep.systemd import TIMER, UNIT
 
 pytestmark = pytest.mark.real_process

@@ -23,9 +23,8 @@ from tests.ports import unused_port
 from tests.upkeep.supervisors import FakeSystemd, write_bot
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.setup import ServiceStart
-from ollim_bot.cli.setup_questions import STEPS
-from ollim_bot.domain.owner_choices import GivenNames
+from ollim_bot.cli.setup import STEPS, ServiceStart
+from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.errors import BadSettings, OllimError, WriteFailed, WrongInput
 from ollim_bot.store.opening import look_into, open_database
 from ollim_bot.upkeep.checks.network import DiscordBot

@@ -16,9 +16,7 @@ from devtools.doubles.surface import RecordingSurface
 from tests.conversation.crashing import CrashingStore, StepCounter
 from tests.conversation.scene import NOW, messages_of
 
-from ollim_bot.conversation.delivery import DeliveryQueue
-from ollim_bot.conversation.delivery_queues import DeliveryQueues
-from ollim_bot.conversation.failure_notices import FailureNotices
+from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, FailureNotices
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id

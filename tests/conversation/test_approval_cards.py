@@ -11,8 +11,7 @@ from tests.domain.strategies import json_values
 
 from ollim_bot.conversation.approvals import ApprovalAnswer, answered_card, asking_card, read_button
 from ollim_bot.domain.cards import Button, Color
-from ollim_bot.domain.permissions import LONGEST_GRANT
-from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.domain.permissions import LONGEST_GRANT, Pattern
 from ollim_bot.ports import ToolCall
 from ollim_bot.surfaces.web.frames import render
 

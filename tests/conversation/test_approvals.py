@@ -9,8 +9,8 @@ import pytest
 from tests.conversation.approval_scene import WRITE, ApprovalScene, button, outcome
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.runtime_config import PermissionMode
+from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.taint import TaintedCall
 from ollim_bot.ports import Refusal, ToolCall
 

@@ -17,7 +17,7 @@ from tests.stores import Stores, memory_stores, on_store
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.owner_choices import GivenNames
+from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.prompts.turns import read_set_up
 
 CUT_OFF = (

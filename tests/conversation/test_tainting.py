@@ -23,8 +23,8 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import OF_CLICK, Author
 from ollim_bot.domain.events import ToolEnded, ToolFailed, ToolRefused
 from ollim_bot.domain.inbox import InputEnd
+from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.paths import DataPaths
@@ -32,8 +32,7 @@ from ollim_bot.ports import Gate, IncomingFile
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.steps import leave_update
 from ollim_bot.tools.gates import Allowed, TaintCheck, Undecided, main_gate, main_tools
-from ollim_bot.tools.guards import SubagentGuard
-from ollim_bot.tools.job_validator import JobValidator
+from ollim_bot.tools.guards import JobValidator, SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 
 FORWARD = Untrusted("forwarded message", "a message that the owner forwarded")

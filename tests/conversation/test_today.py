@@ -17,7 +17,7 @@ from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.overviews import today_overview
-from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.schedule import Skips
 from ollim_bot.domain.task_cards import TaskUndo
 from ollim_bot.domain.tasks import Task
 from ollim_bot.store.transaction import Transaction

@@ -20,8 +20,8 @@ from ollim_bot.domain.chat import Attachment
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.client import DiscordConnection, use_api_url
 from ollim_bot.surfaces.discord.direct_messages import DirectMessages, LoggedInClient
-from ollim_bot.surfaces.discord.messages import ReceivedMessage
 from ollim_bot.surfaces.discord.rate_limits import EditAllowance
+from ollim_bot.surfaces.discord.rendering import ReceivedMessage
 
 
 @contextmanager

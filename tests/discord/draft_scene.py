@@ -21,11 +21,9 @@ from ollim_bot.ports import ChatService, MessagePart, Status, TurnStart
 from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
-from ollim_bot.surfaces.discord.delivery import DiscordDelivery
-from ollim_bot.surfaces.discord.draft_renderer import DiscordPresenter
-from ollim_bot.surfaces.discord.drafts import Drafts
-from ollim_bot.surfaces.discord.messages import OutgoingMessage
-from ollim_bot.surfaces.discord.rendering import outgoing_of, parts_of
+from ollim_bot.surfaces.discord.drafts import DiscordPresenter, Drafts
+from ollim_bot.surfaces.discord.rendering import OutgoingMessage, outgoing_of, parts_of
+from ollim_bot.surfaces.discord.surface import DiscordDelivery
 
 NOON = datetime(2026, 2, 24, 12, 0, tzinfo=UTC)
 

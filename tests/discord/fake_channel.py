@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage, RemoteFile
+from ollim_bot.surfaces.discord.rendering import OutgoingMessage, ReceivedMessage, RemoteFile
 
 
 @dataclass

@@ -17,11 +17,11 @@ from tests.discord.fake_channel import FakeChannel
 from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.errors import Unreachable, WriteFailed
 from ollim_bot.store.database import Step
-from ollim_bot.surfaces.discord.catch_up import MessageCatchUp
+from ollim_bot.surfaces.discord.direct_messages import MessageCatchUp
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
-from ollim_bot.surfaces.discord.messages import ReceivedMessage, RemoteFile
-from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
+from ollim_bot.surfaces.discord.rendering import ReceivedMessage, RemoteFile
+from ollim_bot.surfaces.discord.status_line import EYES, PendingReaction
 
 SUNDAY = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 SECONDS = 180.0

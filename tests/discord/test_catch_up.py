@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.discord.input_scene import InputScene, after_an_earlier_run, reads
 
-from ollim_bot.surfaces.discord.messages import Forwarded, OutgoingMessage
+from ollim_bot.surfaces.discord.rendering import Forwarded, OutgoingMessage
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from tests.discord.input_scene import POLL, SILENT, InputScene, until_next_poll
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage, input_of
-from ollim_bot.surfaces.discord.pending_reaction import EYES
+from ollim_bot.surfaces.discord.rendering import OutgoingMessage, ReceivedMessage, input_of
+from ollim_bot.surfaces.discord.status_line import EYES
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from ollim_bot.domain.events import TextStreamed
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.ports import Channel
 from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.surfaces.discord.messages import HistoryHidden
+from ollim_bot.surfaces.discord.rendering import HistoryHidden
 
 LONG = "One sentence of some words, as they come. " * 150
 

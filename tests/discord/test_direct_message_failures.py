@@ -15,7 +15,7 @@ from tests.discord.connection_scene import ConnectionScene, connection_scene
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.surfaces.discord.errors import reading, writing
-from ollim_bot.surfaces.discord.messages import HistoryHidden, OutgoingMessage
+from ollim_bot.surfaces.discord.rendering import HistoryHidden, OutgoingMessage
 
 NONCE = "a" * 24
 SEND, EDIT, READ = "POST /channels/*/messages", "PATCH /channels/*", "GET /channels/*/messages"

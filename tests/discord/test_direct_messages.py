@@ -12,7 +12,7 @@ from tests.discord.connection_scene import ConnectionScene, connection_scene
 from ollim_bot.domain.cards import Button, Card, CardField, Color
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import DeliveryFailed
-from ollim_bot.surfaces.discord.messages import OutgoingMessage, without_previews
+from ollim_bot.surfaces.discord.rendering import OutgoingMessage, without_previews
 
 NONCE = "a" * 24
 CARD = Card(

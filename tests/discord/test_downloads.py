@@ -12,7 +12,7 @@ from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import ConnectionScene, connection_scene
 
 from ollim_bot.errors import DeliveryFailed, Unreachable, WriteFailed
-from ollim_bot.surfaces.discord.messages import RemoteFile
+from ollim_bot.surfaces.discord.rendering import RemoteFile
 
 
 @pytest.fixture

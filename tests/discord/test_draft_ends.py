@@ -18,8 +18,8 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.errors import Unreachable
 from ollim_bot.ports import TurnStart
-from ollim_bot.surfaces.discord.messages import OutgoingMessage
-from ollim_bot.surfaces.discord.stale_drafts import GOES_ON_BELOW, StaleDrafts
+from ollim_bot.surfaces.discord.drafts import GOES_ON_BELOW, StaleDrafts
+from ollim_bot.surfaces.discord.rendering import OutgoingMessage
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import ConnectionScene, connection_scene
 
 from ollim_bot.domain.cards import Button, Card, Color
-from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage
+from ollim_bot.surfaces.discord.rendering import OutgoingMessage, ReceivedMessage
 
 NONCE = "a" * 24
 COMMAND = "/config permission_mode bypassPermissions"

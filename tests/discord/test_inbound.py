@@ -10,7 +10,7 @@ from tests.discord.input_scene import FULL, InputScene, listening
 
 from ollim_bot.errors import Unreachable, WrongInput
 from ollim_bot.surfaces.discord.inbound import NOT_TAKEN, NOTHING_TO_READ, not_kept_yet
-from ollim_bot.surfaces.discord.messages import input_of
+from ollim_bot.surfaces.discord.rendering import input_of
 
 
 @pytest.fixture

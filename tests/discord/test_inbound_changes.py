@@ -11,7 +11,7 @@ from tests.discord.input_scene import FULL, InputScene, file, listening
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.inbox import InputId
-from ollim_bot.surfaces.discord.messages import input_of
+from ollim_bot.surfaces.discord.rendering import input_of
 
 
 class FullReception(FakeReception):

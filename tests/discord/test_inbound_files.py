@@ -10,7 +10,7 @@ from tests.discord.input_scene import FULL, InputScene, file, left_over, listeni
 
 from ollim_bot.errors import DeliveryUncertain, Unreachable
 from ollim_bot.surfaces.discord.inbound import MOST_BYTES, MOST_FILES
-from ollim_bot.surfaces.discord.messages import RemoteFile, input_of
+from ollim_bot.surfaces.discord.rendering import RemoteFile, input_of
 
 
 @pytest.fixture

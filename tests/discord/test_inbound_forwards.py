@@ -12,7 +12,7 @@ from tests.discord.input_scene import SUNDAY, InputScene, after_an_earlier_run, 
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.surfaces.discord.inbound import NOTHING_TO_READ
-from ollim_bot.surfaces.discord.messages import Forwarded, ReceivedMessage
+from ollim_bot.surfaces.discord.rendering import Forwarded, ReceivedMessage
 
 FORWARDED = Forwarded("a server", SUNDAY - timedelta(hours=1))
 UNTRUSTED = Untrusted(

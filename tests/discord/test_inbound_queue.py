@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.surfaces.discord.inbound import InboundQueue
-from ollim_bot.surfaces.discord.messages import ReceivedMessage
+from ollim_bot.surfaces.discord.rendering import ReceivedMessage
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 

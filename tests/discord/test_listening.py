@@ -10,7 +10,7 @@ from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import ConnectionScene, connection_scene
 
 from ollim_bot.surfaces.discord.client import ELSEWHERE, NOT_AUTHORIZED
-from ollim_bot.surfaces.discord.messages import OutgoingMessage
+from ollim_bot.surfaces.discord.rendering import OutgoingMessage
 
 NONCE = "a" * 24
 COMMAND = {

@@ -22,14 +22,13 @@ from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.ports import TurnStart
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
-from ollim_bot.surfaces.discord.catch_up import MessageCatchUp
-from ollim_bot.surfaces.discord.delivery import DiscordDelivery
-from ollim_bot.surfaces.discord.draft_renderer import DiscordPresenter
-from ollim_bot.surfaces.discord.drafts import Drafts
+from ollim_bot.surfaces.discord.direct_messages import MessageCatchUp
+from ollim_bot.surfaces.discord.drafts import DiscordPresenter, Drafts
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
-from ollim_bot.surfaces.discord.messages import ReceivedMessage
-from ollim_bot.surfaces.discord.pending_reaction import PendingReaction
+from ollim_bot.surfaces.discord.rendering import ReceivedMessage
+from ollim_bot.surfaces.discord.status_line import PendingReaction
+from ollim_bot.surfaces.discord.surface import DiscordDelivery
 
 MESSAGES = 2000
 # After so many messages, every bounded collection has its full size.

@@ -12,8 +12,8 @@ from tests.discord.fake_channel import FakeChannel
 from tests.discord.input_scene import SUNDAY, eventually, running_tasks
 
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
-from ollim_bot.surfaces.discord.messages import ReceivedMessage
-from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
+from ollim_bot.surfaces.discord.rendering import ReceivedMessage
+from ollim_bot.surfaces.discord.status_line import EYES, PendingReaction
 
 REFUSED = DeliveryFailed("Discord refuses that.")
 SILENT = Unreachable("There is no network.")

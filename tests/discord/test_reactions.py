@@ -14,7 +14,7 @@ from ollim_bot.conversation.approvals import answered_card, asking_card
 from ollim_bot.domain.cards import Button, Card, Color
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.domain.permissions import Pattern
 from ollim_bot.errors import Unreadable
 from ollim_bot.ports import ToolCall
 from ollim_bot.surfaces.discord.interactions import ApprovalReactions

@@ -14,12 +14,15 @@ from ollim_bot.domain.cards import Button, Card, CardField, CardLine
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import JobKind, JobSpec, WebhookSpec
 from ollim_bot.domain.overviews import Listed, jobs_card
-from ollim_bot.domain.owner_choices import Skips
-from ollim_bot.domain.schedule import JobKey
-from ollim_bot.surfaces.discord.messages import OutgoingMessage
-from ollim_bot.surfaces.discord.rendering import fitted, outgoing_of, parts_of
-from ollim_bot.surfaces.discord.split import LONGEST, is_character_boundary, shortened, split
-from ollim_bot.surfaces.discord.tables import with_tables
+from ollim_bot.domain.schedule import JobKey, Skips
+from ollim_bot.surfaces.discord.rendering import OutgoingMessage, fitted, outgoing_of, parts_of
+from ollim_bot.surfaces.discord.split import (
+    LONGEST,
+    is_character_boundary,
+    shortened,
+    split,
+    with_tables,
+)
 from ollim_bot.surfaces.discord.translation import view_of
 
 FORK = "-# side conversation · apart from the main one"

@@ -23,9 +23,8 @@ from ollim_bot.domain.events import (
     ToolRefused,
     ToolStarted,
 )
-from ollim_bot.surfaces.discord.split import LONGEST, split
+from ollim_bot.surfaces.discord.split import LONGEST, split, with_tables
 from ollim_bot.surfaces.discord.status_line import LiveText, elapsed, pieces
-from ollim_bot.surfaces.discord.tables import with_tables
 
 READ = ToolStarted("1", "Read", {"file_path": "/a/notes/today.md"})
 FORK = "-# side conversation · apart from the main one"

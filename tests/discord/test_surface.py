@@ -21,7 +21,7 @@ from tests.discord.surface_scene import SurfaceScene, surface_scene
 from tests.garbage import collect_garbage_of_earlier_tests
 
 from ollim_bot.domain.events import EndCause, TextStreamed, TurnEnded, Usage
-from ollim_bot.surfaces.discord.stale_drafts import GOES_ON_BELOW
+from ollim_bot.surfaces.discord.drafts import GOES_ON_BELOW
 from ollim_bot.surfaces.discord.surface import SHUTTING_DOWN
 
 SEND, EDIT, READ = "POST /channels/*/messages", "PATCH /channels/*", "GET /channels/*/messages"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.daily import DailyRecord, is_due
+from ollim_bot.domain.presence import DailyRecord, is_due
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SPRING, AUTUMN = date(2026, 3, 29), date(2026, 10, 25)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.globs import LONGEST_TEXT, covers, fits, fits_words
+from ollim_bot.domain.permissions import LONGEST_TEXT, covers, fits, fits_words
 
 TOKENS = {
     "a": st.just("a"),

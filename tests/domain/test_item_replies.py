@@ -8,8 +8,7 @@ import pytest
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.due_items import Answer, DueItem
-from ollim_bot.domain.item_replies import is_undo, settlement
+from ollim_bot.domain.due_items import Answer, DueItem, is_undo, settlement
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 

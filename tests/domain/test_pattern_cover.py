@@ -7,9 +7,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from ollim_bot.domain.permissions import is_covered
+from ollim_bot.domain.permissions import (
+    FILE_ARGUMENTS,
+    SEARCH_ARGUMENTS,
+    Pattern,
+    is_covered,
+    matches,
+)
 from ollim_bot.domain.tool_patterns import problems
-from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, Pattern, matches
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 
 ROOT = "/data"

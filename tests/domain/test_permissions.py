@@ -8,18 +8,20 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from ollim_bot.domain.agent_caller import shell_words
 from ollim_bot.domain.permissions import (
+    FILE_ARGUMENTS,
     LONGEST_GRANT,
     Verdict,
     grant_for,
     in_words,
     is_allowed,
+    matches,
+    relative,
     verdict,
 )
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_patterns import Problems, problems
-from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, matches, relative
 
 ROOT = "/home/me/.ollim-bot"
 REAL = "/mnt/disk/data"

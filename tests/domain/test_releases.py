@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ollim_bot.domain.releases import Version, changes_between, newest_tag
+from ollim_bot.domain.presence import Version, changes_between, newest_tag
 
 CHANGELOG = """# Changelog
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ollim_bot.domain.shell_words import LONGEST_COMMAND, MOST_WORDS, quoted, shell_words
+from ollim_bot.domain.agent_caller import LONGEST_COMMAND, MOST_WORDS, quoted, shell_words
 
 WORDS = ["a", "-x", "./é", "=y", "'b c'", "'$b;'", '"d | e"', "''", '"f', "g'", "%", "a:b@c", "0,+"]
 LIVE = [*"$`\\;&|<>(){}[]~!#^=*?", "\n", "\r", "\0"]

@@ -12,12 +12,12 @@ from tests.domain.strategies import instants
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.notices import MOST_TOLD, Notice, NoticeRecord
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.owner_choices import Grants, Skips
+from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.presence import Presence
-from ollim_bot.domain.provider_memory import ProviderMemory
+from ollim_bot.domain.provider import ProviderMemory
+from ollim_bot.domain.schedule import Grants, Skips
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.surface_state import MOST_DRAFTS, DiscordState
-from ollim_bot.domain.tool_policy import Pattern
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ollim_bot.domain.jobs import JobSpec, Reminder, WebhookSpec
-from ollim_bot.domain.permissions import Verdict
+from ollim_bot.domain.permissions import Pattern, Verdict
 from ollim_bot.domain.runs import taint_of_job
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.sessions import SessionId
@@ -23,7 +23,6 @@ from ollim_bot.domain.taint import (
     tainted_verdict,
 )
 from ollim_bot.domain.tool_patterns import WRITING
-from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.tools.registry import TAINTED_CHANGES
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ollim_bot.domain.permissions import Pattern, matches
 from ollim_bot.domain.tool_patterns import LONGEST_PATTERN, MOST_WILDCARDS, Problems, problems
-from ollim_bot.domain.tool_policy import Pattern, matches
 from ollim_bot.errors import WrongInput
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 

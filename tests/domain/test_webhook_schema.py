@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ollim_bot.domain.webhook_schema import complete_schema
+from ollim_bot.domain.webhooks import complete_schema
 
 LONG, LONGEST, SHORT = "x" * 501, "x" * 2000, "x" * 500
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.domain.jobs import JobSpec, WebhookSpec
-from ollim_bot.domain.webhook_schema import pointer_parts
-from ollim_bot.domain.webhooks import is_wanted, picked, read_object
+from ollim_bot.domain.webhooks import is_wanted, picked, pointer_parts, read_object
 
 SPEC = JobSpec(id="a", message="Look.")
 

@@ -36,10 +36,10 @@ _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 # 330 and 70 for the first five; a little is added, since the watcher of the files looks at its own
 # pace.
 LIMITS = {
-    "message": (264, 58),
-    "plain reminder": (274, 62),
-    "done": (160, 43),
-    "reminder through the agent": (486, 95),
+    "message": (264, 57),
+    "plain reminder": (316, 70),
+    "done": (168, 46),
+    "reminder through the agent": (524, 101),
     "fork": (338, 69),
     "save": (205, 46),
 }

@@ -16,10 +16,9 @@ from tests.patience import patience
 
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TurnEnded
 from ollim_bot.domain.provider import CLAUDE, Provider
-from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
 from ollim_bot.engine.options import child_environment
-from ollim_bot.engine.session import ClaudeSession
+from ollim_bot.engine.session import ClaudeEngine, ClaudeSession
 from ollim_bot.offline.messages import ModelRequest
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer

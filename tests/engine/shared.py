@@ -13,9 +13,8 @@ from tests.engine.scene import ask, engine_at
 from tests.patience import patience
 
 from ollim_bot.domain.events import AgentEvent
-from ollim_bot.domain.subagents import Subagent, Subagents
-from ollim_bot.engine.claude import ClaudeEngine
-from ollim_bot.engine.session import ClaudeSession
+from ollim_bot.domain.runs import Subagent, Subagents
+from ollim_bot.engine.session import ClaudeEngine, ClaudeSession
 from ollim_bot.offline.messages import Failure, ModelRequest, Reply
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer

@@ -22,7 +22,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
 )
 from ollim_bot.domain.provider import CLAUDE, OFFLINE, ModelAccess, Provider, ProviderKind
-from ollim_bot.engine.failures import SENTENCES, failure_of
+from ollim_bot.engine.stream import SENTENCES, failure_of
 from ollim_bot.offline.messages import Cut, Fail, Hang, Reply, Say
 from ollim_bot.ports import Toolset
 

@@ -12,8 +12,8 @@ from claude_agent_sdk import ClaudeAgentOptions
 
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.options import child_environment, options_for
+from ollim_bot.engine.session import ClaudeEngine
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import SessionSpec, Toolset
 

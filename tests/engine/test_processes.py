@@ -22,10 +22,9 @@ from ollim_bot.domain.events import (
     TurnEnded,
 )
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.connection import Connection
 from ollim_bot.engine.options import child_environment, options_for
-from ollim_bot.engine.session import ClaudeSession
+from ollim_bot.engine.session import ClaudeEngine, ClaudeSession
 from ollim_bot.errors import EngineError
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall
 from ollim_bot.ports import Prompt, Toolset

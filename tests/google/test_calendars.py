@@ -16,8 +16,13 @@ from tests.google.scene import GoogleScene
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.google import SCOPES, GoogleService
 from ollim_bot.errors import GoogleRefused, OllimError, SignInNeeded
-from ollim_bot.integrations.google.calendars import GoogleCalendars
-from ollim_bot.integrations.google.events import EventChange, EventDraft, event_of, name_of
+from ollim_bot.integrations.google.calendars import (
+    EventChange,
+    EventDraft,
+    GoogleCalendars,
+    event_of,
+    name_of,
+)
 from ollim_bot.store.calendars import read_copies, write_copy
 
 BERLIN = ZoneInfo("Europe/Berlin")

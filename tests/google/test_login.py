@@ -21,8 +21,8 @@ from ollim_bot.errors import (
     Unreadable,
     WrongInput,
 )
-from ollim_bot.integrations.google.credentials import read_client
 from ollim_bot.integrations.google.login import EVERYTHING, SignIn, SignInRefused, disconnect
+from ollim_bot.integrations.google.tokens import read_client
 
 
 def begun(scene: GoogleScene, *services: GoogleService) -> SignIn:

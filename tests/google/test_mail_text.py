@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from devtools.localgoogle.gmail import multipart, text_part
 
-from ollim_bot.integrations.google.mail_text import (
+from ollim_bot.integrations.google.gmail import (
     LONGEST_BODY,
     decoded_words,
     mail_of,

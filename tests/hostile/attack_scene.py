@@ -36,9 +36,9 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import Job, JobSpec, Routine
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import cli_path, launcher
 from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.session import ClaudeEngine
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import (
     AgentEngine,

@@ -28,14 +28,18 @@ from tests.hostile.injected_texts import (
 from tests.prompts.prompt_parts import message
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
+from ollim_bot.domain.calendar import (
+    CalendarCopy,
+    CalendarEvent,
+    deleted_card,
+    kept_card,
+    question_card,
+)
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.event_cards import deleted_card, kept_card, question_card
 from ollim_bot.domain.jobs import JobSpec, ReportMode, WebhookSpec
 from ollim_bot.domain.overviews import today_overview
-from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.schedule import UpcomingSchedule
+from ollim_bot.domain.schedule import Skips, UpcomingSchedule
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.task_cards import tasks_card
 from ollim_bot.domain.tasks import Task

@@ -10,10 +10,9 @@ import pytest
 from tests.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.runs import RunKind, taint_of_job
-from ollim_bot.domain.subagents import Subagent, Subagents
+from ollim_bot.domain.permissions import Pattern
+from ollim_bot.domain.runs import RunKind, Subagent, Subagents, taint_of_job
 from ollim_bot.domain.taint import Taint, Untrusted, addresses_in
-from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.ports import ToolCall, Toolset
 from ollim_bot.prompts.context import fenced
 from ollim_bot.tools.gates import Abilities, BackgroundTools, TaintCheck, TaintGuard, main_gate

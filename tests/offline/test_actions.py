@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tests.offline.test_rules import STAMP, answer, said
 from tests.tools.server.tool_scene import NOW, NOWHERE, make_tool_scene
 
+from ollim_bot.domain.agent_caller import shell_words
 from ollim_bot.domain.chat import Attachment, TurnId
 from ollim_bot.domain.due_items import JUST_SHOWN
 from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
 from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.domain.permissions import Pattern, matches
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.domain.shell_words import shell_words
-from ollim_bot.domain.tool_policy import Pattern, matches
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
     ADD_REMINDER,

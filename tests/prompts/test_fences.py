@@ -16,10 +16,10 @@ from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.offline.situation import read_prompt
 from ollim_bot.prompts.context import fenced, owner_prompt, restored, updates_block
-from ollim_bot.prompts.first_words import first_words
 from ollim_bot.prompts.turns import (
     background_prompt,
     continued_prompt,
+    first_words,
     foreground_prompt,
     resumed_fork_prompt,
 )

@@ -19,8 +19,7 @@ from tests.prompts.prompt_parts import (
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.prompts.context import FOR_MAIN, READ_ONLY, owner_prompt, owner_words, updates_block
-from ollim_bot.prompts.first_words import first_words
-from ollim_bot.prompts.turns import continued_prompt, fork_prompt, resumed_fork_prompt
+from ollim_bot.prompts.turns import continued_prompt, first_words, fork_prompt, resumed_fork_prompt
 
 
 def news(*said: str) -> str:

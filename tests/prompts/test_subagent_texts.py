@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import Terminal
 
-from ollim_bot.domain.permissions import is_covered
-from ollim_bot.domain.subagents import Subagent
-from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.domain.permissions import Pattern, is_covered
+from ollim_bot.domain.runs import Subagent
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.profile_files import SubagentFiles
+from ollim_bot.store.owner_files import SubagentFiles
 from ollim_bot.tools.registry import MAIN_TOOLS, OWN_TOOLS
 
 NAMES = (

@@ -15,9 +15,9 @@ from tests.scheduling.virtual_time import FakeWatcher, IdleAwareLoop, VirtualClo
 from tests.stores import Stores
 
 from ollim_bot.conversation.background_attempt import Try
-from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.runs import DeliveryRight

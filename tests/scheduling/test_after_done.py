@@ -24,9 +24,8 @@ from tests.scheduling.test_travelling import (
 from ollim_bot.domain.jobs import JobKind, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.overviews import job_card
-from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.rehearsal import Assumptions, rehearse
-from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.schedule import JobKey, Skips
 from ollim_bot.store.answer_plans import open_plans
 
 DAY = timedelta(days=1)

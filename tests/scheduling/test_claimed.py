@@ -11,7 +11,7 @@ from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.schedule import Skips
 from ollim_bot.store.heartbeat import HeartbeatFile
 
 PLAN = Occurrence.parse("routine:plan:2026-02-24T11:00:00Z")

@@ -16,10 +16,9 @@ from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.rehearsal import AssumedRuns, Assumptions, Fire, Ping, Rehearsal, rehearse
 from ollim_bot.domain.run_history import History, RunStory
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, Skips, key_of, occurrence_at
 from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.heartbeat import HeartbeatFile

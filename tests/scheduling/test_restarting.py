@@ -14,7 +14,7 @@ from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.schedule import Skips
 from ollim_bot.store.heartbeat import HeartbeatFile
 
 DAY = timedelta(days=1)

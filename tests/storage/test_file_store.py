@@ -18,9 +18,8 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import NewerFormat, Unreadable, WriteFailed
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.records import RuntimeConfigCodec
-from ollim_bot.store.file_store import FileStore, Malformed
+from ollim_bot.store.file_store import FileStore, Malformed, parse_json
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.json_fields import parse_json
 
 
 def config_file(data: DataDirectory, disk: Disk | None = None) -> FileStore[RuntimeConfig]:

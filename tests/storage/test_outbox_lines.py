@@ -19,8 +19,7 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.outgoing import NotSent, OutboxRow, Sending, Sent, Unsure
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.store.codecs.records import ping_budget_codec
-from ollim_bot.store.codecs.rows import OUTBOX_ROWS
+from ollim_bot.store.codecs.records import OUTBOX_ROWS, ping_budget_codec
 from ollim_bot.store.file_store import Malformed
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.domain.tool_policy import ToolPolicy
+from ollim_bot.domain.permissions import ToolPolicy
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.owner_files import PolicyFile
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 
 

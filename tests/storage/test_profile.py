@@ -13,7 +13,7 @@ from tests.storage.data_directory import DataDirectory
 from ollim_bot.domain.shared_files import Profile
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.profile_files import ProfileFiles
+from ollim_bot.store.owner_files import ProfileFiles
 
 A_WHILE_AGO = 1_700_000_000
 

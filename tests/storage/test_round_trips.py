@@ -16,17 +16,15 @@ from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 from ollim_bot.store.codecs.plain import LineCodec
 from ollim_bot.store.codecs.records import (
     BUTTON_PROMPTS,
+    CHAT_MESSAGES,
     FORK_MESSAGES,
+    INBOX_ROWS,
+    LEDGER_ROWS,
     PENDING_UPDATES,
+    SESSION_EVENTS,
     SESSION_ID,
     RuntimeConfigCodec,
     ping_budget_codec,
-)
-from ollim_bot.store.codecs.rows import (
-    CHAT_MESSAGES,
-    INBOX_ROWS,
-    LEDGER_ROWS,
-    SESSION_EVENTS,
 )
 from ollim_bot.store.file_store import Codec
 

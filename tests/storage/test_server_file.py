@@ -11,8 +11,13 @@ import pytest
 from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.server_file import ServerFile, read_servers, remove_server
-from ollim_bot.store.server_scripts import whole_command, whole_environment
+from ollim_bot.store.server_file import (
+    ServerFile,
+    read_servers,
+    remove_server,
+    whole_command,
+    whole_environment,
+)
 
 NOTES = {"command": "notes-server", "args": ["--all"], "env": {"KEY": "secret"}}
 WEB = {"type": "http", "url": "https://tools.example/mcp", "headers": {"Authorization": "secret"}}

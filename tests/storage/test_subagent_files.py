@@ -9,7 +9,7 @@ import pytest
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.profile_files import BUNDLED, SubagentFiles
+from ollim_bot.store.owner_files import BUNDLED, SubagentFiles
 
 NAMES = {
     "gmail-reader",

@@ -25,7 +25,7 @@ from ollim_bot.domain.shared_files import FileChange
 from ollim_bot.store.changes import FileChanges, UndoRefused, acting, shared_file
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.opening import DATABASE
 from ollim_bot.upkeep.instance import single_instance
 
 JOB = (

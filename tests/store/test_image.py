@@ -18,8 +18,7 @@ from ollim_bot.store.connection import connect
 from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.database import Database
 from ollim_bot.store.errors import Busy, DatabaseReadOnly
-from ollim_bot.store.image import DatabaseImage
-from ollim_bot.store.opening import open_for_bot
+from ollim_bot.store.opening import DatabaseImage, open_for_bot
 from ollim_bot.store.store import SqliteStore
 from ollim_bot.store.transaction import Transaction
 

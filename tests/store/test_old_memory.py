@@ -13,13 +13,13 @@ from tests.domain.strategies import json_values
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.initiative import SetByAgent
 from ollim_bot.domain.notices import Notice, NoticeRecord
-from ollim_bot.domain.owner_choices import GivenNames, Grants, Skips
 from ollim_bot.domain.presence import Presence
-from ollim_bot.domain.provider_memory import ProviderMemory
+from ollim_bot.domain.provider import ProviderMemory
+from ollim_bot.domain.schedule import GivenNames, Grants, Skips
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.surface_state import DiscordState, WebState
-from ollim_bot.store.old_memory import heartbeat_of, import_facts
 from ollim_bot.store.records import Record
+from ollim_bot.store.takeover import heartbeat_of, import_facts
 from ollim_bot.store.transaction import Transaction
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)

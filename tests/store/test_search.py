@@ -19,8 +19,7 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.copies import copies_of, suspect
 from ollim_bot.store.database import Database
-from ollim_bot.store.opening import ask, open_database
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.opening import DATABASE, ask, open_database
 from ollim_bot.store.state_inspection import database_troubles
 from ollim_bot.store.transaction import Transaction
 

@@ -19,13 +19,13 @@ from ollim_bot.domain.outgoing import NotSent, Sending, Tried
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.store.codecs.plain import LineCodec
-from ollim_bot.store.codecs.records import ping_budget_codec
-from ollim_bot.store.codecs.rows import (
+from ollim_bot.store.codecs.records import (
     CHAT_MESSAGES,
     INBOX_ROWS,
     LEDGER_ROWS,
     OUTBOX_ROWS,
     SESSION_EVENTS,
+    ping_budget_codec,
 )
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.takeover import BEFORE

@@ -15,8 +15,7 @@ from tests.store.scene import NOW, StoreScene
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.database import Database
-from ollim_bot.store.image import DatabaseImage
-from ollim_bot.store.opening import open_for_bot
+from ollim_bot.store.opening import DatabaseImage, open_for_bot
 
 
 def main() -> None:

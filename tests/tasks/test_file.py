@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 
-from ollim_bot.domain.task_ids import TaskIds
-from ollim_bot.domain.tasks import Task, TaskChange
+from ollim_bot.domain.tasks import Task, TaskChange, TaskIds
 from ollim_bot.errors import StorageError, TaskNotFound, WrongInput
 from ollim_bot.ports import Disk, TaskList
 from ollim_bot.store.task_file import TaskFile

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ollim_bot.domain.tasks import Task, note_lines, one_line
 from ollim_bot.errors import WrongInput
-from ollim_bot.store.task_text import TaskText, with_date
+from ollim_bot.store.task_file import TaskText, with_date
 
 DAY = date(2026, 11, 20)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.tools import texts
-from ollim_bot.tools.addresses import address_problem, resolve
+from ollim_bot.tools.path_rules import address_problem, resolve
 
 NAMES = {
     "example.com": ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"],

@@ -13,7 +13,7 @@ from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Gate, ToolCall
-from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.owner_files import PolicyFile
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.tools.gates import Abilities, BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy

@@ -11,14 +11,13 @@ from tests.engine.scene import ChangingTools, Scene, ask, scene
 from tests.tools.test_file_edits import APPLIED, UNCLEAR
 
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolRefused
-from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.domain.permissions import Pattern
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentSession, Gate, Refusal, ToolCall, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.tools.guards import UnclearEdit, text_after_edit
-from ollim_bot.tools.job_validator import JobValidator
+from ollim_bot.tools.guards import JobValidator, UnclearEdit, text_after_edit
 from ollim_bot.tools.registry import MAIN_TOOLS
 
 pytestmark = pytest.mark.real_process

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from ollim_bot.domain.initiative import Setter
+from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.taint import Taint
-from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import ToolCall
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.tools.job_validator import JobValidator
+from ollim_bot.tools.guards import JobValidator
 from ollim_bot.tools.registry import MAIN_TOOLS
 
 DAILY = '---\nid: daily\ncron: "0 9 * * *"\n---\nPlan the day.\n'

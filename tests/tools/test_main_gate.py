@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 from tests.tools.home_scene import HomeScene
 
-from ollim_bot.domain.subagents import Subagent, Subagents
-from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.domain.permissions import Pattern
+from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.tools.gates import main_gate
 from ollim_bot.tools.guards import SubagentGuard

@@ -12,7 +12,7 @@ from tests.examples import examples
 from tests.tools.home_scene import SECRET, HomeScene
 
 from ollim_bot.domain.tool_servers import NamedPlaces, ServerSpec
-from ollim_bot.store.server_scripts import named_places
+from ollim_bot.store.server_file import named_places
 from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy
 
 OPEN_TO_READ = [

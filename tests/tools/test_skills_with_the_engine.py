@@ -13,8 +13,7 @@ from tests.background.scene import routine
 from tests.engine.scene import ask
 
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.domain.subagents import Subagent, Subagents
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy, Subagent, Subagents
 from ollim_bot.offline.messages import ModelRequest
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import OfferedSkill, SessionSpec, Toolset

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.runs import Run, RunPolicy
-from ollim_bot.domain.subagents import Subagent, Subagents
-from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.domain.permissions import Pattern
+from ollim_bot.domain.runs import Run, RunPolicy, Subagent, Subagents
 from ollim_bot.ports import Gate, ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate

@@ -16,13 +16,12 @@ from tests.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
 
 from ollim_bot.domain.events import AgentEvent, SubagentProgressed, ToolRefused
 from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.domain.subagents import Subagent
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy, Subagent
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentSession, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.profile_files import SubagentFiles
+from ollim_bot.store.owner_files import SubagentFiles
 from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate
 from ollim_bot.tools.guards import SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy

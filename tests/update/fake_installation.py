@@ -18,9 +18,9 @@ from pathlib import Path
 
 from tests.defined_start import PYTHON
 
-from ollim_bot.domain.releases import Version
+from ollim_bot.domain.presence import Version
 from ollim_bot.paths import DataPaths
-from ollim_bot.upkeep.installed_program import InstalledProgram, InstallKind, find_installation
+from ollim_bot.upkeep.releases import InstalledProgram, InstallKind, find_installation
 
 OLD, NEW = Version(0, 12, 0), Version(0, 13, 0)
 NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)

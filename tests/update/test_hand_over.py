@@ -24,8 +24,13 @@ from ollim_bot.upkeep.hand_over import (
     settle_update,
     write_update,
 )
-from ollim_bot.upkeep.installed_program import InstalledProgram, installed_record, version_of
-from ollim_bot.upkeep.releases import Release, release_source
+from ollim_bot.upkeep.releases import (
+    InstalledProgram,
+    Release,
+    installed_record,
+    release_source,
+    version_of,
+)
 
 pytestmark = pytest.mark.real_process
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.update.fake_installation import NEW, OLD, Checkout, FakeInstallation, git
 
-from ollim_bot.upkeep.installed_program import (
+from ollim_bot.upkeep.releases import (
     PIPX_RECORD,
     UV_RECORD,
     InstallKind,

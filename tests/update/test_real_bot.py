@@ -21,10 +21,9 @@ from tests.e2e.bot import Bot
 from tests.patience import patience
 from tests.update.fake_installation import NEW, OLD, FakeInstallation
 
-from ollim_bot.domain.releases import Version
+from ollim_bot.domain.presence import Version
 from ollim_bot.upkeep.hand_over import UpdateRecord
-from ollim_bot.upkeep.installed_program import InstalledProgram
-from ollim_bot.upkeep.releases import release_source
+from ollim_bot.upkeep.releases import InstalledProgram, release_source
 from ollim_bot.upkeep.updater import StartLimits, Updater
 
 NEXT = Version(0, 14, 0)

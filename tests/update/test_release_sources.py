@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 from tests.update.fake_installation import NEW, OLD, Checkout, FakeInstallation, git, run
 
-from ollim_bot.domain.releases import Version
+from ollim_bot.domain.presence import Version
 from ollim_bot.upkeep.hand_over import exchange
-from ollim_bot.upkeep.installed_program import (
+from ollim_bot.upkeep.releases import (
     PIPX_RECORD,
     UV_RECORD,
     InstalledProgram,
     InstallKind,
+    Release,
+    UpdateFailed,
     installed_record,
+    release_source,
 )
-from ollim_bot.upkeep.releases import Release, UpdateFailed, release_source
 
 pytestmark = pytest.mark.real_process
 

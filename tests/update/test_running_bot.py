@@ -16,13 +16,12 @@ import pytest
 from tests.patience import patience
 from tests.update.fake_installation import NEW, NOW, OLD, FakeInstallation
 
-from ollim_bot.domain.releases import Version
+from ollim_bot.domain.presence import Version
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord
-from ollim_bot.upkeep.installed_program import installed_record, version_of
 from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.releases import release_source
+from ollim_bot.upkeep.releases import installed_record, release_source, version_of
 from ollim_bot.upkeep.updater import StartLimits, Updater
 
 pytestmark = pytest.mark.real_process

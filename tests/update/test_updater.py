@@ -19,11 +19,17 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.backup import automatic_folder
-from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, write_update
-from ollim_bot.upkeep.installed_program import InstalledProgram, installed_record, version_of
+from ollim_bot.upkeep.hand_over import (
+    MaintenanceKind,
+    Phase,
+    UpdateRecord,
+    maintenance,
+    maintenance_in_progress,
+    read_update,
+    write_update,
+)
 from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance, maintenance_in_progress
-from ollim_bot.upkeep.releases import release_source
+from ollim_bot.upkeep.releases import InstalledProgram, installed_record, release_source, version_of
 from ollim_bot.upkeep.supervision import ServiceDefinition
 from ollim_bot.upkeep.systemd import Systemd, unit_files
 from ollim_bot.upkeep.updater import StartLimits, Updater

@@ -24,8 +24,7 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_database
-from ollim_bot.upkeep.backup import write_backup
-from ollim_bot.upkeep.backup_reports import BackupReport, RestoreReport
+from ollim_bot.upkeep.backup import BackupReport, RestoreReport, write_backup
 from ollim_bot.upkeep.powers import Choose, take_all
 from ollim_bot.upkeep.restore import restore
 

@@ -27,14 +27,13 @@ from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.journal import open_journal
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.opening import DATABASE, open_database
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.checks.data import git_history, tool_policy
 from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, Level, examined, off
 from ollim_bot.upkeep.examination import checks_of
+from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 from ollim_bot.upkeep.instance import single_instance
-from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

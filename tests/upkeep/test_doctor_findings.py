@@ -29,9 +29,8 @@ from tests.upkeep.test_doctor_webhooks import FREE_TEXT, OFFLINE, hook
 
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.presence import Presence
+from ollim_bot.domain.presence import Presence, Version
 from ollim_bot.domain.provider import NO_LOGIN
-from ollim_bot.domain.releases import Version
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.tool_servers import ToolServerRecord
 from ollim_bot.environment import Location
@@ -42,21 +41,25 @@ from ollim_bot.store import state_inspection
 from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.journal import open_journal
-from ollim_bot.store.opening import open_database
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.opening import DATABASE, open_database
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.skill_files import AddedSkill, SkillLock
 from ollim_bot.upkeep import checks
-from ollim_bot.upkeep.checks import bot, data, folder, jobs, machine, network, webhooks
+from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, webhooks
 from ollim_bot.upkeep.checks.network import HttpAnswer
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, failed, warned
-from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, write_update
-from ollim_bot.upkeep.installed_program import InstalledProgram, InstallKind
+from ollim_bot.upkeep.hand_over import (
+    MaintenanceKind,
+    Phase,
+    UpdateRecord,
+    maintenance,
+    write_update,
+)
 from ollim_bot.upkeep.instance import single_instance
-from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
+from ollim_bot.upkeep.releases import InstalledProgram, InstallKind
 
 EXAMINED: tuple[ModuleType, ...] = (
-    *(bot, data, folder, jobs, machine, network, webhooks),
+    *(service, data, folder, jobs, machine, network, webhooks),
     state_inspection,
 )
 Findings = Iterator[DoctorFinding]
@@ -80,10 +83,10 @@ def given(paths: DataPaths) -> DoctorInput:
 
 def of_the_bot(there: DataDirectory) -> Findings:
     crashed = Presence(version="0.1", failure="The disk is full.", failed_at=NOW)
-    yield from bot.running(7, crashed, NOW - DAY, "0.2", NOW)
+    yield from service.running(7, crashed, NOW - DAY, "0.2", NOW)
     there.paths.bot_pid.touch()
-    yield from bot.stopped(Presence(running_since=NOW), None, there.paths.bot_pid, NOW)
-    yield from bot.stopped(crashed, NOW, there.paths.heartbeat, NOW)
+    yield from service.stopped(Presence(running_since=NOW), None, there.paths.bot_pid, NOW)
+    yield from service.stopped(crashed, NOW, there.paths.heartbeat, NOW)
 
 
 def of_updates(there: DataDirectory) -> Findings:
@@ -92,9 +95,9 @@ def of_updates(there: DataDirectory) -> Findings:
     installation.beside.mkdir(parents=True)
     record = UpdateRecord("0.12.0", "0.13.0", "a", "b", NOW - DAY, Phase.SWITCHED)
     write_update(there.paths, record)
-    yield from bot.check_update(given(there.paths))
-    yield from bot.of_the_last(replace(record, phase=Phase.RETURNED, reason="no"), NOW)
-    yield from bot.of_installation(installation, Version(0, 13, 0))
+    yield from service.check_update(given(there.paths))
+    yield from service.of_the_last(replace(record, phase=Phase.RETURNED, reason="no"), NOW)
+    yield from service.of_installation(installation, Version(0, 13, 0))
 
 
 def of_the_history(there: DataDirectory) -> Findings:

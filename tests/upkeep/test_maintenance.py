@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ollim_bot.paths import DataPaths
-from ollim_bot.upkeep.maintenance import (
+from ollim_bot.upkeep.hand_over import (
     MaintenanceKind,
     MaintenanceRunning,
     interrupted_maintenance,
@@ -26,7 +26,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from ollim_bot.paths import DataPaths
-from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
+from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 now = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
 with maintenance(DataPaths(Path(sys.argv[1])), MaintenanceKind.RESTORE, now):
     print("held", flush=True)

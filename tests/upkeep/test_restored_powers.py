@@ -16,8 +16,8 @@ from tests.upkeep.backups import NOW, Home, archive_of, everything_below, manife
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import DueItem, note_of
 from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.tool_servers import (
     PinnedTool,
     ServerState,
@@ -28,7 +28,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_files import add_snoozed
 from ollim_bot.store.stored_powers import StoredPowers, stored_powers
-from ollim_bot.upkeep.backup_reports import LEFT_OFF, Brought, Power
+from ollim_bot.upkeep.backup import LEFT_OFF, Brought, Power
 from ollim_bot.upkeep.powers import Choose, power_of, take_none
 from ollim_bot.upkeep.restore import restore_into
 

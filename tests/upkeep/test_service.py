@@ -22,21 +22,19 @@ from ollim_bot.upkeep.installation import (
     ServiceHealth,
     ServiceInstaller,
     ServiceNotStarted,
+    Supervisor,
+    find_supervisor,
     installed_command,
     is_temporary,
     service_definition,
     service_health,
+    service_of,
     unseen_settings,
+    wait_for_heartbeat,
     worse_inside,
 )
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.launchd import LABEL
-from ollim_bot.upkeep.service import (
-    Supervisor,
-    find_supervisor,
-    service_of,
-    wait_for_heartbeat,
-)
 from ollim_bot.upkeep.supervision import InstalledService, ServiceDefinition, SupervisorStatus
 from ollim_bot.upkeep.systemd import TIMER, UNIT
 

@@ -10,7 +10,7 @@ import pytest
 from tests.web.browser import Browser, raw, signed_in_browser, unknown_browser
 from tests.web.scene import SECRET, Scene, make_scene, running
 
-from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web import frames
 
 GETS = (
     "/api/messages",
@@ -106,7 +106,7 @@ async def test_without_a_session_nothing_is_shown(scene: Scene, method: str, val
         for path in GETS:
             reply = await other.ask(method, path, headers={"Authorization": value})
             assert reply.status == 401, path
-            assert method == "HEAD" or reply.error == texts.NO_KEY
+            assert method == "HEAD" or reply.error == frames.NO_KEY
 
 
 @pytest.mark.parametrize("path", POSTS)
@@ -218,7 +218,7 @@ async def test_nothing_is_done_for_another_site_though_the_session_is_right(
         else:
             body = {"line": "/clear", "id": "m1"}
             reply = await browser.ask("POST", path, json=body, headers=headers)
-        assert (reply.status, reply.error) == (403, texts.WRONG_ORIGIN), origin
+        assert (reply.status, reply.error) == (403, frames.WRONG_ORIGIN), origin
     assert (scene.reception.lines, scene.reception.received) == ([], [])
     assert scene.mark.value is None
 

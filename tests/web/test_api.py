@@ -13,8 +13,8 @@ from tests.web.scene import SUNDAY, Scene, make_scene, running
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.errors import WriteFailed, WrongInput
-from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web import frames
+from ollim_bot.surfaces.web.refusals import WebLimits
 
 
 async def test_a_message_is_acknowledged_with_what_was_kept_of_it(
@@ -85,14 +85,14 @@ async def test_an_id_that_is_none_is_refused(
     scene: Scene, browser: Browser, message_id: str
 ) -> None:
     reply = await browser.send("hello", message_id=message_id)
-    assert (reply.status, reply.error) == (400, texts.NO_FORM)
+    assert (reply.status, reply.error) == (400, frames.NO_FORM)
     assert scene.reception.received == []
 
 
 @pytest.mark.parametrize("text", ["", "  \n "])
 async def test_an_empty_message_is_refused(browser: Browser, text: str) -> None:
     reply = await browser.send(text)
-    assert (reply.status, reply.error) == (400, texts.NOTHING_SAID)
+    assert (reply.status, reply.error) == (400, frames.NOTHING_SAID)
 
 
 async def test_what_the_bot_cannot_keep_is_said_in_its_words(
@@ -117,7 +117,7 @@ async def test_a_fault_of_ours_is_told_plainly_and_logged(
 ) -> None:
     scene.reception.refusal = LookupError("the details")
     reply = await browser.send("hello")
-    assert (reply.status, reply.error) == (500, texts.FAILED)
+    assert (reply.status, reply.error) == (500, frames.FAILED)
     assert "the details" in caplog.text
     assert "the details" not in reply.body.decode()
 
@@ -209,7 +209,7 @@ async def test_what_was_read_stays_read(scene: Scene, browser: Browser) -> None:
 async def test_a_message_that_is_not_there_cannot_be_read(scene: Scene, browser: Browser) -> None:
     scene.mark.value = MessageId("gone")
     reply = await browser.post("/api/read", {"id": "m99"})
-    assert (reply.status, reply.error) == (404, texts.NO_MESSAGE)
+    assert (reply.status, reply.error) == (404, frames.NO_MESSAGE)
     said = await scene.reception.say("hello")
     await browser.post("/api/read", {"id": said.id})
     assert scene.mark.value == said.id
@@ -227,7 +227,7 @@ async def test_what_cannot_be_understood_is_refused_plainly(
     scene: Scene, browser: Browser, path: str, body: bytes
 ) -> None:
     reply = await browser.ask("POST", path, data=body)
-    assert (reply.status, reply.error) == (400, texts.NOT_UNDERSTOOD)
+    assert (reply.status, reply.error) == (400, frames.NOT_UNDERSTOOD)
     assert scene.reception.lines == []
 
 
@@ -250,7 +250,7 @@ async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None
         )
         answer = await raw(scene, head)
     assert answer.startswith(b"HTTP/1.1 408")
-    assert texts.TOO_SLOW.encode() in answer
+    assert frames.TOO_SLOW.encode() in answer
 
 
 @pytest.mark.parametrize(
@@ -324,4 +324,4 @@ async def test_a_search_that_cannot_be_made_says_why(browser: Browser) -> None:
     reply = await browser.get("/api/search?words=%3F")
     assert (reply.status, reply.json) == (400, {"error": "Say a word to look for."})
     reply = await browser.get("/api/messages/around?id=none")
-    assert (reply.status, reply.json) == (404, {"error": texts.NO_MESSAGE})
+    assert (reply.status, reply.json) == (404, {"error": frames.NO_MESSAGE})

@@ -17,7 +17,7 @@ from tests.web.scene import Scene
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web import frames as texts
 from ollim_bot.surfaces.web.frames import plain, render
 
 DONE = Button("Done", "agent", "k1", ButtonStyle.PRIMARY)

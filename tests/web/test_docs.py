@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web import frames
+from ollim_bot.surfaces.web.refusals import WebLimits
 from ollim_bot.surfaces.web.surface import FOLDER, PAGE
 
 DOCS = (Path(__file__).parents[2] / "docs" / "web.md").read_text()
 LIMITS = WebLimits()
 SENTENCES = (
-    *(value for name, value in vars(texts).items() if name.isupper()),
-    texts.too_many_files(LIMITS.files),
-    texts.file_too_large("x.bin", LIMITS.file),
-    texts.text_too_long(LIMITS.text_characters),
-    texts.body_too_large(LIMITS.body),
-    texts.not_saved("x.bin", "No space left on device"),
-    texts.port_taken(8421).partition(". ")[0],
+    *(value for name, value in vars(frames).items() if name.isupper()),
+    frames.too_many_files(LIMITS.files),
+    frames.file_too_large("x.bin", LIMITS.file),
+    frames.text_too_long(LIMITS.text_characters),
+    frames.body_too_large(LIMITS.body),
+    frames.not_saved("x.bin", "No space left on device"),
+    frames.port_taken(8421).partition(". ")[0],
 )
 
 

@@ -13,7 +13,7 @@ from tests.web.scene import Scene
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.store.attachments.files import files_of
-from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.surface import FOLDER
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -150,7 +150,7 @@ async def shown(scene: Scene, browser: Browser, path: str) -> int:
     message = await scene.reception.say("x", attachments=(Attachment("x", path, "text/plain", 1),))
     reply = await browser.get(f"/api/attachments/{message.id}/0")
     if reply.status != 200:
-        assert reply.error == texts.NO_ATTACHMENT
+        assert reply.error == frames.NO_ATTACHMENT
     return reply.status
 
 

@@ -16,7 +16,7 @@ from tests.web.browser import SECONDS, Browser, signed_in_browser, unknown_brows
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import NONCE, AccessDenied, BrowserKey
 
-from ollim_bot.domain.browsers import MOST_BROWSERS
+from ollim_bot.domain.surface_state import MOST_BROWSERS
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.access import CHALLENGE_SECONDS, CODE_SECONDS, SESSION_SECONDS

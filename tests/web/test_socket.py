@@ -16,8 +16,8 @@ from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import TextStreamed
 from ollim_bot.ports import OpenFork
 from ollim_bot.surfaces.web.frames import status_json
-from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.presenter import RenderedMessages
+from ollim_bot.surfaces.web.refusals import WebLimits
 from ollim_bot.surfaces.web.secret import bot_key, mac
 
 

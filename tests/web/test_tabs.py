@@ -14,7 +14,7 @@ from tests.web.scene import Scene, make_scene, running
 from tests.web.sign_in import protocols
 
 from ollim_bot.errors import WriteFailed
-from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.refusals import WebLimits
 
 
 async def test_a_tab_that_does_not_read_is_dropped_and_slows_nobody(tmp_path: Path) -> None:

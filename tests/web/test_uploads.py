@@ -14,8 +14,8 @@ from tests.web.browser import Browser, eventually, signed_in_browser, unknown_br
 from tests.web.scene import Scene, make_scene, running
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web import frames
+from ollim_bot.surfaces.web.refusals import WebLimits
 
 SMALL = WebLimits(file=1000, files=2, text_characters=50, stall_seconds=0.2)
 BOUNDARY = "b0undary"
@@ -90,12 +90,12 @@ async def test_a_file_as_large_as_may_be_is_taken(small: Scene, sender: Browser)
 
 async def test_a_file_that_is_too_large_is_refused_by_name(small: Scene, sender: Browser) -> None:
     reply = await sender.send("", ("ok.bin", b"x"), ("x.bin", b"x" * 1001))
-    assert (reply.status, reply.error) == (413, texts.file_too_large("x.bin", 1000))
+    assert (reply.status, reply.error) == (413, frames.file_too_large("x.bin", 1000))
     assert (small.reception.received, left_over(small)) == ([], [])
 
 
 async def test_the_limit_of_a_file_is_said_in_megabytes() -> None:
-    assert texts.file_too_large("x.bin", WebLimits().file) == (
+    assert frames.file_too_large("x.bin", WebLimits().file) == (
         "x.bin is too large. Files can be up to 25 MB."
     )
 
@@ -103,14 +103,14 @@ async def test_the_limit_of_a_file_is_said_in_megabytes() -> None:
 async def test_too_many_files_are_refused(small: Scene, sender: Browser) -> None:
     files = [(f"{number}.txt", b"x") for number in range(3)]
     reply = await sender.send("", *files)
-    assert (reply.status, reply.error) == (413, texts.too_many_files(2))
+    assert (reply.status, reply.error) == (413, frames.too_many_files(2))
     assert left_over(small) == []
 
 
 @pytest.mark.parametrize("text", ["x" * 51, "ü" * 51, "x" * 100_000])
 async def test_a_text_that_is_too_long_is_refused(sender: Browser, text: str) -> None:
     reply = await sender.send(text)
-    assert (reply.status, reply.error) == (413, texts.text_too_long(50))
+    assert (reply.status, reply.error) == (413, frames.text_too_long(50))
     assert (await sender.send(text[:50])).status == 200
 
 
@@ -166,7 +166,7 @@ async def test_a_malformed_form_is_refused(scene: Scene, browser: Browser, body:
 async def test_what_is_no_form_is_refused(scene: Scene, browser: Browser, kind: str) -> None:
     reply = await browser.ask("POST", "/api/messages", data=b"x", headers={"Content-Type": kind})
     assert reply.status in (400, 415)
-    assert reply.error == texts.NO_FORM
+    assert reply.error == frames.NO_FORM
     assert left_over(scene) == []
 
 
@@ -224,7 +224,7 @@ async def test_an_upload_without_end_is_ended(tmp_path: Path) -> None:
         # The server may have hung up before the client comes to read its answer.
         with suppress(aiohttp.ClientError):
             reply = await browser.ask("POST", "/api/messages", data=drops(), headers=FORM)
-            assert (reply.status, reply.error) == (408, texts.TOO_SLOW)
+            assert (reply.status, reply.error) == (408, frames.TOO_SLOW)
         assert left_over(scene) == []
 
 
@@ -233,7 +233,7 @@ async def test_a_disk_that_refuses_is_told_by_the_name_of_the_file(
 ) -> None:
     with no_file_larger_than(1_000_000):
         reply = await browser.send("", ("x.bin", b"x" * 2_000_000))
-    assert (reply.status, reply.error) == (507, texts.not_saved("x.bin", "File too large"))
+    assert (reply.status, reply.error) == (507, frames.not_saved("x.bin", "File too large"))
     assert (scene.reception.received, left_over(scene)) == ([], [])
 
 
@@ -255,7 +255,7 @@ async def test_a_message_that_finds_no_place_on_the_disk_is_refused_with_the_rea
     folder.rmdir()
     folder.touch()
     reply = await browser.send("only words")
-    assert (reply.status, reply.error) == (507, texts.not_saved("The message", "Not a directory"))
+    assert (reply.status, reply.error) == (507, frames.not_saved("The message", "Not a directory"))
     assert scene.reception.received == []
 
 

@@ -28,11 +28,11 @@ from ollim_bot.conversation import texts
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec, job_key
 from ollim_bot.domain.pasted_addresses import AddressKind
+from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import PROGRAM
-from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.domain.tool_servers import NamedPlaces
 from ollim_bot.environment import system_zone
 from ollim_bot.errors import OllimError, StorageError
@@ -41,7 +41,7 @@ from ollim_bot.integrations.calendars.refreshing import CalendarRefresher, take_
 from ollim_bot.integrations.google.calendars import GoogleCalendars
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.tasks import connected_tasks
-from ollim_bot.integrations.google.token_store import GoogleTokenStore
+from ollim_bot.integrations.google.tokens import GoogleTokenStore
 from ollim_bot.integrations.tasks import active_tasks
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
@@ -68,14 +68,18 @@ from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prep
 from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import open_repositories, read_all
 from ollim_bot.store.job_folder import shared_readings
 from ollim_bot.store.journal import GitJournal, open_journal
-from ollim_bot.store.opening import DAILY_LIMIT_NOTICE, NOTICE_DUE, NOTICE_TOLD, open_for_bot
-from ollim_bot.store.policy_file import PolicyFile
-from ollim_bot.store.profile_files import SubagentFiles
+from ollim_bot.store.opening import (
+    DAILY_LIMIT_NOTICE,
+    NOTICE_DUE,
+    NOTICE_TOLD,
+    DatabaseImage,
+    open_for_bot,
+)
+from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.skill_files import SkillFolder
@@ -99,8 +103,7 @@ from ollim_bot.tools.gates import (
     Undecided,
     main_gate,
 )
-from ollim_bot.tools.guards import SubagentGuard
-from ollim_bot.tools.job_validator import JobValidator
+from ollim_bot.tools.guards import JobValidator, SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep

@@ -16,8 +16,8 @@ from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, CommandServices, Queued
 from ollim_bot.conversation.commands.help import HelpCommands
-from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.program import (
+    JobCommands,
     PermissionCommands,
     PingCommands,
     ProgramCommands,
@@ -32,13 +32,8 @@ from ollim_bot.conversation.commands.sessions import (
     SearchCommands,
     SessionCommands,
 )
-from ollim_bot.conversation.conversation import Conversation
-from ollim_bot.conversation.delivery import DeliveryQueue
-from ollim_bot.conversation.delivery_queues import DeliveryQueues
-from ollim_bot.conversation.digests import DigestButtons
-from ollim_bot.conversation.disk_gate import DiskGate
-from ollim_bot.conversation.events import EventButtons, EventCalendar
-from ollim_bot.conversation.failure_notices import FailureNotices
+from ollim_bot.conversation.conversation import Conversation, MessageIntake
+from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, FailureNotices
 from ollim_bot.conversation.forks.commands import (
     ForkButtons,
     ForkCommands,
@@ -46,9 +41,8 @@ from ollim_bot.conversation.forks.commands import (
     IdleWatch,
 )
 from ollim_bot.conversation.forks.forks import Forks, ForkSession, Replies, fork_spec
-from ollim_bot.conversation.google import GoogleConnection
+from ollim_bot.conversation.google import EventButtons, EventCalendar, GoogleConnection
 from ollim_bot.conversation.greeting import Greeting
-from ollim_bot.conversation.intake import MessageIntake
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
@@ -56,13 +50,12 @@ from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
-from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.quiet import QuietCommands, QuietWatch
+from ollim_bot.conversation.notices import DiskGate, Notices
+from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
 from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
-from ollim_bot.conversation.task_move import TaskMover
-from ollim_bot.conversation.tasks import DueTasks, TaskCommands
+from ollim_bot.conversation.tasks import DueTasks, TaskCommands, TaskMover
 from ollim_bot.conversation.tool_servers import ServerCards
 from ollim_bot.conversation.turns.loop import InputLoop, Recovery
 from ollim_bot.conversation.turns.questions import TurnInputs
@@ -97,11 +90,10 @@ from ollim_bot.schedule.extra_times import HeadsUps, Nags
 from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, ScheduleRecords
 from ollim_bot.schedule.owner_zone import OwnerZone
-from ollim_bot.schedule.run_requests import RunRequests
+from ollim_bot.schedule.requested_runs import RunRequests, WebhookRuns
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.timers import TimerCards
 from ollim_bot.schedule.watcher import Events, HandEdits, Watcher, file_events
-from ollim_bot.schedule.webhook_runs import WebhookRuns
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.heartbeat import HeartbeatFile
@@ -113,7 +105,7 @@ from ollim_bot.store.steps import count_in_tainted_turn
 from ollim_bot.store.store import Store
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
-from ollim_bot.tools.job_validator import JobChecker
+from ollim_bot.tools.guards import JobChecker
 
 _logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from ollim_bot.ports import Clock, OfferedSkill, SessionSpec
 from ollim_bot.prompts.turns import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import TEXTS
-from ollim_bot.store.profile_files import ProfileFiles, SubagentFiles
+from ollim_bot.store.owner_files import ProfileFiles, SubagentFiles
 from ollim_bot.store.store import Store
 from ollim_bot.tools.registry import TOOL_LINES
 

@@ -16,15 +16,14 @@ from ollim_bot.domain.provider import (
     LoginStatus,
     ModelAccess,
     Provider,
+    ProviderMemory,
     choose_provider,
     names_provider,
 )
-from ollim_bot.domain.provider_memory import ProviderMemory
-from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
 from ollim_bot.engine.login import login_mark, login_status
 from ollim_bot.engine.options import child_environment
-from ollim_bot.engine.session import Answered
+from ollim_bot.engine.session import Answered, ClaudeEngine
 from ollim_bot.errors import EngineError, StorageError
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.server import MessagesServer

@@ -17,11 +17,10 @@ from ollim_bot.upkeep.hand_over import (
     UpdateRecord,
     asked_to_hand_over,
     confirm_update,
+    maintenance_in_progress,
     read_update,
 )
-from ollim_bot.upkeep.installed_program import NotUpdatable, find_installation
-from ollim_bot.upkeep.maintenance import maintenance_in_progress
-from ollim_bot.upkeep.releases import newest_known
+from ollim_bot.upkeep.releases import NotUpdatable, find_installation, newest_known
 
 BEGUN = "Looking for a newer version. I say here what comes of it."
 _GOES_ON = "An update is going on already. I say here what comes of it."

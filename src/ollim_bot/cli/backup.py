@@ -11,7 +11,7 @@ from ollim_bot.cli.terminal import show
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.plain_files import size_in_words
-from ollim_bot.upkeep.backup_reports import BackupReport, incomplete
+from ollim_bot.upkeep.backup import BackupReport, incomplete
 
 _NAMED = 6
 

@@ -27,16 +27,19 @@ from ollim_bot.domain.calendar import (
     NO_TITLE,
     CalendarCopy,
     CalendarEvent,
+    EventSpan,
     added_words,
     age_words,
     day_words,
     event_row,
+    moved_span,
+    read_side,
+    read_span,
     time_words,
     today,
     upcoming,
     without_text,
 )
-from ollim_bot.domain.event_times import EventSpan, moved_span, read_side, read_span
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.calendars import SYNC_FILE, CalendarFiles
@@ -142,8 +145,8 @@ def _at_google(data: Data, caller: Caller) -> Sequence[GoogleCalendarEntry]:
     usage="%(prog)s SUMMARY --start WHEN --end WHEN [--description TEXT]",
 )
 def _add(given: Given, caller: Caller) -> None:
-    from ollim_bot.cli.google_client import google_calendars
-    from ollim_bot.integrations.google.events import EventDraft
+    from ollim_bot.cli.google import google_calendars
+    from ollim_bot.integrations.google.calendars import EventDraft
 
     with writable(open_data(caller)) as data:
         span = read_span(given["start"], given["end"], data.now)
@@ -166,8 +169,8 @@ def _add(given: Given, caller: Caller) -> None:
     usage="%(prog)s ID [...]",
 )
 def _update(given: Given, caller: Caller) -> None:
-    from ollim_bot.cli.google_client import google_calendars
-    from ollim_bot.integrations.google.events import EventChange
+    from ollim_bot.cli.google import google_calendars
+    from ollim_bot.integrations.google.calendars import EventChange
 
     if not given.keys() & {"summary", "start", "end", "description"}:
         raise WrongInput(f"Say what to change. Example: {_CAL.example('update')}")
@@ -188,7 +191,7 @@ def _update(given: Given, caller: Caller) -> None:
 
 @_CAL.verb("delete an event at Google; of a repeated one, this one only", "3f2a91c04b7d", _ID, JSON)
 def _delete(given: Given, caller: Caller) -> None:
-    from ollim_bot.cli.google_client import google_calendars
+    from ollim_bot.cli.google import google_calendars
 
     with writable(open_data(caller)) as data:
         calendars = google_calendars(caller, data)
@@ -288,7 +291,7 @@ def _google_to_read(data: Data, caller: Caller, *, has_old: bool) -> GoogleCalen
     is_known = (data.paths.calendars / SYNC_FILE).exists()
     if not is_known and not data.paths.token.exists():
         return None
-    from ollim_bot.cli.google_client import google_calendars
+    from ollim_bot.cli.google import google_calendars
 
     calendars = google_calendars(caller, data)
     return calendars if has_old or calendars.has_new_choice else None

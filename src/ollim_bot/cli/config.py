@@ -9,8 +9,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json
-from ollim_bot.cli.terminal import show
-from ollim_bot.cli.unknown_words import no_such
+from ollim_bot.cli.terminal import no_such, show
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, RuntimeConfig
 from ollim_bot.store.codecs.records import RuntimeConfigCodec
 

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ollim_bot.cli.completions import Completion, CompletionAsked, WordAtCursor
-from ollim_bot.cli.terminal import show, width_of, wrapped
-from ollim_bot.cli.unknown_words import no_such
+from ollim_bot.cli.terminal import no_such, show, width_of, wrapped
 from ollim_bot.domain.agent_caller import HELP_WORDS, split_verb
 from ollim_bot.errors import WrongInput
 

@@ -13,8 +13,7 @@ from ollim_bot.errors import WrongInput
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ollim_bot.integrations.google.gmail import Gmail
-    from ollim_bot.integrations.google.mail_text import Mail, MailSummary
+    from ollim_bot.integrations.google.gmail import Gmail, Mail, MailSummary
 
 _USUAL = 20
 _MOST = 100
@@ -68,7 +67,7 @@ def _labels(given: Given, caller: Caller) -> None:
 
 
 def _gmail(caller: Caller) -> Gmail:
-    from ollim_bot.cli.google_client import google_client
+    from ollim_bot.cli.google import google_client
     from ollim_bot.integrations.google.gmail import Gmail
 
     return Gmail(google_client(caller))

@@ -16,10 +16,16 @@ from ollim_bot.cli.framework import JSON, Given, Noun, argument, plain, print_js
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.google import GoogleRedirect, GoogleService
 from ollim_bot.errors import SignInNeeded, Unreachable, WrongInput
+from ollim_bot.integrations.google.client import GoogleClient
+from ollim_bot.integrations.google.tokens import GoogleTokenStore
+from ollim_bot.plain_files import SizeLimit, read_file
 
 if TYPE_CHECKING:
+    from ollim_bot.cli.data import Data
+    from ollim_bot.domain.runtime_config import RuntimeConfig
+    from ollim_bot.integrations.google.calendars import GoogleCalendars
     from ollim_bot.integrations.google.login import Connected, SignIn
-    from ollim_bot.integrations.google.token_store import GoogleTokenStore
+    from ollim_bot.ports import TaskList
 
 _OPEN = """\
 Open this address in a browser, and allow what you want to use:
@@ -158,7 +164,7 @@ def _say(text: str, stream: TextIO | None = None) -> None:
 
 
 def _tokens(caller: Caller) -> GoogleTokenStore:
-    from ollim_bot.integrations.google.token_store import GoogleTokenStore
+    from ollim_bot.integrations.google.tokens import GoogleTokenStore
 
     return GoogleTokenStore(caller.place().paths, _clock(caller), caller.google_addresses())
 
@@ -179,3 +185,47 @@ def _services(without: str) -> tuple[GoogleService, ...]:
     if not services:
         raise WrongInput("--without: nothing would be left to connect. Right: mail, for one.")
     return services
+
+
+def google_client(caller: Caller) -> GoogleClient:
+    """A client that asks for a token only when it is used. Raises `BadSettings`."""
+    return _client_and_tokens(caller)[0]
+
+
+def google_tasks(caller: Caller, data: Data) -> TaskList | None:
+    """The tasks at Google; None if the owner did not connect them."""
+    from ollim_bot.integrations.google.tasks import DEFAULT_LIST, connected_tasks
+
+    client, tokens = _client_and_tokens(caller)
+    # To understand the whole configuration takes longer than all the rest of the command.
+    is_set = b"google_task_list" in _stored_config(data)
+    list_id = _config(data).google_task_list if is_set else DEFAULT_LIST
+    return connected_tasks(tokens, client, list_id)
+
+
+def google_calendars(caller: Caller, data: Data) -> GoogleCalendars:
+    from ollim_bot.integrations.google.calendars import GoogleCalendars
+
+    client, tokens = _client_and_tokens(caller)
+    ids = _config(data).google_calendars
+    return GoogleCalendars(data.paths, tokens, client, caller.place().zone, ids)
+
+
+def _client_and_tokens(caller: Caller) -> tuple[GoogleClient, GoogleTokenStore]:
+    addresses = caller.google_addresses()
+    tokens = GoogleTokenStore(caller.place().paths, caller.now, addresses)
+    return GoogleClient(tokens, addresses.api), tokens
+
+
+def _stored_config(data: Data) -> bytes:
+    """The mirror of the configuration, which is faster to open than the database."""
+    try:
+        return read_file(data.paths.config, SizeLimit.STATE)
+    except OSError:
+        return b""
+
+
+def _config(data: Data) -> RuntimeConfig:
+    from ollim_bot.store.codecs.records import RuntimeConfigCodec
+
+    return data.stored(data.paths.config, RuntimeConfigCodec())

@@ -123,7 +123,7 @@ def _search(given: Given, caller: Caller) -> None:
 def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
     # To open the whole store takes several times as long as a search.
     from ollim_bot.store.errors import OlderState
-    from ollim_bot.store.reading import ask_rows
+    from ollim_bot.store.opening import ask_rows
 
     def question(statements: Statements) -> list[FoundRow] | None:
         index = SearchIndex(statements)
@@ -147,7 +147,7 @@ def _open(caller: Caller) -> Data:
 def _past_moment(given: Given, flag: str, now: datetime) -> datetime | None:
     if flag not in given:
         return None
-    from ollim_bot.cli.exports import past_moment
+    from ollim_bot.cli.messages import past_moment
 
     return past_moment(given, flag, now)
 
@@ -290,7 +290,7 @@ def _is_tainted(session: SessionId, tx: Transaction) -> bool:
 def _asked(caller: Caller, data: Data, since: datetime) -> Iterator[FoundRow]:
     """The prompts since a moment that neither the owner nor a button sent."""
     from ollim_bot.engine.transcripts import Transcripts
-    from ollim_bot.prompts.first_words import is_of_program
+    from ollim_bot.prompts.turns import is_of_program
 
     transcripts = Transcripts(caller.environ)
     for stored in transcripts.sessions(data.paths.root, _MOST):
@@ -323,7 +323,7 @@ def _excerpts(
 
 
 def _task_lines(rows: Sequence[FoundRow], now: datetime, *, for_agent: bool) -> str:
-    from ollim_bot.prompts.first_words import task_words
+    from ollim_bot.prompts.turns import task_words
 
     return columns(
         [

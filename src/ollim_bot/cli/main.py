@@ -207,7 +207,7 @@ def _show(text: str) -> None:
 
 
 def _unknown(word: str) -> OllimError:
-    from ollim_bot.cli.unknown_words import no_such
+    from ollim_bot.cli.terminal import no_such
 
     if word in _OF_WHICH_COMMAND:
         meant = f"Did you mean `ollim-bot {_OF_WHICH_COMMAND[word]}`?"

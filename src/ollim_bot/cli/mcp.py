@@ -11,8 +11,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
-from ollim_bot.cli.terminal import show
-from ollim_bot.cli.unknown_words import no_such
+from ollim_bot.cli.terminal import no_such, show
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.tool_servers import (
     ServerSpec,

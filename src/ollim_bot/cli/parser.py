@@ -13,8 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ollim_bot.cli.completions import Completion, CompletionAsked, Completions, WordAtCursor
-from ollim_bot.cli.terminal import width_of, wrapped
-from ollim_bot.cli.unknown_words import no_such
+from ollim_bot.cli.terminal import no_such, width_of, wrapped
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:

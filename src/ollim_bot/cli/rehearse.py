@@ -37,7 +37,6 @@ from ollim_bot.domain.calendar import (
 from ollim_bot.domain.leave_by import moment_to_leave
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.quiet import QuietSettings, is_quiet
 from ollim_bot.domain.rehearsal import (
     MOST_ASKED,
@@ -50,7 +49,7 @@ from ollim_bot.domain.rehearsal import (
     rehearse,
     warnings,
 )
-from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.domain.schedule import JobKey, Skips, key_of
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.calendars import readable_copies

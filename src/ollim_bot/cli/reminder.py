@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data
 from ollim_bot.cli.framework import Given, argument, is_past, later, rounded_up, zone_of
-from ollim_bot.cli.jobs.changes import amend
+from ollim_bot.cli.jobs.changes import amend, job_argument, job_command
 from ollim_bot.cli.jobs.fields import AGENT, JobNoun, flag, whole_number
-from ollim_bot.cli.jobs.verbs import job_argument, job_command
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import clock_time, describe_with_distance
 from ollim_bot.errors import WrongInput

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Given, small, zone_of
+from ollim_bot.cli.jobs.changes import job_command
 from ollim_bot.cli.jobs.fields import AGENT, JobNoun, fields_given, flag
-from ollim_bot.cli.jobs.verbs import job_command
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance

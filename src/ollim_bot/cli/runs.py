@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.exports import EXPORT_ARGUMENTS, PAGE_SIZE, export
 from ollim_bot.cli.framework import (
     JSON,
     Given,
@@ -23,6 +22,7 @@ from ollim_bot.cli.framework import (
     small,
     title,
 )
+from ollim_bot.cli.messages import EXPORT_ARGUMENTS, PAGE_SIZE, export
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.costs import Amount
@@ -51,7 +51,7 @@ from ollim_bot.domain.run_words import (
 from ollim_bot.domain.runs import outcome
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.store.codecs.rows import LEDGER_ROWS
+from ollim_bot.store.codecs.records import LEDGER_ROWS
 
 if TYPE_CHECKING:
     from ollim_bot.domain.usage import UsageRow

@@ -80,7 +80,7 @@ def _report(data: Data, caller: Caller) -> SentinelReport:
 
 def _surroundings(data: Data, caller: Caller, clock: SentinelClock) -> SentinelEnvironment:
     from ollim_bot.upkeep.direct_channels import DesktopNotifier, SentinelEnvironment
-    from ollim_bot.upkeep.maintenance import maintenance_in_progress
+    from ollim_bot.upkeep.hand_over import maintenance_in_progress
 
     def maintenance() -> str | None:
         found = maintenance_in_progress(data.paths)
@@ -96,7 +96,7 @@ def _surroundings(data: Data, caller: Caller, clock: SentinelClock) -> SentinelE
 
 def _is_asked(data: Data, caller: Caller, is_running: bool) -> bool:
     """Ask the supervisor for the bot; False if none keeps it, or the supervisor refuses."""
-    from ollim_bot.upkeep.service import service_of
+    from ollim_bot.upkeep.installation import service_of
 
     supervisor = service_of(data.paths, caller.environ)
     if supervisor is None:

@@ -16,8 +16,7 @@ from ollim_bot.errors import OllimError, WrongInput
 
 if TYPE_CHECKING:
     from ollim_bot.settings import Settings
-    from ollim_bot.upkeep.installation import ServiceHealth
-    from ollim_bot.upkeep.service import Supervisor
+    from ollim_bot.upkeep.installation import ServiceHealth, Supervisor
     from ollim_bot.upkeep.supervision import ServiceDefinition, SupervisorStatus
 
 _USUAL_LINES, _MOST_LINES = 50, 100_000
@@ -62,8 +61,8 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
 
     Raises `OllimError` if the bot does not live as a service; everything is put back then.
     """
+    from ollim_bot.upkeep.hand_over import MaintenanceRunning, maintenance_in_progress
     from ollim_bot.upkeep.installation import service_health
-    from ollim_bot.upkeep.maintenance import MaintenanceRunning, maintenance_in_progress
 
     if caller.environ.get("SUDO_USER") and os.geteuid() == 0:
         raise WrongInput(_WITH_SUDO)
@@ -208,7 +207,7 @@ def _finish(supervisor: Supervisor, left_to_do: str, sentence: str) -> None:
 
 
 def _supervisor(caller: Caller) -> Supervisor:
-    from ollim_bot.upkeep.service import find_supervisor
+    from ollim_bot.upkeep.installation import find_supervisor
 
     supervisor = find_supervisor(caller.environ)
     if supervisor is None:

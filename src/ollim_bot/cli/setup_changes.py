@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, opened_journal
 from ollim_bot.domain.changes import Changer
-from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.environment import read_env_file
 from ollim_bot.errors import BadSettings, CalendarFailed, WrongInput
 from ollim_bot.paths import DataPaths

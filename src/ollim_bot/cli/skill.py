@@ -9,11 +9,9 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
-from ollim_bot.cli.terminal import show
-from ollim_bot.cli.unknown_words import no_such
+from ollim_bot.cli.terminal import no_such, show
 from ollim_bot.domain.shared_files import SKILL_FILE, SKILLS
-from ollim_bot.domain.skill_packages import addresses_in, scripts_in
-from ollim_bot.domain.skills import Skill, SkillSet
+from ollim_bot.domain.skills import Skill, SkillSet, addresses_in, scripts_in
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.plain_files import SizeLimit, read_file

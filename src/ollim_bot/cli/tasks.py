@@ -53,7 +53,7 @@ def _service(data: Data, caller: Caller) -> TaskList | None:
     """The tasks at Google; None if they are not there."""
     if not _is_at_google(data):
         return None
-    from ollim_bot.cli.google_client import google_tasks
+    from ollim_bot.cli.google import google_tasks
 
     return google_tasks(caller, data)
 

@@ -23,8 +23,7 @@ from ollim_bot.domain.overviews import (
     still_today,
     today_overview,
 )
-from ollim_bot.domain.owner_choices import Skips
-from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.schedule import ScheduledJob, Skips
 from ollim_bot.domain.tasks import Task, in_order, is_due, task_row
 from ollim_bot.errors import OllimError
 from ollim_bot.store.calendars import readable_copies

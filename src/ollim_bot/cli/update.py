@@ -26,8 +26,7 @@ data, and hands over. If it does not start, this version goes on.
 )
 def run(given: Given, caller: Caller) -> None:
     from ollim_bot.upkeep.hand_over import Phase
-    from ollim_bot.upkeep.installed_program import find_installation
-    from ollim_bot.upkeep.releases import release_source
+    from ollim_bot.upkeep.releases import find_installation, release_source
     from ollim_bot.upkeep.updater import NothingNewer, Updater
 
     installation, place = find_installation(), caller.place()

@@ -21,7 +21,7 @@ from ollim_bot.conversation.background_attempt import (
     end_facts,
     why_refused,
 )
-from ollim_bot.conversation.disk_gate import DiskGate
+from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.domain.decision import Progress, Skip, run_priority
 from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job, Reminder, is_ordered

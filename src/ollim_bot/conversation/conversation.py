@@ -1,25 +1,320 @@
-"""The `ChatService` that the surfaces call."""
+"""The conversation: what surfaces ask of it, and how it takes messages in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import ButtonRouter
 from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
-from ollim_bot.conversation.delivery_queues import DeliveryQueues
-from ollim_bot.conversation.intake import MessageIntake
-from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.state import StatusBoard
+from ollim_bot.conversation.delivery import DeliveryQueues
+from ollim_bot.conversation.forks.forks import Replies
+from ollim_bot.conversation.message_poster import (
+    MessagePoster,
+    answer_name,
+    note_of,
+    open_question,
+    undo_of_change,
+)
+from ollim_bot.conversation.set_up_talk import SetUpTalk
+from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.cards import Button
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
+from ollim_bot.domain.due_items import DueItem, is_undo
+from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd, InputId, OwnerMessage
+from ollim_bot.domain.pasted_addresses import (
+    AddressAnswer,
+    AddressKind,
+    PastedAddresses,
+    TakeAddress,
+    pasted_addresses,
+    without_secrets,
+)
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.text import with_program
-from ollim_bot.ports import DayService, LogChange, Status
+from ollim_bot.domain.updates import owner_did
+from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.ports import AttachmentStore, Clock, DayService, IncomingMessage, LogChange, Status
+from ollim_bot.store.database import Step
+from ollim_bot.store.item_answers import ItemAnswers, answer_reply, new_copy
 from ollim_bot.store.messages import LoggedMessage
+from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
+
+# Answers a click on the Undo of a card that shows a change.
+Undo = Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
+
+_logger = logging.getLogger(__name__)
+
+
+class MessageIntake:
+    """Accepts, edits and withdraws the owner's messages; each decision is made inside one step.
+
+    A message that is only a secret address goes to its taker, and the log shows what it was. The
+    address is used before the message is acknowledged, so a crash loses none: the surface sends the
+    message again. `set_up` asks the set-up questions where no model can.
+    """
+
+    def __init__(
+        self,
+        state: ConversationState,
+        keeper: AttachmentStore,
+        replies: Replies,
+        poster: MessagePoster,
+        runner: TurnRunner,
+        board: StatusBoard,
+        items: ItemAnswers,
+        takers: Mapping[AddressKind, TakeAddress],
+        undo: Undo,
+        clock: Clock,
+        set_up: SetUpTalk | None = None,
+    ) -> None:
+        self._set_up = set_up
+        self._state = state
+        self._keeper = keeper
+        self._replies = replies
+        self._poster = poster
+        self._runner = runner
+        self._board = board
+        self._items = items
+        self._takers = takers
+        self._undo = undo
+        self._clock = clock
+
+    async def receive(
+        self, message: IncomingMessage, also: Step[None] = lambda _: None
+    ) -> ChatMessage:
+        """Once for an id; `also` is committed with it. When it returns, message and files are kept.
+
+        A surface that gives up does not stop this half-way: the inbox may have the message already.
+        """
+        if message.quote:
+            quoted = pasted_addresses(message.quote)
+            quote = quoted.shown_as if quoted else without_secrets(message.quote)
+            message = replace(message, quote=quote)
+        # A button sends a text of the agent, who may not bring an address into use.
+        if message.button:
+            receiving = self._receive(message, also)
+        elif pasted := pasted_addresses(message.text):
+            receiving = self._take(message, pasted)
+        elif (text := without_secrets(message.text)) != message.text:
+            also = self._answering(message.id, [AddressAnswer(texts.ADDRESS_AMONG_WORDS)])
+            receiving = self._receive(replace(message, text=text), also)
+        elif is_undo(message.text) and (meant := await self._undo_meant(message)):
+            receiving = self._take_back(message, *meant)
+        else:
+            receiving = self._receive(message, also)
+        return await asyncio.shield(asyncio.ensure_future(receiving))
+
+    async def edit(self, input_id: InputId, text: str) -> bool:
+        """Change an input that is not taken yet; False if it is.
+
+        An address is used, and what it was is shown in the place of the input.
+        """
+        pasted = pasted_addresses(text)
+        if pasted is None:
+            edited = Edited(self._clock.now(), input_id, without_secrets(text))
+            return not self._is_begun(input_id) and await self._state.transact(
+                lambda tx: self._change(tx, edited, edited.text)
+            )
+        if not await self._waits(input_id):
+            return False
+        answers = await self._used(pasted)
+        also = self._answering(input_id, answers)
+        withdrawn = Ended(self._clock.now(), (input_id,), InputEnd.WITHDRAWN)
+        is_begun = self._is_begun(input_id)
+
+        def step(tx: Transaction) -> bool:
+            also(tx)
+            return not is_begun and self._change(tx, withdrawn, pasted.shown_as)
+
+        is_changed = await self._state.transact(step)
+        await self._board.tell()
+        return is_changed
+
+    async def withdraw(self, input_id: InputId) -> bool:
+        """Withdraw an input that is not taken yet; False if it is."""
+        row = Ended(self._clock.now(), (input_id,), InputEnd.WITHDRAWN)
+        if self._is_begun(input_id) or not await self._state.transact(
+            lambda tx: self._change(tx, row)
+        ):
+            return False
+        await self._board.tell()
+        return True
+
+    def _change(self, tx: Transaction, row: Edited | Ended, text: str | None = None) -> bool:
+        """Append the row, and show `text`, if the input is not taken yet; False if it is."""
+        input_id = row.input if isinstance(row, Edited) else row.inputs[0]
+        if not tx.inbox.get().waits(input_id):
+            return False
+        tx.inbox.append(row)
+        known = tx.messages.get(MessageId(input_id))
+        if text is not None and known is not None:
+            self._poster.add_to_log(tx, replace(known, text=text))
+        return True
+
+    async def _waits(self, input_id: InputId) -> bool:
+        """Whether the input can still be changed."""
+        is_waiting = await self._state.transact(lambda tx: tx.inbox.get().waits(input_id))
+        return is_waiting and not self._is_begun(input_id)
+
+    def _is_begun(self, input_id: InputId) -> bool:
+        turn = self._state.turn
+        return turn is not None and input_id in turn.inputs
+
+    async def _receive(self, message: IncomingMessage, also: Step[None]) -> ChatMessage:
+        known, quoted = await self._state.read(
+            lambda tx: (
+                tx.messages.get(MessageId(message.id)),
+                tx.messages.get(message.reply_to) if message.reply_to else None,
+            )
+        )
+        if known is not None:
+            return known
+        if not message.text.strip() and not message.files:
+            raise WrongInput(texts.NOTHING_IN_IT)
+        keep = self._keeper.keep
+        attachments = (
+            await asyncio.to_thread(lambda: tuple(keep(message.id, file) for file in message.files))
+            if message.files
+            else ()
+        )
+        reply_to = None if message.untrusted else message.reply_to
+        accepted = OwnerMessage(
+            message.id,
+            message.surface,
+            self._clock.now(),
+            message.text,
+            message.reply_to,
+            message.quote or (quoted.text if quoted else ""),
+            attachments,
+            message.button,
+            await self._replies.origin(reply_to) if reply_to else None,
+            message.untrusted,
+            message.untrusted_quote or (quoted.untrusted if quoted else None),
+        )
+        copy = new_copy() if reply_to else ""
+
+        def step(tx: Transaction) -> tuple[ChatMessage, DueItem | None, bool]:
+            if known := tx.messages.get(MessageId(message.id)):
+                return known, None, False
+            shown = replace(accepted.as_message(), in_fork=tx.fork.get() is not None)
+            item = _answer_item(tx, accepted, reply_to, copy) if reply_to else None
+            asks = self._set_up.answered(tx, accepted) if self._set_up and not item else None
+            is_for_agent = item is None and asks is None
+            if is_for_agent:
+                tx.inbox.append(Accepted(accepted.at, accepted))
+            if shown.is_typed and (asked := open_question(tx)) and asked.card:
+                answered = replace(asked, card=replace(asked.card, buttons=()))
+                self._poster.add_to_log(tx, answered)
+            self._poster.add_received(tx, shown, message.surface, message.refs)
+            also(tx)
+            if asks is not None:
+                asks(tx)
+            return shown, item, is_for_agent
+
+        shown, item, is_for_agent = await self._state.transact(step)
+        if item is not None:
+            await self._carry_out(item)
+        elif is_for_agent:
+            await self._runner.make_way(accepted.id)
+            await self._board.tell()
+        return shown
+
+    async def _carry_out(self, item: DueItem) -> None:
+        """Change the job files that belong to the answer; tell the owner if that failed."""
+        try:
+            await self._items.carry_out(item)
+        except OllimError as refused:
+            await self._poster.post(note_of(str(refused), self._clock.now(), MessageId(item.copy)))
+
+    async def _take(self, message: IncomingMessage, pasted: PastedAddresses) -> ChatMessage:
+        """Use the addresses, and add the message as what it was; only its files reach the agent."""
+        if known := await self._poster.find(MessageId(message.id)):
+            return known
+        if message.untrusted is not None:
+            answers = [AddressAnswer(texts.address_forwarded(pasted.kind))]
+        else:
+            answers = await self._used(pasted)
+        if message.refs:
+            answers.append(AddressAnswer(texts.address_stays_on(message.surface)))
+        also, hidden = self._answering(message.id, answers), replace(message, text=pasted.shown_as)
+        return await (self._receive if message.files else self._show)(hidden, also)
+
+    async def _undo_meant(self, message: IncomingMessage) -> tuple[ChatMessage, Button] | None:
+        """The card of a change that the words take back, and its button."""
+        if message.files or message.untrusted:
+            return None
+        return await self._state.read(lambda tx: undo_of_change(tx, message.reply_to))
+
+    async def _take_back(
+        self, message: IncomingMessage, card: ChatMessage, button: Button
+    ) -> ChatMessage:
+        """Undo a change, as the button does, and say so below the owner's words."""
+        answer = await self._undo(message.surface, card, button)
+        note = note_of(answer.text, self._clock.now(), answer_name(message.id))
+        note = replace(note, in_fork=card.in_fork, untrusted=card.untrusted)
+        return await self._show(message, lambda tx: self._poster.add_to_log(tx, note))
+
+    async def _show(self, message: IncomingMessage, also: Step[None]) -> ChatMessage:
+        """Add a message that no turn answers."""
+        shown = ChatMessage(
+            MessageId(message.id), self._clock.now(), Author.OWNER, message.text, message.reply_to
+        )
+
+        def step(tx: Transaction) -> ChatMessage:
+            if known := tx.messages.get(shown.id):
+                return known
+            placed = replace(shown, in_fork=tx.fork.get() is not None)
+            self._poster.add_received(tx, placed, message.surface, message.refs)
+            also(tx)
+            return placed
+
+        return await self._state.transact(step)
+
+    async def _used(self, pasted: PastedAddresses) -> list[AddressAnswer]:
+        return [await self._use(pasted.kind, each) for each in pasted.addresses]
+
+    async def _use(self, kind: AddressKind, address: str) -> AddressAnswer:
+        take = self._takers.get(kind)
+        if take is None:
+            return AddressAnswer(texts.address_useless(kind))
+        try:
+            return await take(address)
+        except Exception as failed:  # noqa: BLE001 - the text of an error may hold the address
+            _logger.error("A pasted address could not be used: %s", type(failed).__name__)
+            return AddressAnswer(texts.address_unused(kind))
+
+    def _answering(self, input_id: InputId, answers: Sequence[AddressAnswer]) -> Step[None]:
+        """The step that says what became of the addresses."""
+        now = self._clock.now()
+        words = " ".join(answer.words for answer in answers)
+        untrusted = next((each.untrusted for each in answers if each.untrusted), None)
+        note = replace(note_of(words, now, answer_name(input_id)), untrusted=untrusted)
+
+        def step(tx: Transaction) -> None:
+            in_fork = tx.fork.get() is not None
+            self._poster.add_to_log(tx, replace(note, in_fork=in_fork))
+            for number, answer in enumerate(answers):
+                if answer.update:
+                    leave_update(tx, owner_did(now, answer.update, f"{input_id}-{number}"))
+
+        return step
+
+
+def _answer_item(
+    tx: Transaction, reply: OwnerMessage, reply_to: MessageId, copy: str
+) -> DueItem | None:
+    """Settle the due item that the reply answers, in words that need no agent."""
+    if reply.attachments or reply.button:
+        return None
+    return answer_reply(tx, reply_to, reply.text, reply.surface, copy)
 
 
 class Conversation:

@@ -1,26 +1,88 @@
-"""Delivers the messages of the log to one confirming channel, each exactly once."""
+"""Which messages a channel still sends after it was unreachable for long."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ollim_bot import errors
 from ollim_bot.clock import wait_until_set
-from ollim_bot.conversation.late_messages import is_late, skip_late
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import ForkMessage, with_fork_message
+from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.outgoing import as_number
+from ollim_bot.domain.text import FROM_UNTRUSTED, counted, shortened
+from ollim_bot.errors import StorageError
 from ollim_bot.ports import Channel, Clock, MessagePart
 from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce
 from ollim_bot.store.messages import Sender
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
+
+_LATE = timedelta(hours=1)
+_MOST = 500
+_LOOK_BACK = 50
+
+
+def is_late(message: ChatMessage, now: datetime) -> bool:
+    return now - message.at > _LATE
+
+
+def skip_late(tx: Transaction, channel: str, now: datetime) -> None:
+    """Close the deliveries that are too late to matter, and add one line about them.
+
+    A delivery that was tried stays open: a part of the message may have arrived.
+    """
+    late = [each for each in tx.deliveries.open(channel, _MOST) if _is_passed(tx, each, now)]
+    if not late:
+        return
+    for each in late:
+        tx.deliveries.close(channel, each.message.id, "It was said while the channel was away.")
+    line = ChatMessage(
+        MessageId(f"away-{channel}-{late[0].logged.seq}"),
+        now,
+        Author.PROGRAM,
+        _in_one_line(channel, [each.message for each in late]),
+    )
+    tx.messages.add(line)
+    for other in tx.channels.all():
+        if other.name != channel:
+            tx.deliveries.close(other.name, line.id)
+
+
+def _is_passed(tx: Transaction, delivery: Delivery, now: datetime) -> bool:
+    message = delivery.message
+    is_begun = delivery.tries > 0 or bool(delivery.refs) or delivery.is_in_doubt
+    if is_begun or not is_late(message, now) or message.card or message.occurrence:
+        return False
+    if message.author is Author.ASSISTANT:
+        return not _was_asked_there(tx, delivery)
+    is_greeting = message.author is Author.PROGRAM and message.id.startswith(OF_GREETING)
+    return message.author is Author.OWNER or is_greeting
+
+
+def _was_asked_there(tx: Transaction, answer: Delivery) -> bool:
+    """Whether the owner wrote the preceding message on this channel."""
+    before = tx.messages.page(_LOOK_BACK, answer.message.id)
+    asked = [each.message for each in before if each.message.author is Author.OWNER]
+    if not asked:
+        return True
+    there = tx.deliveries.get(answer.channel, asked[-1].id)
+    return there is not None and there.state is DeliveryState.CONFIRMED and not there.parts
+
+
+def _in_one_line(channel: str, messages: list[ChatMessage]) -> str:
+    name = channel.capitalize()
+    number = "1 message was" if len(messages) == 1 else f"{len(messages)} messages were"
+    begin, end = messages[0].at, messages[-1].at
+    when = f"{begin:%H:%M}" if begin == end else f"{begin:%d %B %H:%M} to {end:%d %B %H:%M}"
+    return f"{number} said while {name} could not be reached ({when}). They are on the page."
+
 
 _LONGEST_CALL = 60.0
 _LONGEST_PAUSE = 60.0
@@ -537,3 +599,161 @@ def _shows_draft(delivery: Delivery) -> bool:
 def _came_from_there(delivery: Delivery) -> bool:
     """Whether the owner wrote the message on this channel, where the bot cannot edit it."""
     return delivery.message.author is Author.OWNER and not delivery.parts
+
+
+# The owner may reply to a message before the service has confirmed it, which can take as long as
+# its rate limits need to recover.
+_UNTIL_KNOWN = 10.0
+_MOST_OPEN = 500
+
+
+class DeliveryQueues:
+    """Runs one queue for each channel; no channel waits for another."""
+
+    def __init__(self, store: Store, queues: Sequence[DeliveryQueue], clock: Clock) -> None:
+        self._store = store
+        self._queues = queues
+        self._clock = clock
+
+    async def load(self) -> None:
+        """Join every channel to the log, and remove channels that are no longer configured."""
+        names = {queue.name for queue in self._queues}
+
+        def step(tx: Transaction) -> None:
+            for each in tx.channels.all():
+                if each.name not in names:
+                    tx.channels.leave(each.name)
+            for name in sorted(names):
+                tx.channels.join(name, "")
+
+        await self._store.transact(step)
+
+    async def run(self) -> None:
+        """Run all queues until cancelled."""
+        tasks = [asyncio.create_task(queue.run()) for queue in self._queues]
+        try:
+            await asyncio.gather(*tasks)
+            await asyncio.Event().wait()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def nudge(self) -> None:
+        """Have all queues retry now."""
+        for queue in self._queues:
+            queue.nudge()
+
+    async def by_ref(self, channel: str, ref: str) -> ChatMessage | None:
+        """The message with this id on a channel. Waits for a confirmation that may be under way."""
+
+        def look(tx: Transaction) -> tuple[ChatMessage | None, bool]:
+            found = tx.deliveries.by_ref(channel, ref)
+            is_over = tx.deliveries.next_open(channel) is None
+            return (None if found is None else found.message), is_over
+
+        async def found() -> tuple[ChatMessage | None, bool] | None:
+            message, is_over = await self._store.read(look)
+            return None if message is None and not is_over else (message, True)
+
+        answer = await until(self._store, self._clock, found, _UNTIL_KNOWN)
+        return None if answer is None else answer[0]
+
+    async def by_refs(self, channel: str, newest: int) -> Mapping[str, ChatMessage]:
+        return await self._store.read(lambda tx: tx.deliveries.known_refs(channel, newest))
+
+    async def caught_up(self, channel: str, within: float | None = None) -> None:
+        """Return when every message that is in the log now was confirmed or given up there."""
+        last = await self._store.read(lambda tx: tx.messages.last_seq())
+
+        async def is_over() -> bool | None:
+            first = await self._store.read(lambda tx: tx.deliveries.next_open(channel))
+            return True if first is None or first.logged.seq > last else None
+
+        await until(self._store, self._clock, is_over, within)
+
+    async def settle(self, within: float) -> None:
+        """Wait until every channel has caught up, at most `within` seconds."""
+        await asyncio.gather(*(self.caught_up(each.name, within) for each in self._queues))
+
+
+async def until(
+    store: Store, clock: Clock, question: Callable[[], Awaitable[T | None]], within: float | None
+) -> T | None:
+    """Ask after each commit until there is an answer; None after `within` seconds."""
+    ends_at = None if within is None else clock.monotonic() + within
+    with store.changes() as has_changed:
+        while True:
+            has_changed.clear()
+            answer = await question()
+            left = None if ends_at is None else ends_at - clock.monotonic()
+            if answer is not None or (left is not None and left <= 0):
+                return answer
+            await wait_until_set(has_changed, clock, left)
+
+
+_LONGEST = 60
+_AT_ONCE = 50
+
+
+class TellOwner(Protocol):
+    """Tells the owner a sentence; once for each key, also across restarts."""
+
+    async def __call__(self, sentence: str, *, key: str, for_reminder: bool) -> object: ...
+
+
+class FailureNotices:
+    """Reports each failed delivery once, also after a crash.
+
+    A failed delivery of such a notice is not reported, since its notice would fail too.
+    """
+
+    def __init__(self, store: Store, tell: TellOwner) -> None:
+        self._store = store
+        self._tell = tell
+
+    async def run(self) -> None:
+        """Report failures until cancelled."""
+        with self._store.changes("deliveries") as has_changed:
+            while True:
+                has_changed.clear()
+                await self._store.until_writable()
+                try:
+                    await self._tell_all()
+                except StorageError:
+                    _logger.warning("A failed delivery has to be told later", exc_info=True)
+                    has_changed.set()
+                await has_changed.wait()
+
+    async def _tell_all(self) -> None:
+        while failed := await self._store.read(lambda tx: tx.deliveries.untold(_AT_ONCE)):
+            for each in failed:
+                await self._tell_of(each)
+
+    async def _tell_of(self, delivery: Delivery) -> None:
+        channel, message = delivery.channel, delivery.message
+        if message.author is Author.PROGRAM:
+            _logger.warning("A notice did not arrive on %s: %s", channel, delivery.reason)
+        else:
+            await self._tell(
+                sentence_about(delivery),
+                key=f"message {message.id} {channel}",
+                for_reminder=message.occurrence.startswith(JobKind.REMINDER),
+            )
+        await self._store.transact(lambda tx: tx.deliveries.note_told(channel, message.id))
+
+
+def sentence_about(delivery: Delivery) -> str:
+    words, name = _first_words(delivery.message), delivery.channel.capitalize()
+    if delivery.state is DeliveryState.REFUSED:
+        why = delivery.reason.rstrip(".")
+        return f"This did not arrive on {name}: “{words}” ({why}). It is on the page."
+    return f"I cannot tell whether this arrived on {name}: “{words}”. It is on the page."
+
+
+def _first_words(message: ChatMessage) -> str:
+    """The agent is told these too, so they are not untrusted words or names of files."""
+    if message.untrusted is not None:
+        return FROM_UNTRUSTED
+    title = "" if message.card is None else message.card.title
+    line = " ".join((message.text or title or counted(len(message.attachments), "file")).split())
+    return shortened(line, _LONGEST)

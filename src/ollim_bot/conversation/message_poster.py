@@ -12,8 +12,7 @@ from uuid import uuid4
 
 from ollim_bot import errors
 from ollim_bot.conversation.chat_sessions import ChatSession
-from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message
-from ollim_bot.conversation.delivery_queues import until
+from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message, until
 from ollim_bot.conversation.jobs.cards import is_undo_of_change
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cards import Button, ButtonPrompt, Card, Color

@@ -14,11 +14,11 @@ from ollim_bot.conversation.message_poster import MessagePoster, note_of
 from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts, Card
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.due_items import meaning_of
 from ollim_bot.domain.inbox import OwnerMessage
-from ollim_bot.domain.item_replies import meaning_of
 from ollim_bot.domain.moments import clock_time, zone_at
-from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.domain.quiet import QuietHours
+from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.domain.text import with_program
 from ollim_bot.ports import Clock
 from ollim_bot.store.database import Step

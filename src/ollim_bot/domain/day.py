@@ -21,10 +21,9 @@ from ollim_bot.domain.overviews import (
     still_today,
     task_lines,
 )
-from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, quiet_until
-from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.schedule import ScheduledJob, Skips
 from ollim_bot.domain.task_cards import TaskUndo
 from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.text import one_line

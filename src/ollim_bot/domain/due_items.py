@@ -1,15 +1,16 @@
-"""Due items: what was due and stays open until the owner answers it, and how it looks."""
+"""Due items: what asks for an answer, its cards, its words, and what an answer does."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
@@ -37,6 +38,7 @@ from ollim_bot.domain.moments import (
     later,
 )
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.phrases import is_moment, parse_moment
 from ollim_bot.domain.quiet import MOVE
 from ollim_bot.domain.runs import late_label
 from ollim_bot.domain.schedule import ScheduledJob
@@ -556,3 +558,117 @@ def card_message(
 def why_now(reason: str, late_since: datetime | None, now: datetime) -> str:
     """The footer of the message: that it is late, if it is, and why the program delivers it."""
     return reason if late_since is None else f"{late_label(late_since, now)} {reason}".rstrip()
+
+
+class Settlement(NamedTuple):
+    """`until` is the moment to which the item is put off."""
+
+    answer: Answer
+    until: datetime | None = None
+
+
+_WORDS: Mapping[str, frozenset[str]] = {
+    "done": frozenset(
+        (
+            "done",
+            "all done",
+            "done it",
+            "its done",
+            "did",
+            "did it",
+            "did that",
+            "had it",
+            "i had it",
+            "i did",
+            "i did it",
+            "just did",
+            "just did it",
+            "finished",
+            "taken",
+            "took it",
+            "i took it",
+            "took them",
+            "i took them",
+            "just took it",
+            "already did",
+            "already done",
+        )
+    ),
+    "later": frozenset(("later", "not now", "a bit later", "remind me later", "in a bit")),
+    "not today": frozenset(("not today", "another day", "some other day", "tomorrow")),
+    "let go": frozenset(("skip", "skip it", "skipped", "let it go", "never mind", "nevermind")),
+}
+_ENDS = ".!… "
+_UNDO = re.compile(
+    r"(?:(?:ok|no|oh|oops|please|actually|wait|sorry)[ ,]+)*"
+    r"(?:undo(?: (?:it|that|this))?|(?:take|bring) (?:it|that) back)(?:,? please)?",
+    re.IGNORECASE,
+)
+_COURTESY = re.compile(r"^(?:ok(?:ay)?|yes|yep|no|sorry),? |,? (?:please|thanks|thank you)$")
+_BEFORE_A_MOMENT = re.compile(
+    r"^(?:(?:remind me(?: again)?|again|make it|give me"
+    r"|(?:snooze|push|move|postpone|delay|shift)(?: (?:it|this|that))?) )?(?:back )?"
+    r"(?:(?:for|to|until|till|by) )?"
+)
+_MORE = re.compile(r"\banother | more\b")
+
+
+class ReplyMeaning(NamedTuple):
+    """`kind` is one of `done`, `later`, `not today`, `let go`, or `until` with a phrase."""
+
+    kind: str
+    phrase: str = ""
+
+
+def meaning_of(words: str, now: datetime) -> ReplyMeaning | None:
+    """What the words say of a due item; None if they are for the agent."""
+    said = " ".join(words.casefold().replace("'", "").replace("’", "").split()).strip(_ENDS)
+    said = _COURTESY.sub("", said).strip(_ENDS)
+    for kind, phrases in _WORDS.items():
+        if said in phrases:
+            return ReplyMeaning(kind)
+    moment = _BEFORE_A_MOMENT.sub("", said)
+    if moment in _WORDS["not today"]:
+        return ReplyMeaning("not today")
+    # `20 minutes` is from now.
+    readings = (moment, f"in {_MORE.sub('', moment)}")
+    found = next((each for each in readings if is_moment(each, now)), None)
+    return ReplyMeaning("until", found) if found else None
+
+
+def is_undo(words: str) -> bool:
+    """Whether the words only say that what was just done is to be taken back."""
+    return _UNDO.fullmatch(words.strip(_ENDS)) is not None
+
+
+def settlement(words: str, item: DueItem, now: datetime) -> Settlement | None:
+    """The answer that the words give to the item; None if they are for the agent."""
+    meant = meaning_of(words, now)
+    if meant is None:
+        return None
+    match meant.kind:
+        case "done":
+            return done(item)
+        case "until":
+            return Settlement(Answer.SNOOZED, parse_moment(meant.phrase, now))
+        case "later":
+            return Settlement(Answer.SNOOZED, snoozed_until("1h", now))
+        case "not today":
+            return not_today(item, now)
+        case _:
+            return let_go(item)
+
+
+def done(item: DueItem) -> Settlement:
+    return Settlement(Answer.TAKEN if item.is_dose else Answer.DONE)
+
+
+def let_go(item: DueItem) -> Settlement:
+    return Settlement(Answer.NOT_TAKEN if item.is_dose else Answer.LET_GO)
+
+
+def not_today(item: DueItem, now: datetime) -> Settlement:
+    """Move a reminder to tomorrow. A dose and a routine come by themselves on another day."""
+    if item.is_dose or item.is_of_routine:
+        return let_go(item)
+    return Settlement(Answer.MOVED, snoozed_until("9am", now))

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, clock_words
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, clock_words, event_title
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import delivery_id
-from ollim_bot.domain.event_cards import event_title
 from ollim_bot.domain.job_kinds import EventKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.text import literal, one_line

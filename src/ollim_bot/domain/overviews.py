@@ -36,10 +36,10 @@ from ollim_bot.domain.moments import (
     instant,
 )
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import (
     JobKey,
     ScheduledJob,
+    Skips,
     count_between,
     key_of,
     next_due,
@@ -48,7 +48,7 @@ from ollim_bot.domain.schedule import (
 from ollim_bot.domain.task_cards import TASK_DONE, TaskUndo, task_words
 from ollim_bot.domain.tasks import Task, in_order, is_due
 from ollim_bot.domain.text import FROM_UNTRUSTED, one_line
-from ollim_bot.domain.webhook_words import facts_of
+from ollim_bot.domain.webhooks import facts_of
 
 J_co = TypeVar("J_co", bound=Job, covariant=True)
 RUN, PAUSE, RESUME, SHOW = "job_run", "job_pause", "job_resume", "job_show"

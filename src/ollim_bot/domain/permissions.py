@@ -1,28 +1,280 @@
-"""Which tool calls the policy allows, and the narrowest grant for one call."""
+"""Which tool calls are allowed: the owner's policy, and the decision."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 
-from ollim_bot.domain.globs import covers, fits_words
+from ollim_bot.domain.agent_caller import LONGEST_COMMAND, shell_words
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.domain.shell_words import shell_words
-from ollim_bot.domain.tool_patterns import WRITING, problems
-from ollim_bot.domain.tool_policy import (
-    FILE_ARGUMENTS,
-    SEARCH_ARGUMENTS,
-    WORD_ARGUMENTS,
-    Pattern,
-    from_root,
-    matches,
-    relative,
-    searched,
-    text_argument,
-)
+from ollim_bot.domain.tool_patterns import WRITING, parts_of, problems
+from ollim_bot.errors import WrongInput
+
+# A longer text matches no glob: paths, addresses and words are far shorter.
+LONGEST_TEXT = 8192
+
+# Where a folder may begin, `**/` also matches no folder.
+_TOKENS = re.compile(r"(?<![^/])(?:\*\*+/)+|\*\*+|\*|\?|[^*?]+")
+
+# They replace the wildcards of a glob while another glob is matched against it.
+_ANY_FOLDERS, _ANY, _ONE = "\ue000", "\ue001", "\ue002"
+_UNCLEAR = re.compile(r"[!\[\]{}(),\\\s\ue000-\ue002]")
+
+
+def fits(glob: str, text: str) -> bool:
+    """Whether the glob matches the text, taken literally."""
+    return len(text) <= LONGEST_TEXT and _compiled(glob).matches(text)
+
+
+def covers(wider: str, narrower: str) -> bool:
+    """Whether a glob matches everything that another one matches; False where that is unclear."""
+    if _UNCLEAR.search(narrower):
+        return False
+    marked = re.sub(r"\*\*+", _ANY_FOLDERS, narrower).replace("*", _ANY).replace("?", _ONE)
+    return fits(wider, marked)
+
+
+def fits_words(
+    wanted: Sequence[str], words: Sequence[str], is_same: Callable[[str, str], bool] = fits
+) -> bool:
+    """Whether a pattern matches the words, one by one.
+
+    `**` matches any number of words, and so does a `*` at the end.
+    """
+    reached = {*_skipping(wanted, {0})}
+    for word in words:
+        stays = {at for at in reached if _is_any_number(wanted, at)}
+        goes_on = {
+            at + 1
+            for at in reached
+            if at < len(wanted) and at not in stays and is_same(wanted[at], word)
+        }
+        reached = _skipping(wanted, stays | goes_on)
+        if not reached:
+            return False
+    return len(wanted) in reached
+
+
+def _is_any_number(wanted: Sequence[str], at: int) -> bool:
+    return wanted[at : at + 1] == ["**"] or (at == len(wanted) - 1 and wanted[at] == "*")
+
+
+def _skipping(wanted: Sequence[str], reached: set[int]) -> set[int]:
+    """Add the positions that are reached without a further word."""
+    found = set(reached)
+    for at in range(len(wanted)):
+        if at in found and _is_any_number(wanted, at):
+            found.add(at + 1)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Glob:
+    """A compiled glob: one bit for each position before a character; a wildcard is one character.
+
+    `literals` has the positions before each plain character. At `runs` any number of characters may
+    follow, at `names` any number except `/`, at `ones` exactly one. `folders` are the positions
+    before a `**/`. `runs`, `names` and `folders` also reach the next position without a character,
+    and `folders` the position behind its `/`.
+    """
+
+    literals: dict[str, int]
+    runs: int
+    names: int
+    ones: int
+    folders: int
+    end: int
+
+    def matches(self, text: str) -> bool:
+        reached = self._with_skips(1)
+        for char in text:
+            reached = self._with_skips(self._after(reached, char))
+            if not reached:
+                return False
+        return bool(reached & self.end)
+
+    def _after(self, reached: int, char: str) -> int:
+        takes = self.literals.get(char, 0)
+        stays = 0 if char == "\n" else self.runs
+        if char not in (f"/{_ANY_FOLDERS}"):
+            stays |= self.names
+            takes |= 0 if char == _ANY else self.ones
+        return (reached & takes) << 1 | (reached & stays)
+
+    def _with_skips(self, reached: int) -> int:
+        while True:
+            more = reached | (reached & (self.runs | self.names | self.folders)) << 1
+            more |= (reached & self.folders) << 3
+            if more == reached:
+                return reached
+            reached = more
+
+
+@lru_cache(maxsize=512)
+def _compiled(glob: str) -> _Glob:
+    literals: dict[str, int] = {}
+    masks = {"**": 0, "*": 0, "?": 0, "**/": 0}
+    place = 1
+    for char in _characters(glob):
+        if char in masks:
+            masks[char] |= place
+        else:
+            literals[char] = literals.get(char, 0) | place
+        place <<= 1
+    return _Glob(literals, masks["**"], masks["*"], masks["?"], masks["**/"], place)
+
+
+def _characters(glob: str) -> Iterator[str]:
+    for token in _TOKENS.findall(glob):
+        if token.endswith("/") and token.startswith("**"):
+            yield from ("**/", "**", "/")
+        elif token.startswith("**"):
+            yield "**"
+        elif token in ("*", "?"):
+            yield token
+        else:
+            yield from token
+
+
+# The argument that a pattern is compared with: a path, or the glob of a search.
+FILE_ARGUMENTS: Mapping[str, str] = {
+    "Read": "file_path",
+    "Write": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path",
+}
+SEARCH_ARGUMENTS: Mapping[str, str] = {"Glob": "pattern", "Grep": "glob"}
+
+WORD_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    "Skill": ("skill", "args"),
+    "Agent": ("subagent_type",),
+    "Task": ("subagent_type",),
+    "WebSearch": ("query",),
+}
+
+# The servers of the program itself; every other server is the owner's.
+OWN_SERVERS = frozenset({"discord", "docs"})
+
+_FULL_NAME = r"mcp__(?P<server>.+?)__.+"
+_PLAIN_HOST = r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """`argument` is None if the pattern allows every call of the tool."""
+
+    tool: str
+    argument: str | None = None
+
+    @classmethod
+    @lru_cache(maxsize=512)
+    def of(cls, text: str) -> Pattern:
+        """Raises `WrongInput` with all errors of the text."""
+        if errors := problems(text).errors:
+            raise WrongInput("\n".join(errors))
+        return cls(*parts_of(text))
+
+    def __str__(self) -> str:
+        return self.tool if self.argument is None else f"{self.tool}({self.argument})"
+
+    def names(self, tool: str) -> bool:
+        if self.tool.endswith("*"):
+            return tool.startswith(self.tool[:-1])
+        return tool == self.tool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicy:
+    """What the owner allows in addition to the defaults; `background_instead` replaces them."""
+
+    main_more: tuple[str, ...] = ()
+    background_more: tuple[str, ...] = ()
+    background_instead: tuple[str, ...] | None = None
+
+    def main(self, defaults: tuple[str, ...]) -> tuple[str, ...]:
+        return (*defaults, *self.main_more)
+
+    def background(self, defaults: tuple[str, ...]) -> tuple[str, ...]:
+        usual = defaults if self.background_instead is None else self.background_instead
+        return (*usual, *self.background_more)
+
+
+def server_of(tool: str) -> str | None:
+    """The owner's server that `mcp__server__tool` belongs to; None for every other tool."""
+    name = re.fullmatch(_FULL_NAME, tool)
+    return None if name is None or name["server"] in OWN_SERVERS else name["server"]
+
+
+def matches(pattern: Pattern, tool: str, arguments: Mapping[str, object], root: str) -> bool:
+    """Whether a pattern allows a call; `root` is the folder that `./` stands for."""
+    if not pattern.names(tool):
+        return False
+    if tool == "Bash":
+        return _allows_command(pattern.argument or "", text_argument(arguments, "command"))
+    if pattern.argument is None:
+        return True
+    return _allows_argument(pattern.argument, tool, arguments, root)
+
+
+def _allows_argument(wanted: str, tool: str, arguments: Mapping[str, object], root: str) -> bool:
+    if tool in FILE_ARGUMENTS:
+        path = text_argument(arguments, FILE_ARGUMENTS[tool])
+        return fits(from_root(wanted), relative(path, root))
+    if tool in SEARCH_ARGUMENTS:
+        return covers(from_root(wanted), searched(tool, arguments, root))
+    if tool in WORD_ARGUMENTS:
+        text = " ".join(text_argument(arguments, name) for name in WORD_ARGUMENTS[tool])
+        return len(text) <= LONGEST_COMMAND and fits_words(wanted.split(), text.split())
+    url = text_argument(arguments, "url") if tool == "WebFetch" else ""
+    # A pattern for `b.example` must not match `https://a.example?.b.example/`.
+    host = re.match(_PLAIN_HOST, url)
+    if host is None:
+        return False
+    # An address without a path is the top page of its site.
+    return fits(wanted, url) or (host[0] == url and fits(wanted, f"{url}/"))
+
+
+def _allows_command(wanted: str, command: str) -> bool:
+    words = shell_words(command) or ()
+    return bool(words) and fits_words(wanted.split(), words)
+
+
+def relative(path: str, root: str) -> str:
+    """The path as patterns write it: `./notes/a.md` below the root, else absolute."""
+    whole = "/" + posixpath.normpath(posixpath.join(root, path)).lstrip("/")
+    if whole == root:
+        return "."
+    inside = whole.removeprefix(f"{root.rstrip('/')}/")
+    return whole if inside == whole else f"./{inside}"
+
+
+def searched(tool: str, arguments: Mapping[str, object], root: str) -> str:
+    """The glob of all files that a search may read; empty if that is unclear."""
+    glob = text_argument(arguments, SEARCH_ARGUMENTS[tool])
+    if ".." in glob.split("/"):
+        return ""
+    if tool == "Grep" and glob and "/" not in glob:
+        # A name without a folder matches in all folders.
+        glob = f"**/{glob}"
+    where = posixpath.join(root, text_argument(arguments, "path"))
+    return relative(posixpath.join(where, glob), root)
+
+
+def from_root(glob: str) -> str:
+    return glob if glob.startswith(("/", "./")) else f"./{glob}"
+
+
+def text_argument(arguments: Mapping[str, object], name: str) -> str:
+    """The argument if it is a text, else empty."""
+    value = arguments.get(name, "")
+    return value if isinstance(value, str) else ""
+
 
 _ANY_NUMBER = " "
 # A longer grant fits neither a button nor a list.

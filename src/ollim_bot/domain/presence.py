@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import datetime
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +56,71 @@ class PassedOver:
     since: datetime | None = None
     until: datetime | None = None
     is_backup: bool = True
+
+
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DailyRecord:
+    """`begun` has the last day on which each task was begun, in the owner's zone."""
+
+    begun: Mapping[str, date] = field(default_factory=dict)
+
+    def with_task(self, name: str, day: date) -> DailyRecord:
+        return replace(self, begun={**self.begun, name: day})
+
+
+def is_due(now: datetime, hour: int, begun: date | None, *, only_in_hour: bool) -> bool:
+    """Whether a task of the day is due at `now`, which is in the owner's zone.
+
+    It is due once a day, from the hour on: until midnight, or with `only_in_hour` for an hour. An
+    hour that the clock leaves out begins when the clock goes on; one that comes twice counts once.
+    """
+    if begun == now.date():
+        return False
+    start = now.replace(hour=hour, minute=0, second=0, microsecond=0, fold=0).astimezone(UTC)
+    since = now.astimezone(UTC) - start
+    return timedelta() <= since and (since < _HOUR or not only_in_hour)
+
+
+_VERSION = re.compile(r"v?(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.ASCII)
+_SECTION = re.compile(r"^## +(\S+).*$", re.MULTILINE)
+
+
+class Version(NamedTuple):
+    """A released version; what is not a plain `1.2.3`, such as `1.2.3rc1`, is not one."""
+
+    major: int
+    minor: int
+    patch: int
+
+    @classmethod
+    def of(cls, text: str) -> Version | None:
+        match = _VERSION.fullmatch(text)
+        return None if match is None else cls(int(match[1]), int(match[2]), int(match[3]))
+
+    @property
+    def tag(self) -> str:
+        return f"v{self}"
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+def newest_tag(tags: Iterable[str]) -> Version | None:
+    """The newest version among tags such as `v1.2.3`; other tags do not count."""
+    found = (Version.of(tag) for tag in tags if tag.startswith("v"))
+    return max((version for version in found if version is not None), default=None)
+
+
+def changes_between(changelog: str, old: Version, new: Version) -> str:
+    """The sections of a changelog later than `old` and not later than `new`."""
+    sections = [*_SECTION.finditer(changelog)]
+    ends = [section.start() for section in sections[1:]] + [len(changelog)]
+    found = []
+    for section, end in zip(sections, ends, strict=False):
+        version = Version.of(section[1])
+        if version is not None and old < version <= new:
+            found.append(changelog[section.start() : end].strip())
+    return "\n\n".join(found)

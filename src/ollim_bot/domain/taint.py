@@ -7,15 +7,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from ollim_bot.domain.agent_caller import PROGRAM, read_command_line
+from ollim_bot.domain.agent_caller import PROGRAM, read_command_line, shell_words
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.permissions import Verdict
+from ollim_bot.domain.permissions import Pattern, Verdict, matches, text_argument
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.tool_patterns import WRITING
-from ollim_bot.domain.tool_policy import Pattern, matches, text_argument
 
 ATTACHMENT = "attachment"
 PICTURE = "picture"

@@ -1,4 +1,4 @@
-"""How tasks look on cards: the list of the open ones, and a task that a click has settled."""
+"""Cards about tasks, also about the move to another list."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from datetime import UTC, date, datetime, timedelta
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardLine
 from ollim_bot.domain.due_items import UNDO
 from ollim_bot.domain.moments import clock_time
+from ollim_bot.domain.quiet import MOVE
 from ollim_bot.domain.taint import TaintedTask, marked_taint, untrusted_label
 from ollim_bot.domain.tasks import FILE_LIST, Task, facts, in_order, is_due
-from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, one_line, shortened
+from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, counted, one_line, shortened
 
 TASK_DONE, TASK_DELETE = "task_done", "task_del"
 # Begins the data of an Undo that is for a task.
@@ -186,3 +187,47 @@ def _exchanged(card: Card, old: Sequence[Button], new: Sequence[Button], text: s
         for number, each in enumerate(card.lines, 1)
     )
     return replace(card, buttons=(*before, *new, *after), lines=lines)
+
+
+# Begins the data of the button, and so tells it from others that move something.
+MOVE_TASKS = f"{TASK}s"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMoves:
+    """`begun` are the ids of tasks of the file that may be at the service already."""
+
+    is_offered: bool = False
+    begun: tuple[str, ...] = ()
+
+    def beginning(self, task_id: str) -> TaskMoves:
+        return replace(self, begun=(*self.without(task_id).begun, task_id))
+
+    def without(self, task_id: str) -> TaskMoves:
+        return replace(self, begun=tuple(each for each in self.begun if each != task_id))
+
+
+def is_same(one: Task, other: Task) -> bool:
+    return (one.title, one.due, one.notes) == (other.title, other.due, other.notes)
+
+
+def offer_card(count: int) -> Card:
+    are = "is" if count == 1 else "are"
+    them = "it" if count == 1 else "them"
+    return Card(
+        f"Move {counted(count, 'task')} to Google?",
+        f"{counted(count, 'open task')} {are} still in tasks.md. Left there, {them} "
+        f"stay{'s' if count == 1 else ''} listed, marked (file).",
+        buttons=(
+            Button(f"Move {them}", MOVE, MOVE_TASKS, ButtonStyle.PRIMARY),
+            Button(f"Leave {them}", "dismiss"),
+        ),
+    )
+
+
+def moved_card(count: int) -> Card:
+    return Card(moved_words(count))
+
+
+def moved_words(count: int) -> str:
+    return f"{counted(count, 'task')} moved to Google" if count else "Nothing to move"

@@ -1,17 +1,230 @@
-"""Calls of webhooks: which events count, the data that is kept, and their acceptance."""
+"""Webhooks: the data of a call, the schema that it must fit, and both in words."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from ollim_bot.domain.jobs import JobKind, WebhookSpec
+from ollim_bot.domain.jobs import CalledJob, JobKind, WebhookSpec, list_names
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.webhook_schema import pointer_parts
+from ollim_bot.domain.text import as_code, nearest
+
+MOST_PROPERTIES = 20
+LONGEST_TEXT = 500
+# A larger schema is a mistake, and would take long to apply.
+_MOST_PARTS = 500
+
+_TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
+_ANYTHING = "anything"
+_DEFINITIONS = "$defs"
+# For some data these take so long that nothing else would be answered.
+_SLOW = ("pattern", "patternProperties", "uniqueItems")
+_REFERENCES = ("$ref", "$dynamicRef", "$defs", "definitions", "$id", "$anchor", "$dynamicAnchor")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_type(value: object) -> bool:
+    names = value if isinstance(value, list) else [value]
+    return bool(names) and all(name in _TYPES for name in names)
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_names_by_name(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_names, value.values()))
+
+
+_Check = tuple[Callable[[object], bool], str]
+_TEXT: _Check = (lambda value: isinstance(value, str), "text")
+_COUNT: _Check = (_is_count, "a whole number from 0 on")
+_NUMBER: _Check = (_is_number, "a number")
+_NAMES: _Check = (_is_names, "a list of names")
+_LIST: _Check = (lambda value: isinstance(value, list), "a list")
+_FLAG: _Check = (lambda value: isinstance(value, bool), "true or false")
+_ANY_VALUE: _Check = (lambda _: True, "any value")
+# What each keyword takes. Keywords of the second group hold further schemas.
+_VALUES: Mapping[str, _Check] = {
+    "type": (_is_type, f"one or a list of {', '.join(_TYPES)}"),
+    "enum": (lambda value: isinstance(value, list) and bool(value), "a list of values"),
+    "const": _ANY_VALUE,
+    "required": _NAMES,
+    "dependentRequired": (_is_names_by_name, "a list of names for each name"),
+    "minimum": _NUMBER,
+    "maximum": _NUMBER,
+    "exclusiveMinimum": _NUMBER,
+    "exclusiveMaximum": _NUMBER,
+    "multipleOf": (lambda value: _is_number(value) and value > 0, "a number above 0"),  # type: ignore[operator]
+    "minLength": _COUNT,
+    "maxLength": _COUNT,
+    "minItems": _COUNT,
+    "maxItems": _COUNT,
+    "minContains": _COUNT,
+    "maxContains": _COUNT,
+    "minProperties": _COUNT,
+    "maxProperties": _COUNT,
+    "format": _TEXT,
+    "title": _TEXT,
+    "description": _TEXT,
+    "$comment": _TEXT,
+    "$schema": _TEXT,
+    "default": _ANY_VALUE,
+    "examples": _LIST,
+    "deprecated": _FLAG,
+    "readOnly": _FLAG,
+    "writeOnly": _FLAG,
+}
+_ONE = ("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then", "else")
+_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_BY_NAME = ("properties", "dependentSchemas")
+
+
+def schema_problems(fields: Mapping[str, object]) -> list[str]:
+    """What is wrong with the schema of a webhook, each with its place; empty if it can be used.
+
+    No regular expression and no reference is accepted: a stranger's text could make the one run
+    without end, and the other could make the schema endless.
+    """
+    if fields.get("type", "object") != "object":
+        return ["type: is object for the data of a webhook"]
+    found: list[str] = []
+    for number, problem in enumerate(_problems_at(fields, ())):
+        if number >= _MOST_PARTS:
+            return [f"is too large; at most {_MOST_PARTS} parts"]
+        if problem:
+            found.append(problem)
+    if not found:
+        found += _problems_of_properties(fields)
+    return found
+
+
+def _problems_of_properties(fields: Mapping[str, Any]) -> Iterator[str]:
+    properties = fields.get("properties", {})
+    if len(properties) > MOST_PROPERTIES:
+        yield f"properties: has {len(properties)}; at most {MOST_PROPERTIES} are allowed"
+    if not fields.get("additionalProperties"):
+        for name in fields.get("required", ()):
+            if name not in properties:
+                yield f"required: names {name}, which is not one of the properties"
+
+
+def _problems_at(schema: object, path: tuple[str, ...]) -> Iterator[str]:
+    """The problems of a schema and of those in it; an empty text for each part that is right."""
+    yield ""
+    if isinstance(schema, bool) and path:
+        return
+    if not isinstance(schema, dict):
+        yield _schema_at(path, "is a schema such as {type: string}")
+        return
+    for keyword, value in schema.items():
+        yield from _problems_of(keyword, value, (*path, keyword))
+
+
+def _problems_of(keyword: str, value: object, path: tuple[str, ...]) -> Iterator[str]:
+    if keyword in _VALUES:
+        is_right, takes = _VALUES[keyword]
+        yield "" if is_right(value) else _schema_at(path, f"takes {takes}")
+    elif keyword in _ONE:
+        yield from _problems_at(value, path)
+    elif keyword in _LISTS:
+        if not isinstance(value, list) or not value:
+            yield _schema_at(path, "takes a list of schemas")
+            return
+        for number, each in enumerate(value):
+            yield from _problems_at(each, (*path, str(number)))
+    elif keyword in _BY_NAME:
+        if not isinstance(value, dict):
+            yield _schema_at(path, "takes a schema for each name")
+            return
+        for name, each in value.items():
+            yield from _problems_at(each, (*path, name))
+    else:
+        yield _schema_at(path, _refusal(keyword))
+
+
+def _refusal(keyword: str) -> str:
+    if keyword in _SLOW:
+        return "is not used here, since some data would take too long to compare"
+    if keyword in _REFERENCES:
+        return "is not used here; write the schema out where it is needed"
+    near = nearest(keyword, (*_VALUES, *_ONE, *_LISTS, *_BY_NAME))
+    return f"is not known here{f'; did you mean {near}?' if near else ''}"
+
+
+def _schema_at(path: Sequence[str], reason: str) -> str:
+    return f"{'.'.join(path)}: {reason}" if path else reason
+
+
+def complete_schema(fields: Mapping[str, object]) -> dict[str, object]:
+    """The schema that data is checked against: `fields` with the defaults of a webhook.
+
+    Every string has a greatest length, at any depth, and objects accept only named properties
+    unless they say otherwise.
+    """
+    anything = {"$ref": f"#/{_DEFINITIONS}/{_ANYTHING}"}
+    of_any_kind = {"maxLength": LONGEST_TEXT, "items": anything, "additionalProperties": anything}
+    whole = _completed({"type": "object", **fields})
+    assert isinstance(whole, dict)
+    return {**whole, _DEFINITIONS: {_ANYTHING: of_any_kind}}
+
+
+def _completed(schema: Any) -> Any:
+    """The schema of one value with its defaults; `schema` has no problems."""
+    anything = {"$ref": f"#/{_DEFINITIONS}/{_ANYTHING}"}
+    if isinstance(schema, bool):
+        return anything if schema else False
+    if "enum" in schema or "const" in schema:
+        return schema
+    made = dict(schema)
+    alternatives = [name for name in ("anyOf", "oneOf") if name in schema]
+    if alternatives and "type" not in schema:
+        # Each alternative has its own limits, which a default here would narrow.
+        for name in alternatives:
+            made[name] = [_completed(each) for each in schema[name]]
+        return made
+    types = _schema_types(schema)
+    if "string" in types:
+        made.setdefault("maxLength", LONGEST_TEXT)
+    if "array" in types:
+        made["items"] = _completed(schema.get("items", True))
+        if "prefixItems" in schema:
+            made["prefixItems"] = [_completed(each) for each in schema["prefixItems"]]
+    if "object" in types:
+        is_open_by_default = "type" not in schema and "properties" not in schema
+        made["additionalProperties"] = _completed(
+            schema.get("additionalProperties", is_open_by_default)
+        )
+        if "properties" in schema:
+            properties = schema["properties"].items()
+            made["properties"] = {name: _completed(each) for name, each in properties}
+    return made
+
+
+def _schema_types(schema: Mapping[str, Any]) -> Sequence[str]:
+    found = schema.get("type", _TYPES)
+    return [found] if isinstance(found, str) else found
+
+
+def pointer_parts(pointer: str) -> tuple[str, ...]:
+    """The steps of a JSON pointer such as `/issue/title`; raises `ValueError` for another text."""
+    steps = pointer.split("/")
+    is_escaped_well = "~" not in pointer.replace("~0", "").replace("~1", "")
+    if steps[0] or len(steps) == 1 or not is_escaped_well:
+        raise ValueError(f"{pointer!r} is not a JSON pointer such as /issue/title")
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps[1:])
+
 
 LARGEST_BODY = 1024 * 1024
 # For so long the same call is known again.
@@ -128,3 +341,34 @@ def _mended(value: Any) -> object:
 
 def _mended_text(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_LONGEST_NAME = 60
+_MOST_NAMED = 10
+
+
+def own_secret_name(hook: WebhookSpec) -> str:
+    """A name for a secret that opens this webhook alone."""
+    return f"{hook.spec.id.upper().replace('-', '_')}_SECRET"
+
+
+def sharing_secret(
+    hook: WebhookSpec, hooks: Iterable[WebhookSpec], value_of: Callable[[str], object]
+) -> list[WebhookSpec]:
+    """The other webhooks that the secret of this one opens: no signature names its webhook.
+
+    `value_of` gives the value of a setting, None if it is not set; two may have the same value.
+    """
+    value = value_of(hook.secret_name)
+    others = () if value is None else (each for each in hooks if each.spec.id != hook.spec.id)
+    return [other for other in others if value_of(other.secret_name) == value]
+
+
+def facts_of(job: CalledJob, port: int | None) -> Iterator[str]:
+    """The facts as lines of a card."""
+    for name, fact in job.facts(port, lambda text: as_code(text, _LONGEST_NAME)):
+        yield f"{name.capitalize()}: {fact}."
+
+
+def named(hooks: Sequence[WebhookSpec], most: int = _MOST_NAMED) -> str:
+    return list_names([hook.spec.id for hook in hooks], str, "and", most)

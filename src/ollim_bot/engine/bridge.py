@@ -22,8 +22,8 @@ from mcp.server import Server
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult
 from mcp.types import Tool as McpTool
 
-from ollim_bot.domain.shell_words import quoted
-from ollim_bot.domain.tool_policy import OWN_SERVERS
+from ollim_bot.domain.agent_caller import quoted
+from ollim_bot.domain.permissions import OWN_SERVERS
 from ollim_bot.engine.commands import MOST_COMMANDS, Programs
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Refusal, Tool, ToolCall, Toolset

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollim_bot.domain.shell_words import shell_words
+from ollim_bot.domain.agent_caller import shell_words
 from ollim_bot.ports import Refusal
 
 MOST_COMMANDS = 20

@@ -13,8 +13,8 @@ from claude_agent_sdk.types import McpServerConfig, ThinkingConfig
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.jobs import is_hook_secret
+from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.domain.runtime_config import Thinking
-from ollim_bot.domain.subagents import Subagent, Subagents
 from ollim_bot.engine.bridge import hooks, in_process_servers
 from ollim_bot.engine.commands import Programs
 from ollim_bot.environment import python_places, search_path

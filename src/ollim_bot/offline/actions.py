@@ -8,19 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 
-from ollim_bot.domain.item_replies import ReplyMeaning, meaning_of
+from ollim_bot.domain.due_items import ReplyMeaning, meaning_of
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
-from ollim_bot.domain.phrases.dates import read_time
 from ollim_bot.domain.phrases.durations import normalized
+from ollim_bot.domain.phrases.moment import read_time
 from ollim_bot.domain.quiet import IN_QUIET_HOURS
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import wish_from_words, without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
-from ollim_bot.offline.dialogue import time_question
 from ollim_bot.offline.messages import CallTool, FollowUp, Part, Say, ToolResult
-from ollim_bot.offline.situation import SHELL, Situation
+from ollim_bot.offline.situation import SHELL, Situation, time_question
 from ollim_bot.offline.vocabulary import (
     AddTask,
     AmbiguousIntent,

@@ -8,18 +8,17 @@ from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.domain.phrases import is_moment, parse_moment
-from ollim_bot.domain.phrases.dates import WEEKDAY
 from ollim_bot.domain.phrases.durations import Unclear, is_duration, normalized, spelled_out
+from ollim_bot.domain.phrases.moment import WEEKDAY
 from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, is_repeat, read_rhythm
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import is_dose, is_order, without_nag
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
-from ollim_bot.offline.change_intents import change_intent
-from ollim_bot.offline.dialogue import time_question
+from ollim_bot.offline.change_intents import change_intent, task_intent
 from ollim_bot.offline.messages import FollowUp
 from ollim_bot.offline.phrasings import is_courteous
-from ollim_bot.offline.task_intents import task_intent
+from ollim_bot.offline.situation import time_question
 from ollim_bot.offline.vocabulary import (
     POLITELY,
     AmbiguousIntent,

@@ -21,13 +21,26 @@ from ollim_bot.offline.actions import (
     show_upcoming,
     show_when,
 )
-from ollim_bot.offline.days import show_today, show_tomorrow, show_week
-from ollim_bot.offline.dialogue import Unanswered, answered
+from ollim_bot.offline.change_intents import about_it, finished_task, settled_by_words
 from ollim_bot.offline.intents import guessed_intent, moment_in, schedule_intent
 from ollim_bot.offline.messages import CallTool, FollowUp, ModelRequest, Part, Reply, Say
-from ollim_bot.offline.phrasings import COURTESIES, Intent, intents_in
-from ollim_bot.offline.settling import about_it, finished_task, settled_by_words
-from ollim_bot.offline.situation import SHELL, ParsedPrompt, Situation, said_by_owner, situations_of
+from ollim_bot.offline.phrasings import (
+    COURTESIES,
+    Intent,
+    intents_in,
+    show_today,
+    show_tomorrow,
+    show_week,
+)
+from ollim_bot.offline.situation import (
+    SHELL,
+    ParsedPrompt,
+    Situation,
+    Unanswered,
+    answered,
+    said_by_owner,
+    situations_of,
+)
 from ollim_bot.offline.vocabulary import (
     AmbiguousIntent,
     Remind,

@@ -15,8 +15,8 @@ from typing import assert_never
 from ollim_bot.clock import wait_until_set, zone_of
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import Try, cap_notice, cost_cap
-from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
+from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.decision import (
     Abandon,
@@ -47,12 +47,12 @@ from ollim_bot.domain.occurrences import (
     OccurrenceState,
     SkipReason,
 )
-from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import DELIVERED, HELD, PLAINLY, RunStory, claim_facts
 from ollim_bot.domain.runs import DeliveryRight, deeds
 from ollim_bot.domain.schedule import (
     JobKey,
+    Skips,
     UpcomingSchedule,
     build_upcoming_schedule,
     key_of,

@@ -7,14 +7,13 @@ from collections.abc import Coroutine, Iterable, Iterator, Sequence, Set
 from datetime import UTC, datetime, timedelta
 
 from ollim_bot.clock import wait_until_set, zone_of
-from ollim_bot.conversation.disk_gate import DiskGate
+from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.domain.catch_up import JUMPED_OVER, WHILE_AWAY, CatchUp, Missed, catch_up
 from ollim_bot.domain.decision import BETWEEN_LATE_RUNS
 from ollim_bot.domain.definitions import Definition
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.presence import PassedOver
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.domain.schedule import (
@@ -22,6 +21,7 @@ from ollim_bot.domain.schedule import (
     Agenda,
     JobKey,
     ScheduledJob,
+    Skips,
     is_late,
     key_of,
     last_due,

@@ -24,9 +24,17 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.plain import Form, JsonFormat, Layout
-from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
+from ollim_bot.store.file_store import (
+    FORMAT,
+    FormatIsNewer,
+    Malformed,
+    StoreProblem,
+    parse_json,
+    render_json,
+    set_aside,
+    versioned,
+)
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
-from ollim_bot.store.json_fields import FORMAT, parse_json, render_json, versioned
 
 SYNC_FILE = "google.sync"
 

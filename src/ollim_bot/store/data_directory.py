@@ -15,7 +15,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, open_file
 from ollim_bot.ports import Disk
 from ollim_bot.store.files import SHARED, FileLock, OsDisk, create_atomically, write_atomically
-from ollim_bot.store.profile_files import install_subagents
+from ollim_bot.store.owner_files import install_subagents
 
 # The documents for the agent; the engine may read this folder.
 TEXTS = Path(__file__).resolve().parent.parent / "texts"

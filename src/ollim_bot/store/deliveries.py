@@ -10,9 +10,9 @@ from enum import StrEnum
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.pings import Charge, PingBudget
-from ollim_bot.store.codecs.rows import ROWS
+from ollim_bot.store.codecs.records import ROWS
 from ollim_bot.store.connection import Row, Statements, escaped, unescaped
-from ollim_bot.store.json_fields import parse_json, render_json, versioned_list
+from ollim_bot.store.file_store import parse_json, render_json, versioned_list
 from ollim_bot.store.messages import LoggedMessage, MessageLog, logged_messages
 from ollim_bot.store.records import Record
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from ollim_bot.domain.forgetting import FORGOTTEN, Passage
 from ollim_bot.errors import OllimError
 from ollim_bot.plain_files import read_file
-from ollim_bot.store.git import Git, GitTrouble, Repository, has_repository
+from ollim_bot.store.journal import Git, GitTrouble, Repository, has_repository
 
 _LIMIT = 600.0
 _DATA = re.compile(rb"data (\d+)")

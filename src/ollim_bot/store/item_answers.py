@@ -26,9 +26,9 @@ from ollim_bot.domain.due_items import (
     passed_card,
     root_in,
     settled_card,
+    settlement,
     unanswered_card,
 )
-from ollim_bot.domain.item_replies import settlement
 from ollim_bot.domain.jobs import ItemKind, Job, JobKind
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason

@@ -13,7 +13,7 @@ from ollim_bot.domain.about_me import KnownLine, in_reading_order, is_about_me, 
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.git import Git, GitTrouble, Repository, has_repository
+from ollim_bot.store.journal import Git, GitTrouble, Repository, has_repository
 
 _NO_COMMIT = "0" * 40
 _SEPARATOR = b"\0\0"

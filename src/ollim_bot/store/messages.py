@@ -16,7 +16,7 @@ from ollim_bot.domain.forks import end_id, entry_id
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.search import Search, Term, folded_words, searched_text, who_spoke
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.store.codecs.rows import CHAT_MESSAGES
+from ollim_bot.store.codecs.records import CHAT_MESSAGES
 from ollim_bot.store.connection import (
     Row,
     Statements,

@@ -15,7 +15,7 @@ from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.ports import Disk, Journal
-from ollim_bot.store.codecs.rows import SESSION_EVENTS
+from ollim_bot.store.codecs.records import SESSION_EVENTS
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
 from ollim_bot.store.files import PRIVATE, FileLock, append_line, remove_durably, write_atomically

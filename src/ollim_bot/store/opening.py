@@ -1,43 +1,157 @@
-"""Opens the database of a data directory; creates, imports, migrates or repairs it as needed."""
+"""Reads the database of a data directory as it is, with nothing changed."""
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import tempfile
+import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.runtime_config import MADE_BEFORE_DAILY_LIMIT, parse_config
-from ollim_bot.errors import StorageError, WriteFailed
+from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.change_rows import note_settings
-from ollim_bot.store.connection import Connect, Statements, connect
+from ollim_bot.store.connection import (
+    Connect,
+    Statements,
+    connect,
+    connect_for_reading,
+    connect_in_memory,
+)
 from ollim_bot.store.copies import AfterReturn, copy_database, mend, settle_return
 from ollim_bot.store.database import Ballast, Database, Step
 from ollim_bot.store.errors import Busy, Damaged, OlderState, OtherSchema, translated
-from ollim_bot.store.file_store import Malformed, StoreProblem
+from ollim_bot.store.file_store import Malformed, StoreProblem, parse_json, versioned
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.image import DatabaseImage
-from ollim_bot.store.json_fields import parse_json, versioned
 from ollim_bot.store.messages import can_index
 from ollim_bot.store.mirrors import Mirrors
-from ollim_bot.store.reading import DATABASE, ask_rows, check_schema
 from ollim_bot.store.records import stored_record
 from ollim_bot.store.schema import SCHEMA, WITH_ITEMS, WITH_USAGE, migrate, schema_of
 from ollim_bot.store.takeover import TakeOver, take_over_cards
 from ollim_bot.store.transaction import Transaction
+
+DATABASE = "ollim.db"
+
+R = TypeVar("R")
+
+
+def ask_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R:
+    """The answer to `question`, of one state.
+
+    Raises `StorageError` if there is no database of this version, or none that can be read.
+    """
+    path = paths.state / DATABASE
+    if not path.is_file():
+        raise Unreadable(path, "is not a file.") if path.exists() else OlderState(path)
+    try:
+        with closing(connect_for_reading(path)) as connection:
+            check_schema(path, schema_of(connection))
+            connection.execute("BEGIN")
+            return question(Statements(connection, path))
+    except sqlite3.Error as refused:
+        raise translated(path, refused) from refused
+
+
+def check_schema(path: Path, found: int) -> None:
+    if found == 0:
+        raise OlderState(path)
+    if found != SCHEMA:
+        raise OtherSchema(path, found, SCHEMA)
+
+
+class DatabaseImage:
+    """Answers questions from memory and refuses every step, until `opened` returns the database.
+
+    `open_again` opens the database, and raises `StorageError` as long as that is not possible.
+    """
+
+    is_writable = False
+
+    def __init__(
+        self,
+        path: Path,
+        now: Callable[[], datetime],
+        refusal: WriteFailed,
+        open_again: Callable[[], Database],
+    ) -> None:
+        self.path = path
+        self._now = now
+        self._reason = refusal.reason
+        self._open_again = open_again
+        self._lock = threading.Lock()
+        self._connection = _image_of(path, refusal)
+
+    def opened(self) -> Database | DatabaseImage:
+        """The database, if it can be written now; else this image."""
+        try:
+            return self._open_again()
+        except StorageError:
+            return self
+
+    def run_noting(self, _: Step[R]) -> NoReturn:
+        raise WriteFailed(self.path, self._reason)
+
+    def query(self, question: Step[R]) -> R:
+        with self._lock:
+            self._connection.execute("BEGIN")
+            try:
+                return question(Transaction(Statements(self._connection, self.path), self._now()))
+            except Malformed as wrong:
+                raise Damaged(self.path, str(wrong)) from wrong
+            finally:
+                self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+
+def _image_of(path: Path, refusal: WriteFailed) -> sqlite3.Connection:
+    """Copy the database into memory; raises `refusal` if it is unreadable or of another version."""
+    try:
+        image = _copied(path)
+    except sqlite3.Error:
+        try:
+            image = _copied_elsewhere(path)
+        except (sqlite3.Error, OSError):
+            raise refusal from None
+    if schema_of(image) != SCHEMA:
+        image.close()
+        raise refusal
+    return image
+
+
+def _copied(path: Path) -> sqlite3.Connection:
+    with closing(sqlite3.connect(path)) as source:
+        # With this lock SQLite needs no file for the index of its log.
+        source.execute("PRAGMA locking_mode=EXCLUSIVE")
+        image = connect_in_memory()
+        source.backup(image)
+    return image
+
+
+def _copied_elsewhere(path: Path) -> sqlite3.Connection:
+    """Copy the files elsewhere first, because a read-only mount refuses the lock."""
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix in ("", "-wal"):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(f"{path}{suffix}", f"{folder}/{path.name}{suffix}")
+        return _copied(Path(folder) / path.name)
+
 
 BALLAST_FILE = "ballast"
 # In the facts about the database: whether the owner is to be told that there is no daily limit.
 DAILY_LIMIT_NOTICE = "daily_limit_notice"
 NOTICE_DUE, NOTICE_TOLD = "due", "told"
 
-R = TypeVar("R")
 Report = Callable[[StoreProblem], None]
 
 

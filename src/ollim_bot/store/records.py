@@ -8,23 +8,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, NoReturn, TypeVar
 
-from ollim_bot.domain.daily import DailyRecord
 from ollim_bot.domain.digest import Digests
 from ollim_bot.domain.inbox import FailedTurns
 from ollim_bot.domain.initiative import SetByAgent
 from ollim_bot.domain.notices import NoticeRecord
 from ollim_bot.domain.overviews import OpenOverviews
-from ollim_bot.domain.owner_choices import GivenNames, Grants, Skips
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.presence import PassedOver, Presence
-from ollim_bot.domain.provider_memory import ProviderMemory
+from ollim_bot.domain.presence import DailyRecord, PassedOver, Presence
+from ollim_bot.domain.provider import ProviderMemory
 from ollim_bot.domain.quiet import QuietChoice
+from ollim_bot.domain.schedule import GivenNames, Grants, Skips
 from ollim_bot.domain.sessions import ClearedConversation, SessionEvent
 from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.domain.surface_state import DiscordState, WebState
 from ollim_bot.domain.taint import TaintRecord
-from ollim_bot.domain.task_cards import TaskUndos
-from ollim_bot.domain.task_move import TaskMoves
+from ollim_bot.domain.task_cards import TaskMoves, TaskUndos
 from ollim_bot.domain.tool_servers import SERVER_RECORD, ToolServerRecord
 from ollim_bot.domain.travel import PlannedZone
 from ollim_bot.store.codecs.plain import plain_codec
@@ -32,13 +30,14 @@ from ollim_bot.store.codecs.records import (
     BUTTON_PROMPTS,
     FORK,
     FORK_MESSAGES,
+    HELD_MESSAGES,
     MEMORY,
     PENDING_UPDATES,
+    SESSION_EVENTS,
     SESSION_ID,
     RuntimeConfigCodec,
     ping_budget_codec,
 )
-from ollim_bot.store.codecs.rows import HELD_MESSAGES, SESSION_EVENTS
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.file_store import Codec
 

@@ -17,7 +17,7 @@ from ollim_bot.domain.run_history import (
     claimed_by,
     claiming_row,
 )
-from ollim_bot.store.codecs.rows import LEDGER_ROWS
+from ollim_bot.store.codecs.records import LEDGER_ROWS
 from ollim_bot.store.connection import Row, Statements, escaped, microseconds, unescaped
 
 _CLOSING = frozenset({DELIVERED, *(state.value for state in OccurrenceState if state.is_end)})

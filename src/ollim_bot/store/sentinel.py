@@ -36,14 +36,21 @@ from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.settings import DIRECT_CHANNEL
 from ollim_bot.store.codecs.plain import PLAIN, JsonFormat, Layout, ValueCodec
-from ollim_bot.store.codecs.rows import ROWS
+from ollim_bot.store.codecs.records import ROWS
 from ollim_bot.store.database import Database
 from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.store.file_store import FileStore, Malformed, StoreProblem
+from ollim_bot.store.file_store import (
+    FORMAT,
+    FileStore,
+    Malformed,
+    StoreProblem,
+    parse_json,
+    render_json,
+    versioned,
+)
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.item_answers import add_item, bring_card, plan_next, planned_time, skip_passed
 from ollim_bot.store.job_files import remove_reminder
-from ollim_bot.store.json_fields import FORMAT, parse_json, render_json, versioned
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.transaction import JobOp, Transaction
 

@@ -31,10 +31,9 @@ from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
 from ollim_bot.store import frontmatter
 from ollim_bot.store.codecs.plain import PLAIN
 from ollim_bot.store.document import FIRST_LINE, BadDocument, Document, Field
-from ollim_bot.store.file_store import Malformed
+from ollim_bot.store.file_store import FORMAT, Malformed, parse_json, render_json
 from ollim_bot.store.files import SHARED, OsDisk, write_atomically
 from ollim_bot.store.job_formats import FieldProblem, WrongValue, one_line, words
-from ollim_bot.store.json_fields import FORMAT, parse_json, render_json
 
 _LARGEST_HASHED = 25_000_000
 

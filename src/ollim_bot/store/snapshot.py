@@ -18,7 +18,7 @@ from ollim_bot.store.copies import back_up, damage_of, mark_copy
 from ollim_bot.store.errors import Busy, Damaged, translated
 from ollim_bot.store.messages import TABLES
 from ollim_bot.store.mirrors import MirrorAge, mirror_age
-from ollim_bot.store.reading import DATABASE, ask_rows
+from ollim_bot.store.opening import DATABASE, ask_rows
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED, stored_record
 from ollim_bot.store.schema import migrate, schema_of
 

@@ -13,16 +13,14 @@ from typing import Any, NamedTuple
 from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
-from ollim_bot.store.codecs.records import KNOWN_BROWSERS
-from ollim_bot.store.codecs.rows import SESSION_EVENTS
+from ollim_bot.store.codecs.records import KNOWN_BROWSERS, SESSION_EVENTS
 from ollim_bot.store.connection import connect_for_reading
 from ollim_bot.store.copies import damage_of, suspicion_of
 from ollim_bot.store.errors import translated
 from ollim_bot.store.file_store import Codec, FormatIsNewer, Malformed
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import MirrorAge, mirror_age
-from ollim_bot.store.opening import BALLAST_FILE, look_into, look_into_rows
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.opening import BALLAST_FILE, DATABASE, look_into, look_into_rows
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED, RecordSpec
 from ollim_bot.store.schema import SCHEMA, schema_of
 from ollim_bot.store.takeover import TakeOver

@@ -20,13 +20,12 @@ from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.jobs import Job, JobKind
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.run_history import CUT_SHORT, DROPPED, EFFECT, HELD, NEWER_CAME, RunStory
 from ollim_bot.domain.run_words import REACHED_AT
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.schedule import Grants, JobKey
 from ollim_bot.domain.sessions import ClearedConversation, SessionId
 from ollim_bot.domain.taint import Taint, marked_taint
 from ollim_bot.domain.text import shortened

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.database import Database, Step
-from ollim_bot.store.image import DatabaseImage
+from ollim_bot.store.opening import DatabaseImage
 from ollim_bot.store.transaction import NAMES
 
 R = TypeVar("R")

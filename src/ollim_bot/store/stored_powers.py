@@ -13,18 +13,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.runtime_config import PermissionMode, RuntimeConfig
+from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.codecs.plain import decode_plain
 from ollim_bot.store.codecs.records import RuntimeConfigCodec
 from ollim_bot.store.connection import Statements, connect_for_reading
 from ollim_bot.store.errors import translated
-from ollim_bot.store.file_store import FormatIsNewer, Malformed
+from ollim_bot.store.file_store import FormatIsNewer, Malformed, render_json
 from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
-from ollim_bot.store.json_fields import render_json
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.opening import DATABASE
 from ollim_bot.store.records import RECORDS, RecordSpec, store_record, stored_record
 
 T = TypeVar("T")

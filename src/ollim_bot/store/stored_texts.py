@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from ollim_bot.domain.forgetting import Passage
 from ollim_bot.store.connection import Statements, escaped, unescaped
-from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.json_fields import parse_json, render_json
+from ollim_bot.store.file_store import Malformed, parse_json, render_json
 from ollim_bot.store.messages import TABLES
 from ollim_bot.store.records import RECORDS, store_record
 

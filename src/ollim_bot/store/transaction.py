@@ -10,8 +10,8 @@ from ollim_bot.store.change_rows import ChangeRows
 from ollim_bot.store.connection import Statements, escaped, unescaped
 from ollim_bot.store.deliveries import Channels, Deliveries
 from ollim_bot.store.due_items import DueItems
+from ollim_bot.store.file_store import parse_object, render_json
 from ollim_bot.store.inbox import InboxInputs
-from ollim_bot.store.json_fields import parse_object, render_json
 from ollim_bot.store.messages import MessageLog
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
 from ollim_bot.store.run_ledger import LedgerRows

@@ -18,7 +18,7 @@ from ollim_bot.store.connection import (
     moment_of,
     unescaped,
 )
-from ollim_bot.store.json_fields import parse_object, render_json
+from ollim_bot.store.file_store import parse_object, render_json
 from ollim_bot.store.run_ledger import LedgerRows
 
 _ENDED = (

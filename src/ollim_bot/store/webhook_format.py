@@ -7,7 +7,7 @@ from typing import Any
 
 from ollim_bot.domain.jobs import JobKind, JobSpec, WebhookAuth, WebhookSpec, is_hook_secret
 from ollim_bot.domain.webhook_data import unknown_places
-from ollim_bot.domain.webhook_schema import pointer_parts, schema_problems
+from ollim_bot.domain.webhooks import pointer_parts, schema_problems
 from ollim_bot.store.document import Field
 from ollim_bot.store.job_formats import Fault, FieldRule, JobFormat, WrongValue, text, words, wrong
 

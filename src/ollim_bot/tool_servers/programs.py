@@ -23,7 +23,7 @@ from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.engine import die_with_parent
 from ollim_bot.errors import ToolServerFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.server_scripts import hash_scripts, whole_command, whole_environment
+from ollim_bot.store.server_file import hash_scripts, whole_command, whole_environment
 from ollim_bot.tool_servers.screening import LONGEST_MESSAGE, Screen
 
 _INHERITED = ("PATH", "HOME", "LANG")

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from ollim_bot.clock import Backoff, wait_until_set
+from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.taint import Untrusted
-from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.domain.tool_servers import (
     SERVER_RECORD,
     NamedPlaces,

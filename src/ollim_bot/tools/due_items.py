@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from ollim_bot.domain.due_items import Answer, DueItem, settled_line
-from ollim_bot.domain.item_replies import Settlement, done, let_go, not_today
+from ollim_bot.domain.due_items import (
+    Answer,
+    DueItem,
+    Settlement,
+    done,
+    let_go,
+    not_today,
+    settled_line,
+)
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.errors import WrongInput

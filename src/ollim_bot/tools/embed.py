@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ollim_bot.domain.calendar import EVENT_DELETE
 from ollim_bot.domain.cards import (
     MOST_BUTTONS,
     MOST_FIELDS,
@@ -15,7 +16,6 @@ from ollim_bot.domain.cards import (
     CardField,
     Color,
 )
-from ollim_bot.domain.event_cards import EVENT_DELETE
 from ollim_bot.domain.task_cards import TASK_DELETE, TASK_DONE
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.store.steps import new_prompt

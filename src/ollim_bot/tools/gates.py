@@ -12,10 +12,16 @@ from pathlib import Path
 from ollim_bot.domain.initiative import Setter, setter_of
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job
-from ollim_bot.domain.permissions import beyond_main, is_allowed
-from ollim_bot.domain.runs import Run
+from ollim_bot.domain.permissions import (
+    FILE_ARGUMENTS,
+    Pattern,
+    beyond_main,
+    is_allowed,
+    relative,
+    text_argument,
+)
+from ollim_bot.domain.runs import STARTING, Run, Subagents
 from ollim_bot.domain.skills import SkillSet, skill_patterns
-from ollim_bot.domain.subagents import STARTING, Subagents
 from ollim_bot.domain.taint import (
     Reading,
     Taint,
@@ -26,14 +32,25 @@ from ollim_bot.domain.taint import (
     tainted_in_background,
 )
 from ollim_bot.domain.tool_patterns import WRITING, problems
-from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, relative, text_argument
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
-from ollim_bot.tools.addresses import LookupDeferred, Resolver, resolve
-from ollim_bot.tools.guards import Guard, SubagentGuard, address_guard, state_dir_guard
-from ollim_bot.tools.job_validator import sets_reminder, written_jobs
-from ollim_bot.tools.path_rules import PathPolicy, is_within, job_files
+from ollim_bot.tools.guards import (
+    Guard,
+    SubagentGuard,
+    address_guard,
+    sets_reminder,
+    state_dir_guard,
+    written_jobs,
+)
+from ollim_bot.tools.path_rules import (
+    LookupDeferred,
+    PathPolicy,
+    Resolver,
+    is_within,
+    job_files,
+    resolve,
+)
 from ollim_bot.tools.registry import (
     MAIN_TOOLS,
     OWN_TOOLS,

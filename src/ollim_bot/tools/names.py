@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ollim_bot.domain.owner_choices import GivenNames
+from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import MAIN, Arguments, OwnTool, ToolContext, arguments, text
 

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from ollim_bot.domain.runs import thing_looked_at
+from ollim_bot.domain.permissions import text_argument
+from ollim_bot.domain.runs import NAME_ARGUMENT, STARTING, thing_looked_at
 from ollim_bot.domain.shared_files import JobFolder
 from ollim_bot.domain.skills import Skill
-from ollim_bot.domain.subagents import NAME_ARGUMENT, STARTING
-from ollim_bot.domain.tool_policy import text_argument
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.store.skill_files import skill_at
 from ollim_bot.store.steps import note_reading

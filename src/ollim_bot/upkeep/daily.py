@@ -8,15 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
 
-from ollim_bot.domain.daily import is_due
+from ollim_bot.domain.presence import is_due
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.backup import KEPT, write_backup
-from ollim_bot.upkeep.backup_reports import BackupReport, incomplete
+from ollim_bot.upkeep.backup import KEPT, BackupReport, incomplete, write_backup
 
 _BETWEEN_LOOKS = 60.0
 

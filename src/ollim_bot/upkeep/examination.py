@@ -12,16 +12,8 @@ from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.provider import Provider
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import Settings
-from ollim_bot.upkeep.checks import (
-    bot,
-    data,
-    folder,
-    jobs,
-    machine,
-    network,
-    service,
-    webhooks,
-)
+from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, webhooks
+from ollim_bot.upkeep.checks import service as bot
 from ollim_bot.upkeep.doctor import (
     Check,
     DoctorFinding,

@@ -16,16 +16,14 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.permissions import beyond_main
+from ollim_bot.domain.permissions import Pattern, beyond_main
 from ollim_bot.domain.shared_files import JobFile, JobFolder, ProfileFile
 from ollim_bot.domain.text import counted, shortened
-from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, open_file, read_file
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.policy_file import PolicyFile
-from ollim_bot.store.profile_files import shipped_hashes
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.opening import DATABASE
+from ollim_bot.store.owner_files import PolicyFile, shipped_hashes
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.snapshot import MIRROR_FILES
 from ollim_bot.store.stored_powers import (
@@ -37,8 +35,7 @@ from ollim_bot.store.stored_powers import (
 from ollim_bot.store.takeover import BEFORE
 from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.upkeep.archive import DATA, BackedUpFile
-from ollim_bot.upkeep.backup import Kind, folded, kind_of
-from ollim_bot.upkeep.backup_reports import LEFT_OFF, Brought, Power
+from ollim_bot.upkeep.backup import LEFT_OFF, Brought, Kind, Power, folded, kind_of
 
 _SKILLS, _STATE = "skills", "state"
 _JOBS = frozenset(kind.plural for kind in JobKind)

@@ -26,10 +26,9 @@ from ollim_bot.plain_files import UnsuitableFile, size_in_words
 from ollim_bot.settings import Settings
 from ollim_bot.store.copies import SinceBackup, mark_restored, remove_mark
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.git import Git, GitTrouble, Repository
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.opening import BALLAST_FILE, look_into
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.journal import Git, GitTrouble, Repository
+from ollim_bot.store.opening import BALLAST_FILE, DATABASE, look_into
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import MIRROR_FILES, check_database
 from ollim_bot.store.transaction import Transaction
@@ -43,13 +42,20 @@ from ollim_bot.upkeep.archive import (
     Manifest,
     opened_backup,
 )
-from ollim_bot.upkeep.backup import Kind, keys_in, kind_of, locked_folder
-from ollim_bot.upkeep.backup_reports import Power, Restored, RestoreReport, TrialReport
+from ollim_bot.upkeep.backup import (
+    Kind,
+    Power,
+    Restored,
+    RestoreReport,
+    TrialReport,
+    keys_in,
+    kind_of,
+    locked_folder,
+)
 from ollim_bot.upkeep.doctor import DoctorInput
 from ollim_bot.upkeep.examination import examine
+from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance, swap_names
 from ollim_bot.upkeep.instance import single_instance
-from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
-from ollim_bot.upkeep.name_swap import swap_names
 from ollim_bot.upkeep.powers import (
     Choose,
     leave_off,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ollim_bot.domain.releases import Version, changes_between
+from ollim_bot.domain.presence import Version, changes_between
 from ollim_bot.errors import AlreadyRunning, OllimError, StorageError, SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import remake_links
@@ -22,26 +22,32 @@ from ollim_bot.upkeep.backup import write_backup
 from ollim_bot.upkeep.doctor import Level
 from ollim_bot.upkeep.hand_over import (
     HEARTBEAT_LIMIT,
+    MaintenanceKind,
     Phase,
     UpdateRecord,
     bot_command,
     confirm_update,
     exchange,
     hand_over,
+    maintenance,
     read_update,
     settle_update,
     try_start,
     update_lock,
     write_update,
 )
-from ollim_bot.upkeep.installation import examined_by
-from ollim_bot.upkeep.installed_program import InstalledProgram, installed_record, version_of
+from ollim_bot.upkeep.installation import examined_by, service_of, wait_for_heartbeat
 from ollim_bot.upkeep.instance import running_pid, single_instance
-from ollim_bot.upkeep.maintenance import MaintenanceKind, maintenance
 from ollim_bot.upkeep.other_bots import why_not_alone
-from ollim_bot.upkeep.releases import Release, ReleaseSource, UpdateFailed
+from ollim_bot.upkeep.releases import (
+    InstalledProgram,
+    Release,
+    ReleaseSource,
+    UpdateFailed,
+    installed_record,
+    version_of,
+)
 from ollim_bot.upkeep.restore import restore_into
-from ollim_bot.upkeep.service import service_of, wait_for_heartbeat
 
 _LOOK = 0.1
 # The bot ends its running work first; one that waits for an idle moment may take long.

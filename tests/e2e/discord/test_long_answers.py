@@ -11,7 +11,7 @@ from tests.e2e.discord.answers import is_balanced, long_answer, tokens
 from tests.e2e.discord.discord_scene import DiscordScene
 
 from ollim_bot.offline.messages import Reply, Say
-from ollim_bot.surfaces.discord.tables import with_tables
+from ollim_bot.surfaces.discord.split import with_tables
 
 LONGEST = 2000
 # In seconds; more on a busy machine.

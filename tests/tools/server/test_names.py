@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.tools.server.tool_scene import EVERYWHERE, MakeToolScene, ToolScene
 
-from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.domain.runs import RunKind
+from ollim_bot.domain.schedule import GivenNames
 
 
 def names(at: ToolScene) -> GivenNames:

@@ -4,38 +4,41 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, note, open_data, writable
-from ollim_bot.cli.framework import Given, print_json, small, title
-from ollim_bot.cli.jobs.fields import JobNoun, S, cleared, fields_given, message_given
+from ollim_bot.cli.framework import (
+    JSON,
+    ArgumentSpec,
+    Given,
+    Noun,
+    argument,
+    print_json,
+    small,
+    title,
+)
+from ollim_bot.cli.jobs import views
+from ollim_bot.cli.jobs.fields import ID, MESSAGE, JobNoun, S, cleared, fields_given, message_given
 from ollim_bot.cli.jobs.views import job_object, promise
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import (
-    Job,
-    Reminder,
-    Routine,
-    StoredJob,
-    ignores_late,
-    job_key,
-)
+from ollim_bot.domain.jobs import Job, Reminder, Routine, StoredJob, ignores_late, job_key
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
 from ollim_bot.store.job_folder import MarkdownRepository
 from ollim_bot.store.job_formats import READ_AS_RUN, JobFormat
 from ollim_bot.upkeep.instance import running_pid
 
-# Imported where they are used: a listing takes half as long again with them.
 if TYPE_CHECKING:
     from ollim_bot.domain.initiative import Setter
-    from ollim_bot.domain.jobs import Job
     from ollim_bot.domain.occurrences import Occurrence
     from ollim_bot.domain.quiet import QuietHours
     from ollim_bot.domain.taint import Taint
@@ -245,9 +248,8 @@ def _refuse_more_power(
 
 
 def _beyond_main(tools: Sequence[str], data: Data) -> Iterable[str]:
-    from ollim_bot.domain.permissions import beyond_main
-    from ollim_bot.domain.tool_policy import Pattern
-    from ollim_bot.store.policy_file import PolicyFile
+    from ollim_bot.domain.permissions import Pattern, beyond_main
+    from ollim_bot.store.owner_files import PolicyFile
     from ollim_bot.tools.registry import MAIN_TOOLS
 
     policy = PolicyFile(data.paths, note).read()
@@ -471,3 +473,68 @@ def _refuse_background_fields(form: JobFormat[S], fields: Mapping[str, object]) 
         for name in fields:
             if form.rules[name].background_only:
                 raise WrongInput(f"{name}: is for background jobs only. Add --background.")
+
+
+def job_command(noun: JobNoun[S]) -> Noun:
+    verb = (command := Noun(noun.name)).verb
+    job, fields = job_argument(noun), (MESSAGE, *noun.flags, *noun.common, ID)
+    clear = argument(
+        "--clear",
+        metavar="FIELD",
+        action="append",
+        help="take a field away; repeat it for more",
+        completions=lambda *_: map(Completion, noun.rules),
+    )
+    verb(
+        f"set a new {noun.name}",
+        noun.add_words,
+        *fields,
+        JSON,
+        name="add",
+        usage=f"%(prog)s TEXT {noun.main_flags} [...]",
+        text_flag="--message",
+    )(partial(add_job, noun))
+    verb(f"all {noun.plural}, {noun.order}", "", JSON, name="list")(partial(views.list_jobs, noun))
+    verb("everything about one", noun.example_id, job, JSON, name="show")(
+        partial(views.show_job, noun)
+    )
+    verb(
+        "change one, or mend its file",
+        noun.edit_words,
+        job,
+        *fields,
+        clear,
+        name="edit",
+        usage="%(prog)s NAME [...]",
+    )(partial(edit_job, noun))
+    verb("take one away for good", noun.example_words, job, name="cancel")(
+        partial(cancel_job, noun)
+    )
+    verb("keep one, but do not run it", noun.example_id, job, name="pause")(
+        partial(pause_job, noun)
+    )
+    verb("let a paused one run again", noun.example_id, job, name="resume")(
+        partial(resume_job, noun)
+    )
+    verb(
+        "run one now, besides its own moments; needs the bot running",
+        "3f2a9c1b",
+        job,
+        name="run",
+    )(partial(run_job, noun))
+    return command
+
+
+def job_argument(noun: JobNoun[S]) -> ArgumentSpec:
+    return argument(
+        "job",
+        metavar="NAME",
+        help="words of it, its id, or the name of its file",
+        completions=partial(job_ids, noun),
+    )
+
+
+def job_ids(noun: JobNoun[S], caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
+    """The ids of all jobs of this kind, to complete one."""
+    for each in noun.repository(open_data(caller)).all():
+        yield Completion(each.item.spec.id, title(each.item.spec.title))

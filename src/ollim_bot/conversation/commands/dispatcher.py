@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.commands.help import HelpCommands
-from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.program import (
+    JobCommands,
     PermissionCommands,
     PingCommands,
     ProgramCommands,

@@ -24,8 +24,8 @@ from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.forks import Fork, ForkStory
 from ollim_bot.domain.inbox import Accepted, CommandCall, InputId
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.provider import Price
+from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
 from ollim_bot.domain.session_use import (
     answers,
@@ -39,7 +39,7 @@ from ollim_bot.domain.text import counted, literal, shortened
 from ollim_bot.domain.usage import UsageRow
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
-from ollim_bot.prompts.first_words import first_words
+from ollim_bot.prompts.turns import first_words
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.steps import end_clear_undo, story_of_fork
 from ollim_bot.store.store import Store

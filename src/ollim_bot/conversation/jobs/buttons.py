@@ -43,9 +43,8 @@ from ollim_bot.domain.overviews import (
     next_moment,
     skipped_moment,
 )
-from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, MOVE, is_quiet
-from ollim_bot.domain.schedule import occurrence_at
+from ollim_bot.domain.schedule import Skips, occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.updates import PendingUpdate, owner_did
@@ -55,7 +54,7 @@ from ollim_bot.store.changes import acting
 from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.tools.job_validator import JobChecker
+from ollim_bot.tools.guards import JobChecker
 
 _logger = logging.getLogger(__name__)
 

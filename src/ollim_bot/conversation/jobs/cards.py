@@ -21,7 +21,7 @@ from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietSettings, move_button, q
 from ollim_bot.domain.shared_files import JobFile, ProfileFile, SharedFile, UndoOutcome
 from ollim_bot.domain.taint import Taint, marked_taint, untrusted_label
 from ollim_bot.domain.text import as_code, difference, fenced, one_line
-from ollim_bot.domain.webhook_words import facts_of
+from ollim_bot.domain.webhooks import facts_of
 
 UNDO = "undo"
 CHANGED_SINCE = "The file was changed since; nothing was undone."

@@ -26,6 +26,7 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolFailed, TurnEnded
 from ollim_bot.domain.jobs import Job, Reminder
+from ollim_bot.domain.permissions import FILE_ARGUMENTS
 from ollim_bot.domain.shared_files import (
     FileChange,
     JobFile,
@@ -38,13 +39,12 @@ from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.task_cards import added_card
 from ollim_bot.domain.text import literal
 from ollim_bot.domain.tool_patterns import WRITING
-from ollim_bot.domain.tool_policy import FILE_ARGUMENTS
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock, Gate, JobRepository, Refusal, ToolCall
 from ollim_bot.store.steps import leave_update, quiet_settings, standing_taint
 from ollim_bot.store.store import Store
-from ollim_bot.tools.job_validator import JobChecker
+from ollim_bot.tools.guards import JobChecker
 from ollim_bot.tools.path_rules import job_files, profile_files
 from ollim_bot.tools.reminders import find_reminder
 

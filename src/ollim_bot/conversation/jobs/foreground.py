@@ -10,8 +10,8 @@ from datetime import datetime
 
 from ollim_bot.conversation.background_attempt import AttemptOutcome, end_facts
 from ollim_bot.conversation.chat_sessions import main_run
-from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.message_poster import MessagePoster, answer_of
+from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.decision import WITHDRAWN

@@ -13,10 +13,9 @@ from typing import NamedTuple
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.tasks import DueTasks
-from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.calendar import EVENT_TEXT, CalendarCopy
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.event_cards import EVENT_TEXT
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.jobs import J, Job, JobKind
 from ollim_bot.domain.moments import elapsed
@@ -32,8 +31,7 @@ from ollim_bot.domain.overviews import (
     still_today,
     today_overview,
 )
-from ollim_bot.domain.owner_choices import Skips
-from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.schedule import ScheduledJob, Skips
 from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, JobRepositories, JobRepository

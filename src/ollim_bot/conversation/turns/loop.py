@@ -9,9 +9,9 @@ from dataclasses import replace
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
-from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.forks.forks import Forks, Replies
 from ollim_bot.conversation.message_poster import MessagePoster, answer_name, answer_of
+from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.turns.questions import TurnInput, TurnInputs
 from ollim_bot.conversation.turns.runner import TurnRunner

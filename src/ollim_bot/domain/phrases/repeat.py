@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.phrases.dates import read_day
 from ollim_bot.domain.phrases.durations import NUMBERS, Unclear
+from ollim_bot.domain.phrases.moment import read_day
 from ollim_bot.domain.repeats import MOST_TIMES, AfterDone, DayRule, Repeat, days_text
 
 _DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

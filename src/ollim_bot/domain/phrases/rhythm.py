@@ -17,8 +17,8 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, time
 
-from ollim_bot.domain.phrases.dates import MIDNIGHT, PARTS, ClockTime, read_time
 from ollim_bot.domain.phrases.durations import NUMBERS, Unclear, normalized
+from ollim_bot.domain.phrases.moment import MIDNIGHT, PARTS, ClockTime, read_time
 from ollim_bot.domain.phrases.repeat import bounded, read_repeat, split_ends
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.repeats import REPEATS

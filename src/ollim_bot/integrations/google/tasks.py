@@ -18,7 +18,7 @@ from ollim_bot.domain.tasks import (
 )
 from ollim_bot.errors import GoogleRefused, TaskNotFound, WrongInput
 from ollim_bot.integrations.google.client import GoogleClient, Params
-from ollim_bot.integrations.google.token_store import GoogleTokenStore
+from ollim_bot.integrations.google.tokens import GoogleTokenStore
 
 # The name of the list in use, whose own title would cost a call more.
 LIST_IN_USE = "Google Tasks"

@@ -14,8 +14,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.json_fields import parse_json, render_json
+from ollim_bot.store.file_store import Malformed, parse_json, render_json
 
 T = TypeVar("T")
 

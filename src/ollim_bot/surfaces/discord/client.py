@@ -28,7 +28,7 @@ from ollim_bot.surfaces.discord.errors import (
     not_in_team,
     writing,
 )
-from ollim_bot.surfaces.discord.messages import ReceivedMessage
+from ollim_bot.surfaces.discord.rendering import ReceivedMessage
 from ollim_bot.surfaces.discord.translation import seen
 
 _LONGEST_LOOKUP = 20

@@ -11,7 +11,7 @@ import discord
 
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
-from ollim_bot.surfaces.discord.messages import HistoryHidden
+from ollim_bot.surfaces.discord.rendering import HistoryHidden
 
 LONGEST_CALL = 55.0
 

@@ -13,7 +13,7 @@ from ollim_bot.errors import StorageError
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.surfaces.discord.messages import ReceivedMessage
+from ollim_bot.surfaces.discord.rendering import ReceivedMessage
 
 _MOST_LISTED = 10
 _LONGEST_LISTED = 80

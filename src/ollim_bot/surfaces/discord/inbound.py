@@ -29,7 +29,7 @@ from ollim_bot.surfaces.discord.background_tasks import (
     retry_delay,
 )
 from ollim_bot.surfaces.discord.facts import DiscordFacts
-from ollim_bot.surfaces.discord.messages import (
+from ollim_bot.surfaces.discord.rendering import (
     NAME,
     DmChannel,
     Forwarded,
@@ -37,10 +37,10 @@ from ollim_bot.surfaces.discord.messages import (
     ReceivedMessage,
     RemoteFile,
     input_of,
+    untrusted_of,
 )
-from ollim_bot.surfaces.discord.pending_reaction import PendingReaction
-from ollim_bot.surfaces.discord.rendering import untrusted_of
 from ollim_bot.surfaces.discord.split import split
+from ollim_bot.surfaces.discord.status_line import PendingReaction
 
 _REMEMBERED = 1000
 

@@ -19,7 +19,7 @@ from ollim_bot.domain.commands import LINK, CommandAnswer, CommandSpec
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
 from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.discord.errors import writing
-from ollim_bot.surfaces.discord.messages import NAME
+from ollim_bot.surfaces.discord.rendering import NAME
 from ollim_bot.surfaces.discord.split import shortened, split
 
 # Sends the owner a sentence that is not recorded in the message log.

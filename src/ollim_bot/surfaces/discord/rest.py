@@ -16,8 +16,14 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.http_exchange import HttpLimits, ResponseLost, exchange
 from ollim_bot.settings import Secret
-from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage
-from ollim_bot.surfaces.discord.rendering import dated, found_among, outgoing_of, parts_of
+from ollim_bot.surfaces.discord.rendering import (
+    OutgoingMessage,
+    ReceivedMessage,
+    dated,
+    found_among,
+    outgoing_of,
+    parts_of,
+)
 from ollim_bot.upkeep.checks.network import USUAL_ADDRESS
 from ollim_bot.upkeep.direct_channels import LookUp, SentinelClock
 

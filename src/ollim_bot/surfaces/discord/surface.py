@@ -1,4 +1,4 @@
-"""Discord as a surface of the conversation."""
+"""Delivers messages to Discord."""
 
 from __future__ import annotations
 
@@ -16,33 +16,115 @@ from ollim_bot.clock import Backoff
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
-from ollim_bot.ports import (
-    ChatService,
-    Clock,
-    MessagePart,
-    OpenAttachment,
-    Status,
-    TurnStart,
-)
+from ollim_bot.ports import ChatService, Clock, MessagePart, OpenAttachment, Status, TurnStart
 from ollim_bot.settings import Secret
 from ollim_bot.store.store import Store
-from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
-from ollim_bot.surfaces.discord.catch_up import MessageCatchUp
+from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks, RecentValues
 from ollim_bot.surfaces.discord.client import DiscordConnection, use_api_url
 from ollim_bot.surfaces.discord.command_menu import sync
-from ollim_bot.surfaces.discord.delivery import DiscordDelivery
-from ollim_bot.surfaces.discord.direct_messages import DirectMessages, LoggedInClient
-from ollim_bot.surfaces.discord.draft_renderer import DiscordPresenter
-from ollim_bot.surfaces.discord.drafts import Drafts
+from ollim_bot.surfaces.discord.direct_messages import (
+    DirectMessages,
+    LoggedInClient,
+    MessageCatchUp,
+)
+from ollim_bot.surfaces.discord.drafts import DiscordPresenter, Drafts, StaleDrafts
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.interactions import ApprovalReactions, InteractionRouter, SendNotice
-from ollim_bot.surfaces.discord.messages import NAME, OutgoingMessage, ReceivedMessage, ref_of
-from ollim_bot.surfaces.discord.pending_reaction import PendingReaction
 from ollim_bot.surfaces.discord.rate_limits import EditAllowance
-from ollim_bot.surfaces.discord.rendering import small
+from ollim_bot.surfaces.discord.rendering import (
+    NAME,
+    DmChannel,
+    HistoryHidden,
+    OutgoingMessage,
+    ReceivedMessage,
+    dated,
+    found_among,
+    outgoing_of,
+    parts_of,
+    ref_of,
+    small,
+)
 from ollim_bot.surfaces.discord.split import split
-from ollim_bot.surfaces.discord.stale_drafts import StaleDrafts
+from ollim_bot.surfaces.discord.status_line import PendingReaction
+
+_LOOK_BACK = 100
+_DISCORD_EPOCH = 1_420_070_400_000
+
+
+class DiscordDelivery:
+    """The delivering half of a `Channel`.
+
+    An edit that would change nothing is not sent, as far as it is known what a message shows.
+    """
+
+    def __init__(self, channel: DmChannel, drafts: Drafts, clock: Clock) -> None:
+        self._channel = channel
+        self._drafts = drafts
+        self._clock = clock
+        self._shown: RecentValues[OutgoingMessage] = RecentValues()
+
+    def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
+        return parts_of(message)
+
+    async def take_drafts(
+        self, message: ChatMessage, parts: Sequence[ChatMessage]
+    ) -> Sequence[str]:
+        drafts = await self._drafts.take_over(message, [outgoing_of(part) for part in parts])
+        refs = []
+        for draft in drafts:
+            assert draft.ref is not None
+            refs.append(draft.ref)
+            if draft.shown is not None:
+                self._shown.put(draft.ref, draft.shown)
+        return refs
+
+    async def deliver(self, part: MessagePart) -> str:
+        self._drafts.begin(part.content.id)
+        outgoing = outgoing_of(part.content)
+        if part.index == 0:
+            outgoing = dated(outgoing, part.content.at, self._clock.now())
+        ref = await self._channel.send(outgoing, part.nonce)
+        self._shown.put(ref, outgoing)
+        return ref
+
+    async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
+        self._drafts.begin(part.content.id)
+        outgoing = outgoing_of(part.content)
+        ours = [each for each in reversed(await self._seen(since)) if each.is_ours]
+        drafts = (each.ref for each in ours if self._drafts.is_draft(each.ref))
+        return found_among(ours, outgoing, part.nonce, {*others, *drafts})
+
+    async def edit(self, ref: str, content: ChatMessage) -> None:
+        outgoing = outgoing_of(content)
+        if self._shown.get(ref) == outgoing:
+            return
+        self._shown.forget(ref)
+        await self._channel.edit(ref, outgoing)
+        self._shown.put(ref, outgoing)
+
+    def discard(self, refs: Sequence[str]) -> None:
+        for ref in refs:
+            self._drafts.remove(ref)
+
+    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
+        self._drafts.ended(message, refs)
+
+    async def _seen(self, since: datetime) -> Sequence[ReceivedMessage]:
+        """All messages since then, and the newest in any case, oldest first."""
+        try:
+            newest = await self._channel.newest(_LOOK_BACK)
+            if len(newest) < _LOOK_BACK or newest[0].at < since:
+                return newest
+            return [*await self._channel.after(_ref_at(since)), *newest]
+        except HistoryHidden as hidden:
+            raise DeliveryUncertain(str(hidden)) from hidden
+
+
+def _ref_at(moment: datetime) -> str:
+    """The id that a message of that moment would have."""
+    return str(max(0, int(moment.timestamp() * 1000) - _DISCORD_EPOCH) << 22)
+
 
 _PAGE_GOES_ON = "The page goes on; what is said meanwhile will arrive there later."
 SHUTTING_DOWN = small("shutting down")

@@ -12,8 +12,12 @@ from discord.ui import DynamicItem, Item, View
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.text import shortened
-from ollim_bot.surfaces.discord.messages import Forwarded, ReceivedMessage, RemoteFile
-from ollim_bot.surfaces.discord.rendering import without_small
+from ollim_bot.surfaces.discord.rendering import (
+    Forwarded,
+    ReceivedMessage,
+    RemoteFile,
+    without_small,
+)
 
 _COLORS: Mapping[Color, discord.Color] = {
     Color.BLUE: discord.Color.blue(),

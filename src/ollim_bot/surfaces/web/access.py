@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from ollim_bot.domain.browsers import KnownBrowser, KnownBrowsers
+from ollim_bot.domain.surface_state import KnownBrowser, KnownBrowsers
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk
@@ -24,9 +24,8 @@ from ollim_bot.settings import Secret
 from ollim_bot.store.codecs.records import KNOWN_BROWSERS
 from ollim_bot.store.file_store import FileStore, StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.limits import WebLimits
-from ollim_bot.surfaces.web.refusals import RequestRefused
+from ollim_bot.surfaces.web import frames
+from ollim_bot.surfaces.web.refusals import RequestRefused, WebLimits
 from ollim_bot.surfaces.web.secret import (
     bot_key,
     browser_key,
@@ -381,7 +380,7 @@ class AccessControl:
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         host = self._known_host(request)
         if host is None:
-            raise RequestRefused(403, texts.WRONG_HOST)
+            raise RequestRefused(403, frames.WRONG_HOST)
         if "Service-Worker" in request.headers:
             return _without_service_workers()
         is_harmless = request.method in _HARMLESS
@@ -392,12 +391,12 @@ class AccessControl:
         is_entrance = request.method == "POST" and request.path in _ENTRANCES
         browser = None if is_entrance else self._keys.browser_of(_bearer(request))
         if browser is None and not is_entrance:
-            raise RequestRefused(401, texts.NO_KEY)
+            raise RequestRefused(401, frames.NO_KEY)
         can_do_something = not is_harmless or request.path == SOCKET
         origins = [each.lower() for each in request.headers.getall("Origin", [])]
         own = request.headers.get("Host", "").lower()
         if can_do_something and origins not in ([f"http://{own}"], [f"https://{own}"]):
-            raise RequestRefused(403, texts.WRONG_ORIGIN)
+            raise RequestRefused(403, frames.WRONG_ORIGIN)
         if browser is not None:
             request[BROWSER] = browser
             self._trust(request)
@@ -414,7 +413,7 @@ class AccessControl:
         try:
             given = await self._keys.enter(code)
         except AccessDenied:
-            raise RequestRefused(401, texts.USED_ADDRESS) from None
+            raise RequestRefused(401, frames.USED_ADDRESS) from None
         return _with_empty_cache(web.json_response(_key_json(given)))
 
     async def _challenge(self, request: web.Request) -> web.Response:
@@ -426,11 +425,11 @@ class AccessControl:
         names = ("browser", "generation", "challenge", "proof")
         browser, generation, challenge, proof = await self._texts(request, *names)
         if not re.fullmatch(r"[1-9][0-9]{0,8}", generation, re.ASCII):
-            raise RequestRefused(400, texts.NOT_UNDERSTOOD)
+            raise RequestRefused(400, frames.NOT_UNDERSTOOD)
         try:
             given = await self._keys.prove(browser, int(generation), challenge, proof)
         except AccessDenied:
-            raise RequestRefused(401, texts.NO_KEY) from None
+            raise RequestRefused(401, frames.NO_KEY) from None
         if isinstance(given, BrowserSession):
             return web.json_response({"session": given.bearer, "bot": encoded(given.bot_key)})
         return _with_empty_cache(web.json_response({"next": _key_json(given)}))
@@ -438,17 +437,17 @@ class AccessControl:
     async def _texts(self, request: web.Request, *names: str) -> list[str]:
         """Read the named texts of an unauthenticated request, within a size and a time limit."""
         if (request.content_length or 0) > _LARGEST_ENTRANCE:
-            raise RequestRefused(413, texts.NOT_UNDERSTOOD)
+            raise RequestRefused(413, frames.NOT_UNDERSTOOD)
         try:
             async with asyncio.timeout(self._limits.entrance_seconds):
                 body = json.loads(await request.read())
         except TimeoutError:
-            raise RequestRefused(408, texts.TOO_SLOW) from None
+            raise RequestRefused(408, frames.TOO_SLOW) from None
         except (ValueError, RecursionError, web.HTTPRequestEntityTooLarge):
             body = None
         given = [body.get(name) for name in names] if isinstance(body, dict) else [None]
         if not all(isinstance(text, str) and len(text) <= _LONGEST_TEXT for text in given):
-            raise RequestRefused(400, texts.NOT_UNDERSTOOD)
+            raise RequestRefused(400, frames.NOT_UNDERSTOOD)
         return [str(text) for text in given]
 
 

@@ -25,14 +25,13 @@ from ollim_bot.domain.search import terms_of
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.plain_files import open_file
 from ollim_bot.ports import ChatService, IncomingFile, IncomingMessage, OpenAttachment
-from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.day_html import PAGE
 from ollim_bot.surfaces.web.frames import Json, answer_json, result_json
-from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.panels import TodayPanel
 from ollim_bot.surfaces.web.presenter import RenderedMessages, rendered
 from ollim_bot.surfaces.web.read_mark import ReadMark
-from ollim_bot.surfaces.web.refusals import RequestRefused
+from ollim_bot.surfaces.web.refusals import RequestRefused, WebLimits
 
 _CHUNK = 256 * 1024
 _LONGEST_MARK = 12
@@ -56,7 +55,7 @@ async def send_attachment(
     try:
         file = await asyncio.to_thread(opener, attachment)
     except (OSError, ValueError):
-        raise RequestRefused(404, texts.NO_ATTACHMENT) from None
+        raise RequestRefused(404, frames.NO_ATTACHMENT) from None
     try:
         return await _send(request, attachment.name, file)
     finally:
@@ -66,7 +65,7 @@ async def send_attachment(
 async def _send(request: web.Request, name: str, file: BinaryIO) -> web.StreamResponse:
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
-        raise RequestRefused(404, texts.NO_ATTACHMENT)
+        raise RequestRefused(404, frames.NO_ATTACHMENT)
     first = await asyncio.to_thread(file.read, _CHUNK)
     kind = _image_type(first[:_LONGEST_MARK])
     how = "inline" if kind else "attachment"
@@ -125,7 +124,7 @@ class Upload:
         with suppress(ValueError):
             if str(uuid.UUID(given)) == given.lower():
                 return InputId(given.lower())
-        raise RequestRefused(400, texts.NO_FORM)
+        raise RequestRefused(400, frames.NO_FORM)
 
 
 class Uploads:
@@ -142,7 +141,7 @@ class Uploads:
     async def received(self, request: web.Request) -> AsyncIterator[Upload]:
         """Receive the form. Raises `RequestRefused` with what is wrong with it."""
         if request.content_type != "multipart/form-data":
-            raise RequestRefused(415, texts.NO_FORM)
+            raise RequestRefused(415, frames.NO_FORM)
         upload = Upload(self._folder / uuid.uuid4().hex)
         await _on_disk("The message", lambda: upload.folder.mkdir(mode=0o700, parents=True))
         try:
@@ -157,15 +156,15 @@ class Uploads:
                 reader = await request.multipart()
                 while (part := await self._in_time(reader.next())) is not None:
                     if not isinstance(part, BodyPartReader):
-                        raise RequestRefused(400, texts.NO_FORM)
+                        raise RequestRefused(400, frames.NO_FORM)
                     if part.filename is None:
                         await self._take_field(part, upload)
                     else:
                         await self._take_file(part, part.filename, upload)
         except TimeoutError:
-            raise RequestRefused(408, texts.TOO_SLOW) from None
+            raise RequestRefused(408, frames.TOO_SLOW) from None
         except _MALFORMED:
-            raise RequestRefused(400, texts.NO_FORM) from None
+            raise RequestRefused(400, frames.NO_FORM) from None
 
     async def _take_field(self, part: BodyPartReader, upload: Upload) -> None:
         most = self._limits.text_characters
@@ -176,14 +175,14 @@ class Uploads:
                 break
         text = raw.decode("utf-8", "replace")
         if len(text) > most:
-            raise RequestRefused(413, texts.text_too_long(most))
+            raise RequestRefused(413, frames.text_too_long(most))
         if len(upload.fields) >= _MOST_FIELDS:
-            raise RequestRefused(400, texts.NO_FORM)
+            raise RequestRefused(400, frames.NO_FORM)
         upload.fields[part.name or ""] = text
 
     async def _take_file(self, part: BodyPartReader, given: str, upload: Upload) -> None:
         if len(upload.files) >= self._limits.files:
-            raise RequestRefused(413, texts.too_many_files(self._limits.files))
+            raise RequestRefused(413, frames.too_many_files(self._limits.files))
         name = _plain_name(given)
         path = upload.folder / str(len(upload.files))
         with await _on_disk(name, lambda: _created(path)) as target:
@@ -196,7 +195,7 @@ class Uploads:
         while chunk := await self._in_time(part.read_chunk(_CHUNK)):
             size += len(chunk)
             if size > self._limits.file:
-                raise RequestRefused(413, texts.file_too_large(name, self._limits.file))
+                raise RequestRefused(413, frames.file_too_large(name, self._limits.file))
             await _on_disk(name, target.write, chunk)
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
@@ -213,7 +212,7 @@ async def _on_disk(name: str, step: Callable[..., R], *details: object) -> R:
         return await asyncio.to_thread(step, *details)
     except OSError as refused:
         reason = refused.strerror or str(refused)
-        raise RequestRefused(507, texts.not_saved(name, reason)) from refused
+        raise RequestRefused(507, frames.not_saved(name, reason)) from refused
 
 
 def _plain_name(given: str) -> str:
@@ -279,7 +278,7 @@ class Api:
         async with self._uploads.received(request) as upload:
             text = upload.fields.get("text", "")
             if not text.strip() and not upload.files:
-                raise RequestRefused(400, texts.NOTHING_SAID)
+                raise RequestRefused(400, frames.NOTHING_SAID)
             given = MessageId(upload.fields.get("reply_to", ""))
             replied_to = await self._reception.message(given) if given else None
             message = await self._reception.receive(
@@ -307,7 +306,7 @@ class Api:
         wanted = MessageId(request.query.get("id", ""))
         messages = await self._reception.around(wanted, _AROUND)
         if not messages:
-            raise RequestRefused(404, texts.NO_MESSAGE)
+            raise RequestRefused(404, frames.NO_MESSAGE)
         return web.json_response({"messages": await self._book.shown(messages)})
 
     async def _search(self, request: web.Request) -> web.Response:
@@ -328,10 +327,10 @@ class Api:
         wanted, custom_id = MessageId(_text(body, "message_id")), _text(body, "custom_id")
         message = await self._reception.message(wanted)
         if message is None:
-            raise RequestRefused(404, texts.NO_MESSAGE)
+            raise RequestRefused(404, frames.NO_MESSAGE)
         buttons = message.card.buttons if message.card else ()
         if custom_id not in [button.custom_id for button in buttons]:
-            raise RequestRefused(404, texts.NO_BUTTON)
+            raise RequestRefused(404, frames.NO_BUTTON)
         words = _text(body, "words") if "words" in body else ""
         return await _answered(await self._reception.click(NAME, message.id, custom_id, words))
 
@@ -365,7 +364,7 @@ class Api:
         message = await self._reception.message(MessageId(request.match_info["message"]))
         index = int(request.match_info["index"])
         if message is None or index >= len(message.attachments):
-            raise RequestRefused(404, texts.NO_ATTACHMENT)
+            raise RequestRefused(404, frames.NO_ATTACHMENT)
         return await send_attachment(request, message.attachments[index], self._open_attachment)
 
     async def _body(self, request: web.Request) -> Json:
@@ -375,13 +374,13 @@ class Api:
                 raw = await request.read()
             body = json.loads(raw)
         except web.HTTPRequestEntityTooLarge:
-            raise RequestRefused(413, texts.body_too_large(self._limits.body)) from None
+            raise RequestRefused(413, frames.body_too_large(self._limits.body)) from None
         except TimeoutError:
-            raise RequestRefused(408, texts.TOO_SLOW) from None
+            raise RequestRefused(408, frames.TOO_SLOW) from None
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
-            raise RequestRefused(400, texts.NOT_UNDERSTOOD)
+            raise RequestRefused(400, frames.NOT_UNDERSTOOD)
         return body
 
 
@@ -393,5 +392,5 @@ async def _answered(answer: CommandAnswer) -> web.Response:
 def _text(body: Json, name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise RequestRefused(400, texts.NOT_UNDERSTOOD)
+        raise RequestRefused(400, frames.NOT_UNDERSTOOD)
     return value

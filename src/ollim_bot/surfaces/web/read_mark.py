@@ -10,7 +10,7 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.surface_state import WebState
 from ollim_bot.ports import ChatService
 from ollim_bot.store.store import Store
-from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.frames import Json, read_frame
 from ollim_bot.surfaces.web.refusals import RequestRefused
 
@@ -62,6 +62,6 @@ class ReadMark:
         """True if the message comes after the mark. Raises `RequestRefused` if there is none."""
         wanted = await self._reception.place_of(message_id)
         if wanted is None:
-            raise RequestRefused(404, texts.NO_MESSAGE)
+            raise RequestRefused(404, frames.NO_MESSAGE)
         last = None if self.last is None else await self._reception.place_of(self.last)
         return last is None or wanted > last

@@ -1,15 +1,16 @@
-"""Refused requests, and the one form of their answers."""
+"""What the page's server refuses: too much, too often, or from elsewhere."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web import frames
 
 _logger = logging.getLogger(__name__)
 
@@ -52,15 +53,42 @@ def _said(request: web.Request, error: Exception) -> web.Response:
         case web.HTTPMethodNotAllowed():
             return _wrong_method(request, sorted(error.allowed_methods))
         case web.HTTPNotFound():
-            return refusal(request, 404, texts.NOT_FOUND)
+            return refusal(request, 404, frames.NOT_FOUND)
         case web.HTTPException():
-            return refusal(request, error.status, texts.NOT_UNDERSTOOD)
+            return refusal(request, error.status, frames.NOT_UNDERSTOOD)
         case _:
             _logger.error("A request of the page failed", exc_info=error)
-            return refusal(request, 500, texts.FAILED)
+            return refusal(request, 500, frames.FAILED)
 
 
 def _wrong_method(request: web.Request, allowed: Sequence[str]) -> web.Response:
-    answer = refusal(request, 405, texts.wrong_method(", ".join(allowed)))
+    answer = refusal(request, 405, frames.wrong_method(", ".join(allowed)))
     answer.headers["Allow"] = ", ".join(allowed)
     return answer
+
+
+_MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class WebLimits:
+    """`file` and `body` are in bytes."""
+
+    file: int = 25 * _MEGABYTE
+    files: int = 10
+    text_characters: int = 100_000
+    body: int = 64 * 1024
+    body_seconds: float = 15
+    stall_seconds: float = 30
+    upload_seconds: float = 30 * 60
+    idle_seconds: float = 30
+    linger_seconds: float = 2
+    connections: int = 300
+    strangers: int = 100
+    stranger_seconds: float = 20
+    hello_seconds: float = 15
+    entrance_seconds: float = 5
+    heartbeat_seconds: float = 20
+    tabs: int = 40
+    queued_frames: int = 400
+    missed_messages: int = 200

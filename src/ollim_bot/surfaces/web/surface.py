@@ -19,7 +19,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.loopback import Connections
 from ollim_bot.ports import ChatService, Clock, OpenAttachment, Status
 from ollim_bot.settings import Secret
-from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.access import (
     BROWSER,
     HEALTH,
@@ -33,11 +33,10 @@ from ollim_bot.surfaces.web.access import (
 )
 from ollim_bot.surfaces.web.api import NAME, Api, Uploads
 from ollim_bot.surfaces.web.frames import Json, command_json, status_json
-from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.panels import TODAY, TodayPanel
 from ollim_bot.surfaces.web.presenter import RenderedMessages, WebPresenter
 from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
-from ollim_bot.surfaces.web.refusals import RequestRefused, refusals_in_shape
+from ollim_bot.surfaces.web.refusals import RequestRefused, WebLimits, refusals_in_shape
 from ollim_bot.surfaces.web.secret import address
 
 _GOODBYE_SECONDS = 1.0
@@ -105,7 +104,7 @@ class Tabs:
 
     def check_room(self) -> None:
         if len(self._tabs) >= self._limits.tabs:
-            raise RequestRefused(503, texts.TOO_MANY_TABS)
+            raise RequestRefused(503, frames.TOO_MANY_TABS)
 
     @contextmanager
     def joined(
@@ -271,7 +270,7 @@ async def send_page(folder: str) -> web.Response:
     """
     content = await asyncio.to_thread(_content, PAGE)
     if content is None:
-        raise RequestRefused(404, texts.NO_PAGE)
+        raise RequestRefused(404, frames.NO_PAGE)
     body = content.replace(b'"/static/', f'"/static/{folder}/'.encode())
     return web.Response(body=body, content_type="text/html", charset="utf-8")
 
@@ -280,7 +279,7 @@ async def send_static(request: web.Request, name: str, cache: str) -> web.Respon
     """Send a file, with `cache` as the rule for the browser's cache."""
     content = await asyncio.to_thread(_content, name)
     if content is None:
-        raise RequestRefused(404, texts.NOT_FOUND)
+        raise RequestRefused(404, frames.NOT_FOUND)
     tag = hashlib.sha256(content).hexdigest()[:32]
     headers = {"ETag": f'"{tag}"', "Cache-Control": cache}
     if any(each.value == tag or each.value == "*" for each in request.if_none_match or ()):
@@ -317,7 +316,7 @@ def page_app(
         if named is None:
             return await send_static(request, name, _REVALIDATED)
         if named != folder:
-            raise RequestRefused(404, texts.NOT_FOUND)
+            raise RequestRefused(404, frames.NOT_FOUND)
         return await send_static(request, name, _KEPT)
 
     async def healthy(_: web.Request) -> web.Response:
@@ -351,8 +350,8 @@ def serving(
 
     def refusal(refused: OSError) -> str:
         if refused.errno == errno.EADDRINUSE:
-            return texts.port_taken(port)
-        return texts.port_refused(port, refused.strerror or str(refused))
+            return frames.port_taken(port)
+        return frames.port_refused(port, refused.strerror or str(refused))
 
     return loopback.serving(
         app,

@@ -19,11 +19,9 @@ from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.copies import EVERY, copied_at, copies_of, damage_of
-from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
-from ollim_bot.store.opening import look_into
-from ollim_bot.store.policy_file import PolicyFile
-from ollim_bot.store.profile_files import SubagentFiles
-from ollim_bot.store.reading import DATABASE
+from ollim_bot.store.journal import Git, GitMissing, GitTrouble, Repository, has_repository
+from ollim_bot.store.opening import DATABASE, look_into
+from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.state_inspection import (
     StateProblem,

@@ -26,7 +26,7 @@ from ollim_bot.store.data_directory import (
     remake_links,
 )
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
-from ollim_bot.upkeep.maintenance import interrupted_maintenance
+from ollim_bot.upkeep.hand_over import interrupted_maintenance
 
 DATA_DIRECTORY = "data directory"
 LEFTOVERS = "leftovers"

@@ -15,10 +15,10 @@ from ollim_bot.domain.moments import MONTHS, WEEKDAYS, duration_in_words
 from ollim_bot.domain.provider import (
     LoginStatus,
     Provider,
+    ProviderMemory,
     choose_provider,
     names_provider,
 )
-from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.engine.launcher import cli_path
 from ollim_bot.engine.login import login_status
 from ollim_bot.environment import chosen_zone, open_file_warning, read_env_file, system_zone

@@ -14,8 +14,7 @@ from ollim_bot.domain.google import in_words
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.errors import SignInNeeded, StorageError
 from ollim_bot.http_exchange import HttpLimits, exchange
-from ollim_bot.integrations.google.credentials import read_client
-from ollim_bot.integrations.google.token_store import GoogleTokenStore
+from ollim_bot.integrations.google.tokens import GoogleTokenStore, read_client
 from ollim_bot.settings import Secret
 from ollim_bot.upkeep.checks.folder import close_file
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
