@@ -48,8 +48,7 @@ PLANTED_BUGS = (
         "a heads-up is not noted",
         "schedule/extra_times.py",
         "            tx.ledger.append(begun, heads_up_end(each.occurrence, title, reason, now))\n",
-        "            if reason is None:\n"
-        "                tx.ledger.append(begun, heads_up_end(each.occurrence, title, reason, now))\n",
+        "            tx.ledger.append(begun)\n",
     ),
     PlantedBug(
         "pings come in the quiet",
