@@ -218,8 +218,10 @@ def test_any_allowed_history_has_one_end_and_it_is_the_last(data: st.DataObject)
             following = [state for state in following if state is not OccurrenceState.RUNNING]
         history.append(data.draw(st.sampled_from(following)))
     assert [state for state in history if state.is_end] == history[-1:]
+    # What an answer has planned comes due like any other moment.
     first = {OccurrenceState.PLANNED, OccurrenceState.DUE}
-    assert [state for state in history if state in first] == history[:1]
+    begun = [state for state in history if state in first]
+    assert begun in (history[:1], [OccurrenceState.PLANNED, OccurrenceState.DUE])
 
 
 def reachable(start: OccurrenceState | None) -> set[OccurrenceState]:

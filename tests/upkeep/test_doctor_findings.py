@@ -59,7 +59,7 @@ from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.releases import InstalledProgram, InstallKind
 
 EXAMINED: tuple[ModuleType, ...] = (
-    *(service, data, folder, jobs, machine, network, webhooks),
+    *(data, folder, jobs, machine, network, webhooks),
     state_inspection,
 )
 Findings = Iterator[DoctorFinding]

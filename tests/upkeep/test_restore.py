@@ -188,11 +188,11 @@ _MAIN = (
 def test_a_full_disk_leaves_nothing_half_and_is_told(home: Home) -> None:
     """No file may become larger: neither the backup nor the restored database has room."""
     whole = home.back_up(home.folder / "whole.tar.gz").path
-    home.write("downloads/noise", "").write_bytes(os.urandom(300_000))
+    home.write("downloads/noise", "").write_bytes(os.urandom(700_000))
     before = everything_below(home.folder)
     environ = {"HOME": str(home.folder), "OLLIM_TIMEZONE": "UTC", "PATH": os.environ["PATH"]}
     for words, limit in (
-        (["backup", str(home.folder)], 280_000),
+        (["backup", str(home.folder)], 600_000),
         (["restore", str(whole)], 99_000),
     ):
         done = limited(_MAIN.format(words=words, environ=environ), whole, limit)

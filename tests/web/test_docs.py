@@ -14,7 +14,11 @@ from ollim_bot.surfaces.web.surface import FOLDER, PAGE
 DOCS = (Path(__file__).parents[2] / "docs" / "web.md").read_text()
 LIMITS = WebLimits()
 SENTENCES = (
-    *(value for name, value in vars(frames).items() if name.isupper()),
+    *(
+        value
+        for name, value in vars(frames).items()
+        if name.isupper() and name[0] != "_" and isinstance(value, str) and value.endswith(".")
+    ),
     frames.too_many_files(LIMITS.files),
     frames.file_too_large("x.bin", LIMITS.file),
     frames.text_too_long(LIMITS.text_characters),

@@ -29,8 +29,8 @@ PARAMETERS = {
     "follow_up_chain": ["minutes_from_now*"],
     "settle_reminder": ["item*", "action*", "until"],
     "add_reminder": [
-        "prompt*", "delay_minutes", "run_at", "description", "foreground", "max_chain", "must",
-        "plain", "nag", "first_step", "before", "kind",
+        "prompt*", "delay_minutes", "timer", "run_at", "description", "foreground", "max_chain",
+        "must", "plain", "nag", "first_step", "before", "kind",
     ],
     "list_reminders": [],
     "cancel_reminder": ["reminder_id*"],
