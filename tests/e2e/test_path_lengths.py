@@ -36,12 +36,12 @@ _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 # 330 and 70 for the first five; a little is added, since the watcher of the files looks at its own
 # pace.
 LIMITS = {
-    "message": (264, 57),
-    "plain reminder": (316, 70),
-    "done": (168, 46),
-    "reminder through the agent": (524, 101),
-    "fork": (338, 69),
-    "save": (205, 46),
+    "message": (270, 60),
+    "plain reminder": (330, 74),
+    "done": (200, 58),
+    "reminder through the agent": (540, 106),
+    "fork": (360, 76),
+    "save": (230, 54),
 }
 
 
