@@ -97,7 +97,7 @@ _MOST_DAYS = 366
 class Events(NamedTuple):
     """What the owner's calendars have in the days to come; the titles are for the owner only.
 
-    `travel_minutes` is the setting; `quiet` says when nobody is told to leave.
+    `travel_minutes` is the setting; in the `quiet`, no message says when to leave.
     """
 
     calendars: Sequence[CalendarCopy]

@@ -1,4 +1,4 @@
-"""What somebody changed in jobs, skills, the profile, the policy, settings, tasks and events."""
+"""Changes of jobs, skills, the profile, the policy, settings, tasks and events."""
 
 from __future__ import annotations
 

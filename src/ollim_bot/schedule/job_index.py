@@ -175,7 +175,7 @@ class FolderSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The jobs and problems after a look. At `settles_at`, time alone changes something.
+    """The jobs and problems after a look; at `settles_at` it needs another one.
 
     `armed` has the marks of the jobs that were armed before the first look.
     """

@@ -1,4 +1,4 @@
-"""The changes that somebody made, and the text that each watched file had last."""
+"""The rows of changes, and the text that each watched file had last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps what somebody changes in files as rows, and undoes it.
+"""Keeps every change of a watched file as a row, and undoes changes.
 
 A row is written before the file, under the lock of its folder: a crash in between leaves a row of
 a change that was never made, which the next look forgets.

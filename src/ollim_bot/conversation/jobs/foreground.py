@@ -317,7 +317,7 @@ def _message(
     hook: CalledJob, occurrence: Occurrence, call: AcceptedCall | None, now: datetime
 ) -> ChatMessage:
     body, data = hook.spec.message, call.fields if call else {}
-    # Words that the owner wrote are the owner's, whoever calls.
+    # The text of the owner stays trusted; only values of the call make the message untrusted.
     is_from_sender = has_words_of_sender(body, hook.fields, data)
     taint = taint_of_job(hook) if is_from_sender else marked_taint(hook.spec.untrusted)
     late = late_label(call.at, now, is_call=True) if call and is_late(call.at, now) else ""
