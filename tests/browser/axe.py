@@ -14,14 +14,18 @@ _RUN = """async (part) => (await axe.run(part, {resultTypes: ["violations"]})).v
     .map(({id, help, nodes}) => [id, help, nodes.map((one) => one.html.slice(0, 200))])"""
 
 
+def _source() -> str:
+    if _SOURCE.exists():
+        return _SOURCE.read_text()
+    reason = f"{_SOURCE} is not there: `make test` fetches it"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
 async def violations(page: Page, part: str = "body") -> list[Any]:
     """What axe-core finds wrong in that part of the page, as it looks now."""
-    if not _SOURCE.exists():
-        reason = f"{_SOURCE} is not there: `make test` fetches it"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
     if not await page.evaluate("() => 'axe' in globalThis"):
-        await page.evaluate(_SOURCE.read_text())
+        await page.evaluate(_source())
     found: list[Any] = await page.evaluate(_RUN, part)
     return found

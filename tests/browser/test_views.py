@@ -35,7 +35,7 @@ async def test_every_view_is_right_in_four_forms(scene: PageScene) -> None:
     page = await scene.open()
     problems: list[object] = []
     for scheme in ("light", "dark"):
-        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        await page.emulate_media(color_scheme=scheme)
         for width, height in SIZES:
             await page.set_viewport_size({"width": width, "height": height})
             for letter, first in (("c", "Message"), ("t", "Overdue")):
