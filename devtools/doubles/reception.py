@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.costs import cost_report
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inbox import InputId
@@ -140,14 +141,16 @@ class FakeViews:
 
     def __init__(self, clock: Clock) -> None:
         self.day = FakeDay(clock)
+        self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
 
     def reset(self) -> None:
         """Begin anew for another test."""
         self.day.reset()
+        self.money.reset()
 
     @property
     def ports(self) -> Views:
-        return Views(self.day)
+        return Views(self.day, self.money)
 
 
 class FakeReception:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from ollim_bot.domain.costs import CostReport
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.views import Preview, ViewAnswer
 
@@ -47,3 +48,4 @@ class Views:
     """The views of the page."""
 
     today: DayService
+    money: View[CostReport]

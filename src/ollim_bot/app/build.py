@@ -61,6 +61,7 @@ from ollim_bot.conversation.turns.loop import InputLoop, Recovery
 from ollim_bot.conversation.turns.questions import TurnInputs
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.conversation.views import money_view
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
@@ -180,9 +181,14 @@ class ConversationParts:
             self.poster,
             self.deliveries,
             self.board,
-            Views(
-                DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
-            ),
+            self._views(buttons),
+        )
+
+    def _views(self, buttons: ButtonRouter) -> Views:
+        deps = self._deps
+        return Views(
+            DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+            money_view(deps.store, deps.clock),
         )
 
     @property
