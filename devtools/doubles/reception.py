@@ -18,6 +18,7 @@ from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.search import Search, terms_of
+from ollim_bot.domain.setting_view import SettingGroup
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import (
     ChatSurface,
@@ -142,15 +143,17 @@ class FakeViews:
     def __init__(self, clock: Clock) -> None:
         self.day = FakeDay(clock)
         self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
+        self.settings = FakeView[Sequence[SettingGroup]](tuple)
 
     def reset(self) -> None:
         """Begin anew for another test."""
         self.day.reset()
         self.money.reset()
+        self.settings.reset()
 
     @property
     def ports(self) -> Views:
-        return Views(self.day, self.money)
+        return Views(self.day, self.money, self.settings)
 
 
 class FakeReception:

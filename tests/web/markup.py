@@ -4,46 +4,19 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+# All that a fragment may have. Neither style nor script is among them.
 TAGS = {
-    *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div", "button"),
-    *(
-        "a",
-        "strong",
-        "code",
-        "table",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "svg",
-        "rect",
-        "details",
-        "summary",
-        "form",
-        "label",
-        "input",
-        "progress",
-        "figure",
-        "figcaption",
-    ),
+    *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div"),
+    *("button", "a", "strong", "code", "table", "tbody", "tr", "th", "td", "svg", "rect"),
+    *("details", "summary", "form", "label", "input", "select", "option", "textarea"),
+    *("progress", "figure", "figcaption"),
 }
 ATTRIBUTES = {
-    *(
-        "class",
-        "id",
-        "datetime",
-        "type",
-        "name",
-        "max",
-        "value",
-        "required",
-        "autocomplete",
-        "role",
-    ),
-    *("href", "scope", "viewbox", "preserveaspectratio", "x", "y", "width", "height"),
-    *("data-most", "data-previews", "data-filter", "disabled"),
-    *("aria-label", "aria-labelledby", "aria-hidden"),
-    *("data-action", "data-field-custom_id", "data-fold", "data-at", "data-left", "data-now"),
+    *("class", "id", "datetime", "type", "name", "max", "value", "required"),
+    *("autocomplete", "role", "aria-label", "aria-labelledby", "aria-hidden", "href"),
+    *("scope", "viewbox", "preserveaspectratio", "x", "y", "width", "height", "selected"),
+    *("disabled", "data-action", "data-field-custom_id", "data-field-key", "data-fold"),
+    *("data-at", "data-left", "data-now", "data-most", "data-previews", "data-filter"),
 }
 
 

@@ -61,7 +61,7 @@ from ollim_bot.conversation.turns.loop import InputLoop, Recovery
 from ollim_bot.conversation.turns.questions import TurnInputs
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.conversation.views import money_view
+from ollim_bot.conversation.views import SettingPage, money_view
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
@@ -189,6 +189,7 @@ class ConversationParts:
         return Views(
             DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
             money_view(deps.store, deps.clock),
+            SettingPage(deps.store, deps.clock, self._services.settings.change),
         )
 
     @property

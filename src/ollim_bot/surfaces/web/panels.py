@@ -17,6 +17,7 @@ from ollim_bot.surfaces.web.day_html import day_html
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.money_html import money_html
 from ollim_bot.surfaces.web.refusals import RequestRefused
+from ollim_bot.surfaces.web.settings_html import settings_html
 from ollim_bot.view_ports import ActingView, DayService, View, Views
 
 # How many lines a list begins with.
@@ -118,6 +119,7 @@ class Panels:
         panels: Iterable[Panel[Any]] = (
             TodayPanel(views.today, clock, send),
             Panel("money", views.money, money_html, clock, send),
+            ActingPanel("settings", views.settings, settings_html, clock, send),
         )
         self._panels = {each.name: each for each in panels}
 
