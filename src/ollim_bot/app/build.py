@@ -43,6 +43,7 @@ from ollim_bot.conversation.forks.commands import (
 from ollim_bot.conversation.forks.forks import Forks, ForkSession, Replies, fork_spec
 from ollim_bot.conversation.google import EventButtons, EventCalendar, GoogleConnection
 from ollim_bot.conversation.greeting import Greeting
+from ollim_bot.conversation.health import Examiner, HealthPage
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
@@ -142,6 +143,7 @@ class ConversationDeps:
     working_directory: Path
     status: Status
     doctor: Callable[[], Awaitable[str]]
+    health: Examiner
     restart: Callable[[], None]
     update: Callable[[], Awaitable[str]]
     newer_version: Callable[[], Awaitable[str | None]]
@@ -190,6 +192,7 @@ class ConversationParts:
             DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
             money_view(deps.store, deps.clock),
             SettingPage(deps.store, deps.clock, self._services.settings.change),
+            HealthPage(deps.store, deps.clock, [each.name for each in deps.channels], deps.health),
         )
 
     @property
