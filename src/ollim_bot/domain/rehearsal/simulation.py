@@ -175,7 +175,8 @@ class Simulation:
             if place == following:
                 marks.append(Mark(place, self.state.copy()))
                 following += max(_BETWEEN_MARKS, self.state.size)
-            self.play(fire)
+            if fire.state is OccurrenceState.DONE:
+                self._fire(fire)
         self.end_until(None)
         return marks
 
@@ -186,18 +187,18 @@ class Simulation:
 
     def end_until(self, before: datetime | None) -> None:
         """End the runs and the waits for the end of the quiet, in the order of their ends."""
-        state = self.state
-        while state.going or state.held:
-            end = state.going[0][0] if state.going else None
-            held = next(iter(state.held.values()))[0] if state.held else None
-            is_turn = held is not None and (end is None or held <= end)
-            first = held if is_turn else end
+        going, held = self.state.going, self.state.held
+        while going or held:
+            turn = next(iter(held.values()))[0] if held else None
+            is_turn = turn is not None and (not going or turn <= going[0][0])
+            first = turn if is_turn else going[0][0]
             if before is not None and first is not None and first >= before:
                 return
             if is_turn:
-                self._take_turn(state.held.pop(next(iter(state.held)))[1], held)
+                self._take_turn(held.pop(next(iter(held)))[1], turn)
             else:
-                self._end(*heappop(state.going)[::2])
+                end, _, fire = heappop(going)
+                self._end(end, fire)
 
     def _end(self, now: datetime, fire: Fire) -> None:
         if isinstance(fire.job, Routine):
