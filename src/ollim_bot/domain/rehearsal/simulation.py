@@ -44,7 +44,7 @@ from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_a
 MOST_FIRES = 200_000
 
 # A mark is set after so many fires, and after more where more runs are going or waiting.
-_BETWEEN_MARKS = 64
+BETWEEN_MARKS = 64
 # Far below what makes a token, and far above the rounding of a week.
 _TOLERANCE = 1e-10
 
@@ -166,7 +166,7 @@ class Simulation:
         self._quiet = _QuietTable(given, end)
         self._cases: dict[int, _Case] = {}
 
-    def through(self, fires: Sequence[Fire]) -> list[Mark]:
+    def through(self, fires: Sequence[Fire], between_marks: int = BETWEEN_MARKS) -> list[Mark]:
         """Play all of them; the marks are places from which the rest can be played again."""
         marks: list[Mark] = []
         following = 0
@@ -174,7 +174,7 @@ class Simulation:
             self.end_until(fire.at)
             if place == following:
                 marks.append(Mark(place, self.state.copy()))
-                following += max(_BETWEEN_MARKS, self.state.size)
+                following += max(between_marks, self.state.size)
             if fire.state is OccurrenceState.DONE:
                 self._fire(fire)
         self.end_until(None)
@@ -408,6 +408,7 @@ def rehearse_with_marks(
     *,
     guess: AssumedRuns | None = None,
     most: int = MOST_FIRES,
+    between_marks: int = BETWEEN_MARKS,
 ) -> tuple[Rehearsal, Sequence[Mark]]:
     """As `rehearse`, with places from which the rest can be played again."""
     longest = timedelta(seconds=given.config.bg_fork_timeout)
@@ -420,7 +421,7 @@ def rehearse_with_marks(
     is_whole = len(fires) <= most
     if not is_whole:
         end = fires.pop().at
-    marks = Simulation(given, guess.run, end).through(fires)
+    marks = Simulation(given, guess.run, end).through(fires, between_marks)
     fires.sort(key=lambda fire: fire.due)
     rehearsal = Rehearsal(
         now=given.now.astimezone(given.zone),

@@ -8,10 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from ollim_bot.domain.costs import PastCosts
 from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.rehearsal.difference import Difference, RehearsedSide, difference
 from ollim_bot.domain.rehearsal.findings import DAYS, Finding, findings
 from ollim_bot.domain.rehearsal.fires import Assumptions, Fire, Ping, by_timing, coming
 from ollim_bot.domain.rehearsal.simulation import (
+    BETWEEN_MARKS,
     MOST_FIRES,
     Mark,
     Rehearsal,
@@ -52,6 +55,17 @@ class RehearsedWeek:
         played = replay.play() if touches_others else replay.play_alone()
         return replace(self.rehearsal, fires=tuple(played))
 
+    def difference(
+        self, before: ScheduledJob | None, after: ScheduledJob | None, costs: PastCosts
+    ) -> Difference:
+        """What `after` in place of `before` changes; None is a job that is not there."""
+        rehearsal = self.replanned(None if before is None else key_of(before), after)
+        return difference(
+            RehearsedSide(self.rehearsal, self.findings, before),
+            RehearsedSide(rehearsal, findings(rehearsal), after),
+            costs,
+        )
+
     def _moments(self, job: ScheduledJob) -> list[Fire]:
         start, end = self.given.now.astimezone(UTC), self.rehearsal.until.astimezone(UTC)
         zone = self.given.zone
@@ -61,11 +75,15 @@ class RehearsedWeek:
         return [job for key, job in self.jobs.items() if key not in keys]
 
 
-def rehearse_week(jobs: Iterable[ScheduledJob], given: Assumptions) -> RehearsedWeek:
+def rehearse_week(
+    jobs: Iterable[ScheduledJob], given: Assumptions, between_marks: int = BETWEEN_MARKS
+) -> RehearsedWeek:
     """Rehearse the coming week of a bot that runs, and so has missed nothing."""
     by_key = {key_of(job): job for job in jobs}
     given = replace(given, watched_until=None)
-    rehearsal, marks = rehearse_with_marks(by_key.values(), given, DAYS)
+    rehearsal, marks = rehearse_with_marks(
+        by_key.values(), given, DAYS, between_marks=between_marks
+    )
     return RehearsedWeek(by_key, given, rehearsal, findings(rehearsal), marks)
 
 
