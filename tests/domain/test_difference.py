@@ -22,7 +22,7 @@ from ollim_bot.domain.rehearsal.difference_words import NOTHING_CHANGES, in_word
 from ollim_bot.domain.rehearsal.week import RehearsedWeek, rehearse_week
 from ollim_bot.domain.repeats import AfterDone, read_rhythm
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.schedule import ScheduledJob, key_of
+from ollim_bot.domain.schedule import ScheduledJob, key_of, occurrence_at
 from ollim_bot.domain.usage import UsageKind, UsageRow
 
 EDITS = 200
@@ -38,15 +38,6 @@ NO_COSTS = PastCosts(())
 def given(**more: Any) -> Assumptions:
     config = RuntimeConfig(bg_concurrency=more.pop("places", 3))
     return Assumptions(NOW, BERLIN, PingBudget.full(NOW), config, **more)
-
-
-def said(
-    week: RehearsedWeek,
-    before: ScheduledJob | None,
-    after: ScheduledJob | None,
-    costs: PastCosts = NO_COSTS,
-) -> str:
-    return in_words(week.difference(before, after, costs))
 
 
 def random_job(name: str, dice: random.Random) -> ScheduledJob:
@@ -135,3 +126,61 @@ def test_the_difference_is_that_of_rehearsals_before_and_after_for_any_edit() ->
         kinds.add(kind)
     assert wrong == []
     assert len(kinds) == 15
+
+
+def test_the_difference_is_said_in_plain_words() -> None:
+    daily = routine("mail", "0 21 * * *")
+    runs = []
+    for days, cost in ((1, 40_000), (2, 60_000), (3, 900_000)):
+        at = NOW - timedelta(days)
+        name = occurrence_at(daily, at).id
+        runs.append(UsageRow(at, UsageKind.RUN, "", Price.LISTED, cost, occurrence=name))
+    busy = [routine(f"o{number}", f"{number}0 14 * * 5") for number in range(5)]
+    together = [routine(name, "0 9 * * *", allow_ping=False) for name in "ab"]
+
+    def moved(job: Routine, cron: str, **fields: Any) -> Routine:
+        return replace(job, rhythm=Cron.parse(cron), spec=replace(job.spec, **fields))
+
+    table: list[tuple[list[ScheduledJob], ScheduledJob | None, ScheduledJob | None, str]] = [
+        ([], None, daily, "Adds 7 pings a week; about $0.42."),
+        ([daily], daily, None, "Removes 7 pings a week; about $0.42 less."),
+        ([daily], daily, moved(daily, "0 21 * * *", message="x"), NOTHING_CHANGES),
+        ([daily], daily, moved(daily, "0 20 * * *"), "Moves 7 pings a week."),
+        (
+            [daily],
+            daily,
+            moved(daily, "0 23 * * *"),
+            "Moves 7 pings a week, seven more waiting until your quiet hours end.",
+        ),
+        (
+            [],
+            None,
+            reminder("call", NOW + 9 * HOUR, nag=Nag.parse("10m x 3"), before=(HOUR,), plain=True),
+            "Adds 1 ping in the coming week, one of them in your quiet hours; 1 heads-up more; "
+            "comes up to 3 times more if you do not answer.",
+        ),
+        (
+            [*busy],
+            None,
+            moved(daily, "0 15 * * 5"),
+            "Adds 1 silent run a week; about $0.06; the budget is used up on Fridays at 15:00.",
+        ),
+        (
+            [*together],
+            None,
+            routine("c", "0 9 * * *", background=False),
+            "Adds 7 turns in the conversation a week. 3 jobs come at the same moment, tomorrow "
+            "9:00 and 6 more times: “do a”, “do b” and “do c”.",
+        ),
+        (
+            [daily],
+            daily,
+            moved(daily, "0 21 * * 1", allow_ping=False),
+            "Removes 7 pings a week; adds 1 silent run a week; about $0.36 less.",
+        ),
+    ]
+    found = []
+    for jobs, before, after, _ in table:
+        week = rehearse_week(jobs, given(quiet=NIGHT))
+        found.append(in_words(week.difference(before, after, PastCosts(runs))))
+    assert found == [sentence for *_, sentence in table]

@@ -43,7 +43,8 @@ class Traffic:
 class Difference:
     """What changes within the coming week, between two rehearsals.
 
-    `turns` are those of the conversation, and `silent` the background runs that cannot ping.
+    `turns` are those of the conversation, and `silent` the background runs that cannot ping or whose
+    ping is refused.
     `again` is how many more times it comes at most while the owner does not answer. `micros` is
     what more it costs, in millionths of a dollar; None if that is not known. `refused` is how many
     more pings of any job are refused. `used_up` are the moments at which the ping budget is used
@@ -114,7 +115,8 @@ def _is_turn(fire: Fire) -> bool:
 
 
 def _is_silent(fire: Fire) -> bool:
-    return fire.starts is not None and fire.job.spec.background and fire.ping is Ping.NONE
+    is_silent = fire.ping in (Ping.NONE, Ping.REFUSED)
+    return fire.starts is not None and fire.job.spec.background and is_silent
 
 
 def _traffic(before: Iterable[Fire], after: Iterable[Fire]) -> Traffic:
