@@ -8,14 +8,13 @@ from contextlib import ExitStack
 from datetime import UTC, timedelta
 from typing import NamedTuple
 
-from ollim_bot.domain.answer_plans import with_plan
-from ollim_bot.domain.costs import PastCosts
+from ollim_bot.domain.answer_plans import with_plan_of
+from ollim_bot.domain.costs import PAST, PastCosts
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.rehearsal import Assumptions
 from ollim_bot.domain.rehearsal.difference import Difference
 from ollim_bot.domain.rehearsal.difference_words import NOTHING_CHANGES, in_words
 from ollim_bot.domain.rehearsal.week import RehearsedWeek, rehearse_week
-from ollim_bot.domain.repeats import AfterDone
 from ollim_bot.domain.schedule import ScheduledJob, key_of
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store.steps import quiet_settings
@@ -24,7 +23,6 @@ from ollim_bot.store.transaction import Transaction
 
 # What a rehearsal reads. The ledger has a row for each change of a job.
 READ_BY_REHEARSAL = frozenset({"ledger", "config", "budget", "skips", "quiet", "zone"})
-PAST = timedelta(days=60)
 
 # How old a week may be: always, after a change, as a run makes several, and for another job file.
 _LONGEST = timedelta(hours=1)
@@ -125,12 +123,6 @@ def _difference(
     kept: KeptWeek, before: ScheduledJob | None, after: ScheduledJob | None
 ) -> Difference:
     former = kept.week.jobs.get(key_of(before)) if before is not None else None
-    return kept.week.difference(former, _planned(after, former), kept.costs)
-
-
-def _planned(job: ScheduledJob | None, former: ScheduledJob | None) -> ScheduledJob | None:
-    """The draft with the moment that an answer has set, which no file has."""
-    rhythm = getattr(former, "rhythm", None)
-    if job is None or not isinstance(rhythm, AfterDone):
-        return job
-    return with_plan(job, rhythm.done_on)
+    return kept.week.difference(
+        former, None if after is None else with_plan_of(after, former), kept.costs
+    )
