@@ -50,6 +50,7 @@ from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
+from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
@@ -103,6 +104,7 @@ from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_folder import SharedReadings
 from ollim_bot.store.run_requests import RequestFolder
+from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import count_in_tainted_turn
 from ollim_bot.store.store import Store
 from ollim_bot.tools.context import ToolContext
@@ -347,6 +349,10 @@ class ConversationParts:
         poster, forks, runner = self.poster, self.forks, self.runner
         day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks))
         self.overviews = Overviews(store, deps.repositories, poster, clock, day, deps.webhook_port)
+        skills = SkillFolder(DataPaths(deps.working_directory).skills)
+        self.week_plans = WeekPlans(
+            store, deps.repositories, lambda: skills.read().loaded.keys(), clock
+        )
         self.task_commands = TaskCommands(store, deps.tasks, poster, clock)
         root, zone, board = deps.working_directory, deps.zone, self.board
         services = self._services = CommandServices(
