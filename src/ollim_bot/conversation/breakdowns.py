@@ -25,6 +25,8 @@ from ollim_bot.store.breakdowns import StepWriter, ask_agent, ask_for_unanswered
 from ollim_bot.store.store import Store
 
 _BETWEEN_TRIES = 60.0
+# What tells that a step may be done: a click, or any other change of the tasks.
+_FOLLOWED = ("breakdowns", "task_undos", "changes")
 
 _logger = logging.getLogger(__name__)
 
@@ -54,7 +56,7 @@ class BreakdownButtons:
 
     async def run(self) -> None:
         """Carry out what a crash cut off, and follow steps and requests, until cancelled."""
-        with self._store.changes("breakdowns", "changes") as has_changed:
+        with self._store.changes(*_FOLLOWED) as has_changed:
             while True:
                 has_changed.clear()
                 with ExitStack() as watches:
@@ -118,9 +120,7 @@ class BreakdownButtons:
         if one is None or one.steps:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
         try:
-            steps = steps_in(words)
-            thing = await self._writer.find(one.thing.ref)
-            await self._writer.write(thing, steps)
+            await self._writer.write(one.thing.ref, steps_in(words))
         except OllimError as refused:
             return _refused(refused)
         return CommandAnswer()

@@ -47,7 +47,8 @@ class Thing:
 
     @classmethod
     def of_item(cls, item: DueItem) -> Thing:
-        words = one_line(item.as_reminder.spec.words, _LONGEST_TITLE)
+        line = one_line(item.as_reminder.spec.words, _LONGEST_TITLE)
+        words = line.rstrip(".,;: ") or line
         return cls(f"{ITEM}:{item.key}", words, item.untrusted)
 
     @property

@@ -7,7 +7,7 @@ them: what was noted is carried out again, and a list adds no step that it has.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -75,35 +75,39 @@ class StepWriter:
             raise WrongInput(_DONE)
         return task, tasks.tasks(task.list)
 
-    async def named(self, words: str) -> Thing:
-        """The thing that the agent means: by the key of a request, or by id, key or words."""
+    async def named(self, words: str) -> str:
+        """The `ref` of what the agent means: by the key of a request, or by id, key or words."""
         known, waiting, marks = await self._store.read(
             lambda tx: (tx.breakdowns.get(), tx.due_items.open(), tx.taint.get())
         )
         if (asked := known.find(words)) is not None:
-            return await self.find(asked.thing.ref)
+            return asked.thing.ref
         wanted = words.casefold().strip(". ")
-        fitting = [each for each in waiting if wanted in (each.key, each.title.casefold())]
+        fitting = [
+            each
+            for each in waiting
+            if wanted in (each.key, each.title.casefold().strip(". ")) and not each.is_dose
+        ]
         if len(fitting) == 1:
-            return await self.find(Thing.of_item(fitting[0]).ref)
+            return Thing.of_item(fitting[0]).ref
         listed = await asyncio.to_thread(lambda: self._tasks().tasks())
-        return await self.find(Thing.of_task(named_task(marks.marked(listed), words)).ref)
+        return Thing.of_task(named_task(marks.marked(listed), words)).ref
 
     async def write(
-        self, thing: Thing, steps: Sequence[str], read: str = "", *, is_by_agent: bool = False
-    ) -> None:
+        self, ref: str, steps: Sequence[str], read: str = "", *, is_by_agent: bool = False
+    ) -> Thing:
         """Give the thing its steps, and show them. `read` marks what their author had read.
 
-        Raises `WrongInput` if it has steps, or what the list of tasks raises; nothing has changed
+        Raises `WrongInput` as `find` does, or what the list of tasks raises; nothing has changed
         then.
         """
-        mark = marked_taint(",".join(filter(None, (thing.untrusted, read)))).mark
-
-        def note(tx: Transaction) -> bool:
-            noted = Breakdown(thing, tx.now, "", tuple(steps), mark, is_by_agent)
-            return _note(tx, noted)
-
         async with self._one_at_a_time:
+            thing = await self.find(ref)
+            mark = marked_taint(",".join(filter(None, (thing.untrusted, read)))).mark
+
+            def note(tx: Transaction) -> bool:
+                return _note(tx, thing, tuple(steps), mark, is_by_agent=is_by_agent)
+
             if not await self._store.transact(note):
                 raise WrongInput(_HAS_STEPS)
             try:
@@ -111,6 +115,7 @@ class StepWriter:
             except OllimError:
                 await self._store.transact(lambda tx: _withdraw(tx, thing.key))
                 raise
+        return thing
 
     async def undo(self, key: str) -> bool:
         """Take the open steps away; False if that is too late. Raises as `write`."""
@@ -140,14 +145,12 @@ class StepWriter:
 
     async def follow(self) -> None:
         """Let each open due item have the first of its steps that is not done."""
-        known = (await self._store.read(lambda tx: tx.breakdowns.get())).known
-        of_items = [each for each in known if each.parts and each.thing.item]
-        if not of_items:
-            return
-        with suppress(OllimError):
-            listed = await asyncio.to_thread(lambda: self._tasks().tasks())
-            open_ones = {each.id: each.title for each in listed}
-            await self._store.transact(lambda tx: _follow(tx, of_items, open_ones))
+        of_items = await self._store.read(_of_open_items)
+        if of_items:
+            with suppress(OllimError):
+                listed = await asyncio.to_thread(lambda: self._tasks().tasks())
+                titles = {each.id: each.title for each in listed}
+                await self._store.transact(lambda tx: _follow(tx, titles))
 
     async def _carry_out(self, key: str) -> None:
         one = (await self._store.read(lambda tx: tx.breakdowns.get())).find(key)
@@ -166,19 +169,35 @@ class StepWriter:
 
 def ask_agent(tx: Transaction, thing: Thing, input_id: str) -> None:
     """Remember that the agent is asked for the steps by this input."""
-    known = tx.breakdowns.get().pruned(tx.now)
-    one = known.find(thing.key) or Breakdown(thing, tx.now)
-    tx.breakdowns.put(known.including(replace(one, thing=thing, at=tx.now, asked=input_id)))
+    one = _begun(tx, thing)
+    if one.message:
+        _show(tx, one, replace(typing_card(thing), buttons=()))
+    asked = replace(one, at=tx.now, asked=input_id, message="")
+    tx.breakdowns.change(lambda known: known.including(asked))
 
 
 def ask_owner(tx: Transaction, thing: Thing) -> None:
     """Ask the owner for the steps, by a card, unless it is there or the steps are."""
-    known = tx.breakdowns.get().pruned(tx.now)
-    one = known.find(thing.key) or Breakdown(thing, tx.now)
-    one = replace(one, thing=thing, asked="")
+    one = replace(_begun(tx, thing), asked="")
     if not one.message and not one.steps:
         one = _show(tx, one, typing_card(thing))
-    tx.breakdowns.put(known.including(one))
+    tx.breakdowns.change(lambda known: known.including(one))
+
+
+def _begun(tx: Transaction, thing: Thing) -> Breakdown:
+    """What is known of the thing; where its former steps were done, it begins anew."""
+    before = tx.breakdowns.change(lambda known: known.pruned(tx.now)).find(thing.key)
+    if before is not None and not before.parts:
+        return replace(before, thing=thing)
+    if before is not None:
+        _remove_undo(tx, before)
+    return Breakdown(thing, tx.now)
+
+
+def _remove_undo(tx: Transaction, one: Breakdown) -> None:
+    message = tx.messages.get(MessageId(one.message))
+    if message is not None and message.card is not None:
+        tx.messages.add(replace(message, card=without_undo(message.card, one.key)))
 
 
 def ask_for_unanswered(tx: Transaction) -> None:
@@ -193,28 +212,25 @@ def end_steps_undo(tx: Transaction) -> None:
     """Remove the Undo buttons whose time is over; steps of a due item are followed further."""
     known = tx.breakdowns.get()
     for one in known.over(tx.now):
-        message = tx.messages.get(MessageId(one.message))
-        if message is not None and message.card is not None:
-            tx.messages.add(replace(message, card=without_undo(message.card, one.key)))
+        _remove_undo(tx, one)
         known = known.without(one.key)
         if one.thing.item:
             known = known.including(replace(one, undo_until=None))
     tx.breakdowns.put(known)
 
 
-def _note(tx: Transaction, noted: Breakdown) -> bool:
-    """Note the steps that the list has to take; False if there are steps already."""
-    known = tx.breakdowns.get().pruned(tx.now)
-    before = known.find(noted.key)
-    if before is not None and before.steps:
+def _note(
+    tx: Transaction, thing: Thing, steps: tuple[str, ...], mark: str, *, is_by_agent: bool
+) -> bool:
+    """Note the steps that the list has to take; False if it has to take others."""
+    one = _begun(tx, thing)
+    if one.is_begun:
         return False
-    if noted.untrusted:
-        titles = noted.steps if noted.thing.task else (noted.thing.words, *noted.steps)
-        for title in titles:
-            task = TaintedTask(title, noted.untrusted, is_shown=True)
-            tx.taint.change(lambda marks, task=task: marks.with_task(task))  # type: ignore[misc]
-    message = "" if before is None else before.message
-    tx.breakdowns.put(known.including(replace(noted, message=message)))
+    for title in (*steps, *(() if thing.task else (thing.words,))) if mark else ():
+        task = TaintedTask(title, mark, is_shown=True)
+        tx.taint.change(lambda marks, task=task: marks.with_task(task))  # type: ignore[misc]
+    noted = replace(one, steps=steps, untrusted=mark, is_by_agent=is_by_agent)
+    tx.breakdowns.change(lambda known: known.including(noted))
     return True
 
 
@@ -280,12 +296,16 @@ def _keep_change(
         tx.changes.put(ChangeRow(key, tx.now, place, by, before, after, untrusted=one.untrusted))
 
 
-def _follow(tx: Transaction, of_items: Sequence[Breakdown], open_ones: dict[str, str]) -> None:
-    for one in of_items:
-        item = tx.due_items.get(one.thing.item)
-        if item is None or not item.is_open:
-            continue
-        first = next((open_ones[each] for each in one.parts if each in open_ones), "")
+def _of_open_items(tx: Transaction) -> list[tuple[Breakdown, DueItem]]:
+    """The steps of due items, each with its item, while that is open."""
+    made = [each for each in tx.breakdowns.get().known if each.parts and each.thing.item]
+    found = [(each, tx.due_items.get(each.thing.item)) for each in made]
+    return [(each, item) for each, item in found if item is not None and item.is_open]
+
+
+def _follow(tx: Transaction, titles: Mapping[str, str]) -> None:
+    for one, item in _of_open_items(tx):
+        first = next((titles[each] for each in one.parts if each in titles), "")
         if first != first_step_in(item.note):
             tx.due_items.put(with_first_step(item, first, one.untrusted))
 
