@@ -23,6 +23,7 @@ from ollim_bot.domain.due_items import DueItem, first_step_in
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.taint import TaintedTask
 from ollim_bot.domain.tasks import Task
+from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.errors import SignInNeeded
 
 TOOL = "mcp__discord__break_down"
@@ -63,8 +64,9 @@ async def click(at: Scene, label: str, words: str = "") -> CommandAnswer:
     return await at.chat.click("web", newest_card(at)[0].id, pressed.custom_id, words)
 
 
-async def press_on_day(at: Scene, ref: str) -> CommandAnswer:
-    return await at.chat.day.press("web", f"act:break_down:{ref}")
+async def press_on_day(at: Scene, ref: str) -> ViewAnswer:
+    fields = {"custom_id": f"act:break_down:{ref}"}
+    return await at.chat.views.today.act("web", "press", fields)
 
 
 def open_item(at: Scene) -> DueItem:
