@@ -377,6 +377,7 @@ async def scene(
             asyncio.create_task(talk.undo_expiry.run()),
             asyncio.create_task(talk.overviews.run()),
             asyncio.create_task(talk.task_commands.run()),
+            asyncio.create_task(talk.breakdowns.run()),
             asyncio.create_task(talk.retries.run()),
             asyncio.create_task(talk.board.run()),
         ]

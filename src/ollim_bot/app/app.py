@@ -651,7 +651,7 @@ class App:
             others += [partial(self._tell_problems, parts), self._tidy]
             others += [parts.echo.run, parts.retries.run, parts.board.run]
             others += [parts.server_cards.run, parts.google.run]
-            others += [parts.task_mover.run, parts.task_commands.run]
+            others += [parts.task_mover.run, parts.task_commands.run, parts.breakdowns.run]
             tasks = [group.create_task(run()) for run in vital]
             for run in (*others, *services):
                 kept = keep_running(run, store, parts.notices, self._clock)

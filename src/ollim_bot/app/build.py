@@ -12,6 +12,7 @@ from pathlib import Path
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
+from ollim_bot.conversation.breakdowns import BreakdownButtons
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, CommandServices, Queued
@@ -98,6 +99,7 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.timers import TimerCards
 from ollim_bot.schedule.watcher import Events, HandEdits, Watcher, file_events
 from ollim_bot.settings import GoogleAddresses
+from ollim_bot.store.breakdowns import StepWriter
 from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
@@ -230,6 +232,7 @@ class ConversationParts:
         self.reminders = PlainDelivery(store, self.poster, self.gate, clock)
         self.job_file_changes = JobFileChanges(store, deps.repositories)
         self._items = ItemAnswers(store, self.job_file_changes)
+        self._steps = StepWriter(store, deps.tasks)
         self.undo_expiry = UndoExpiry(store, clock)
 
     def _build_tools(self) -> None:
@@ -259,6 +262,7 @@ class ConversationParts:
             is_busy=lambda: state.inbox.is_busy,
             wants=self.fork_requests.want,
             items=self._items,
+            steps=self._steps,
             servers=deps.background_tools.servers,
             show_added=self._changes.note_added,
         )
@@ -400,6 +404,10 @@ class ConversationParts:
         self.manual_runs = JobRuns()
         self.server_cards = ServerCards(store, poster, self.notices, clock)
         self.task_mover = TaskMover(store, deps.tasks, poster, clock)
+        can_ask = not deps.status.is_offline
+        self.breakdowns = BreakdownButtons(
+            store, self._steps, self.intake.receive, clock, can_ask=can_ask
+        )
         remover = JobRemover(deps.repositories, deps.job_files, deps.former)
         jobs = JobButtons(
             store,
@@ -425,6 +433,7 @@ class ConversationParts:
                 **self.retries.actions,
                 **self.server_cards.actions,
                 **self.task_mover.actions,
+                **self.breakdowns.actions,
                 **services.conversation.actions,
                 **services.sessions.actions,
                 **services.help.actions,
