@@ -7,7 +7,7 @@ off, and the machine sleeps and stops. At each look ahead, the rehearsal says wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from random import Random
@@ -20,7 +20,7 @@ from tests.scheduling.simulated_machine import SimulatedMachine
 from tests.scheduling.virtual_time import IdleAwareLoop
 
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
 from ollim_bot.domain.rehearsal import Assumptions, rehearse
 from ollim_bot.domain.run_history import History
 from ollim_bot.domain.schedule import occurrence_at
@@ -68,6 +68,7 @@ class LivedRhythms:
         self.rehearsed = 0
         self.moves = 0
         self._zone = ZONES[0]
+        self._place = 0
         self._put(*lives)
 
     @property
@@ -154,16 +155,14 @@ class LivedRhythms:
 
     async def _rehearse(self, length: timedelta) -> None:
         """What the rehearsal of a stretch says is what comes in it."""
-        start = self.now
-        said = self._said()
-        known = {*self._ended()}
+        start, rehearsed = self.now, self._said()
+        self._new_rows()
         await self._watch(length)
         came = {
             name: "skipped" if end[0] == "skipped" else "comes"
-            for name, end in self._ended().items()
-            if name not in known
+            for name, end in ends_in(self._new_rows())
         }
-        said = {name: how for name, (due, how) in said.items() if due <= self.now}
+        said = {name: how for name, (due, how) in rehearsed.items() if due <= self.now}
         assert came == said, (start, self._zone)
         self.rehearsed += len(came)
 
@@ -181,12 +180,14 @@ class LivedRhythms:
             for fire in rehearse(jobs, given, 1).fires
         }
 
-    def _ended(self) -> dict[str, End]:
-        return dict(ends_of(self.machine))
+    def _new_rows(self) -> Sequence[LedgerRow]:
+        """The rows since the last call."""
+        state = self.machine.stores.state
+        rows, self._place = state.query(lambda tx: tx.ledger.page(self._place, 10**6))
+        return rows
 
 
-def ends_of(machine: SimulatedMachine) -> Iterator[tuple[str, End]]:
-    rows = machine.stores.ledger.read().entries
+def ends_in(rows: Iterable[LedgerRow]) -> Iterator[tuple[str, End]]:
     for one, story in History.of(rows).stories.items():
         (end,) = story.ends
         reason = end.facts.get("reason")
@@ -215,7 +216,8 @@ def lived(seed: int, days: int, every: int) -> LivedRhythms:
         scene = LivedRhythms(machine, chance, lives)
         runner.run(scene.live(BEGIN + days * DAY))
     expected = {name: end for life in lives for name, end in life.ends.items()}
-    found = dict(ends_of(machine))
+    rows = machine.stores.ledger.read().entries
+    found = dict(ends_in(rows))
     names = sorted(expected.keys() | found.keys(), key=lambda name: name.rpartition(":")[0])
     wrong = [
         (name, expected.get(name), found.get(name))
@@ -223,7 +225,7 @@ def lived(seed: int, days: int, every: int) -> LivedRhythms:
         if expected.get(name) != found.get(name)
     ]
     assert wrong == []
-    assert check(machine.stores.ledger.read().entries, scene.now, scene.now) == []
+    assert check(rows, scene.now, scene.now) == []
     return scene
 
 
@@ -234,8 +236,8 @@ def test_what_comes_of_a_few_rhythms_is_what_a_walk_through_the_days_says() -> N
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(5))
 def test_in_two_years_sixty_rhythms_come_as_a_walk_through_the_days_says(seed: int) -> None:
-    scene = lived(seed, days=(LAST - BEGIN.date()).days - 10, every=1)
+    scene = lived(seed, days=(LAST - BEGIN.date()).days - 10, every=5)
     assert scene.moves > 100
-    assert scene.rehearsed > 1000
+    assert scene.rehearsed > 100
