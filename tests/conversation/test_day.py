@@ -105,6 +105,24 @@ async def test_a_press_does_what_the_button_of_a_card_does_once() -> None:
         assert [each.done for each in tasks.tasks(with_done=True)] == [False]
 
 
+async def test_an_answer_is_taken_back_until_its_next_moment_and_then_says_why_not() -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PILLS)
+        put(at, item(PILLS, NOW - 2 * HOUR), item(WATER, NOW - HOUR))
+        press, today = at.chat.day.press, at.chat.day.today
+        for line in (await today()).overdue:
+            await press("web", line.buttons[0].custom_id)
+        await at.clock.advance(9 * 3600)
+        undo_pills, undo_water = (press_id(each, "Undo") for each in (await today()).done)
+        assert not (await press("web", undo_water)).is_error
+        await at.clock.advance(3600)
+        assert [labels(each) for each in (await today()).done] == [[]]
+        refused = await press("web", undo_pills)
+        why = "The next moment of “Take the pills” has come since, so this answer stays."
+        assert (refused.text, refused.is_error) == (why, True)
+        assert [each.title for each in (await today()).overdue] == ["Drink water"]
+
+
 async def test_what_only_looks_like_a_button_of_the_day_does_nothing() -> None:
     async with scene(scripted()) as at:
         at.stores.reminders.add(TEA)

@@ -646,7 +646,7 @@ class App:
             schedule = group.create_task(scheduler.run())
             others: list[Service] = [parts.notices.run, parts.deliveries.run, parts.failures.run]
             others += [parts.fanout.run, parts.idle_watch.run, parts.quiet_watch.run]
-            others += [parts.undo_expiry.run, parts.overviews.run]
+            others += [parts.undo_expiry.run, parts.overviews.run, parts.job_file_changes.follow]
             others += [partial(self._tell_problems, parts), self._tidy]
             others += [parts.echo.run, parts.retries.run, parts.board.run]
             others += [parts.server_cards.run, parts.google.run]

@@ -55,7 +55,7 @@ class Data:
             journal=self.journal,
             notes=self._notes(folder),
             choose_holder=self._holder_of_id,
-            plan=self._planned,
+            plan=self.planned,
         )
 
     def jobs(self, kind: JobKind) -> Sequence[Job]:
@@ -69,7 +69,8 @@ class Data:
 
         return self.read(lambda tx: holder_of_id(tx, rivals)) or 0
 
-    def _planned(self, job: Job) -> Job:
+    def planned(self, job: Job) -> Job:
+        """The job with its next moment, if an answer has set one."""
         from ollim_bot.store.answer_plans import with_known_plan
 
         return self.read(lambda tx: with_known_plan(tx, job)) or job

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.changes import ID, find_change
-from ollim_bot.cli.data import open_data, writable
+from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import Given, argument, command, plain
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.changes import EVENT, SETTING, TASK, Changer, ChangeRow
+from ollim_bot.domain.changes import ANSWER, EVENT, SETTING, TASK, Changer, ChangeRow
 from ollim_bot.errors import OllimError
 from ollim_bot.store.changes import undo_setting
 
@@ -32,6 +32,9 @@ def run(given: Given, caller: Caller) -> None:
     if change.kind == TASK:
         raise OllimError(_task_command(change))
     with writable(open_data(caller)) as data:
+        if change.kind == ANSWER:
+            show(plain(_undo_answer(change, data)))
+            return
         if change.kind == SETTING:
             with data.database() as database:
                 database.run(lambda tx: undo_setting(tx, change, Changer.COMMAND))
@@ -46,6 +49,38 @@ def run(given: Given, caller: Caller) -> None:
         else:
             what = "is without that change; what came after it stays"
         show(plain(f"Undone. {change.place} {what}."))
+
+
+def _undo_answer(change: ChangeRow, data: Data) -> str:
+    """Undo the answer, and return what there is to say. Raises `UndoRefused` with the reason.
+
+    A running bot changes the job files that belong to it.
+    """
+    import asyncio
+    from datetime import UTC
+
+    from ollim_bot.clock import SystemClock
+    from ollim_bot.domain.answer_undo import state_text, state_words
+    from ollim_bot.store.change_journal import ChangeJournal
+    from ollim_bot.store.changes import FileChanges
+    from ollim_bot.store.item_answers import new_copy, undo_answer_change
+    from ollim_bot.store.job_files import JobFileChanges, open_repositories
+    from ollim_bot.store.store import SqliteStore
+
+    journal = ChangeJournal(data.journal, data.paths.root)
+    repositories = open_repositories(data.paths, journal, plan=data.planned)
+    with data.database() as database:
+        store = SqliteStore(database, SystemClock(data.now.tzinfo or UTC))
+        files = JobFileChanges(store, repositories)
+        job, copy = files.job_of(change.name), new_copy()
+        item = database.run(
+            lambda tx: undo_answer_change(tx, change, Changer.COMMAND.value, job, copy)
+        )
+        if database.is_holder:
+            asyncio.run(files.make())
+            journal.keep_noted(FileChanges(data.paths, database, journal, lambda: data.now))
+            asyncio.run(store.close())
+    return f"Undone. “{item.owner_title}” is {state_words(state_text(item), data.now)} again."
 
 
 def _task_command(change: ChangeRow) -> str:

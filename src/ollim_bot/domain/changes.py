@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # By whom the words of an event may be.
 OF_CALENDAR = "calendar entry"
-SETTING, TASK, EVENT = "setting", "task", "event"
+SETTING, TASK, EVENT, ANSWER = "setting", "task", "event", "answer"
 
 
 class Changer(StrEnum):
@@ -62,13 +62,19 @@ class ChangeRow:
 
     @property
     def kind(self) -> str:
-        """`setting`, `task` or `event`; empty for a file."""
+        """`setting`, `task`, `event` or `answer`; empty for a file."""
         kind, colon, _ = self.place.partition(":")
-        return kind if colon and kind in (SETTING, TASK, EVENT) else ""
+        return kind if colon and kind in (SETTING, TASK, EVENT, ANSWER) else ""
 
     @property
     def name(self) -> str:
         return self.place.partition(":")[2] if self.kind else self.place
+
+    @property
+    def what(self) -> str:
+        """What was changed, for people: of an answer, the title of what was asked."""
+        title = (self.after or "").partition("\n")[2].strip()
+        return f"“{title}”" if self.kind == ANSWER and title else self.place
 
     @property
     def did(self) -> str:
@@ -122,6 +128,7 @@ class NotUndone(StrEnum):
 
     UNKNOWN = "unknown"
     UNDONE_BEFORE = "undone before"
+    TOO_LATE = "too late"
     CHANGED_SINCE = "changed since"
     WIDER = "wider"
     CUT = "cut"

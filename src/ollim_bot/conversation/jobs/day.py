@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.jobs.overviews import MADE_OF, DaySources
+from ollim_bot.domain.answer_undo import undo_in
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.day import DayView, day_of, gauge
@@ -46,9 +48,14 @@ class DayPanel:
 
     async def press(self, surface: str, custom_id: str, words: str = "") -> CommandAnswer:
         day = await self.today()
-        if custom_id not in [each.custom_id for each in day.card.buttons]:
-            return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        shown = ChatMessage(_NAME, day.now, Author.PROGRAM, day.card.text, card=day.card)
+        card = day.card
+        if custom_id not in [each.custom_id for each in card.buttons]:
+            # The Undo of an answer says itself why its time is over.
+            over = undo_in(custom_id)
+            if over is None:
+                return CommandAnswer(texts.BUTTON_USED, is_error=True)
+            card = Card(card.title, buttons=(over,))
+        shown = ChatMessage(_NAME, day.now, Author.PROGRAM, card.text, card=card)
         return await self._press_on(surface, shown, custom_id, words)
 
     async def open_items(self) -> int:

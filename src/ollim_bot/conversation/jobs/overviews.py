@@ -18,7 +18,7 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.jobs import J, Job, JobKind
-from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.moments import elapsed, midnight_after
 from ollim_bot.domain.overviews import (
     Listed,
     OpenOverviews,
@@ -27,7 +27,6 @@ from ollim_bot.domain.overviews import (
     hidden_on_page,
     job_card,
     jobs_card,
-    midnight_after,
     still_today,
     today_overview,
 )
