@@ -18,10 +18,10 @@ from ollim_bot.cli.framework import (
     print_json,
     title,
 )
-from ollim_bot.cli.runs import all_rows, heartbeat
+from ollim_bot.cli.runs import heartbeat
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.receipts import DueThing, Fate, Receipt, receipt_of
+from ollim_bot.domain.receipts import DueThing, Fate, Receipt, counted_since, receipt_of
 from ollim_bot.domain.run_words import why
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
@@ -51,7 +51,9 @@ def run(given: Given, caller: Caller) -> None:
     day = _day(str(given.get("day") or "today"), data.now)
     # Read before the ledger, which then has everything that was claimed until this moment.
     watched_until = heartbeat(data)
-    receipt = receipt_of(all_rows(data), day, data.now, watched_until)
+    since = counted_since(day, data.now)
+    rows = data.ask_if_used(lambda tx: tx.ledger.rows_about(since)) or []
+    receipt = receipt_of(rows, day, data.now, watched_until)
     if "json" in given:
         print_json(_as_object(receipt, data.now))
     else:
