@@ -38,6 +38,9 @@ _FATES = {
 # They stand in every receipt, also when there is none of them.
 _ALWAYS = (Fate.CAME, Fate.HELD, Fate.LOST)
 _MARGIN = timedelta(days=2)
+# The days that have names, by how long ago they are.
+DAYS = {"today": 0, "yesterday": 1}
+_NOON = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,13 @@ class Receipt:
         """`due 7, came 6, held 1, late 0, lost 0`."""
         return ", ".join(f"{name} {number}" for name, number in self.counts.items())
 
+    def sentence(self, now: datetime) -> str:
+        """The receipt with its day, such as `Today: due 7, came 6, held 1, late 0, lost 0.`."""
+        away = (now.date() - self.day).days
+        name = next((name for name, days in DAYS.items() if days == away), "")
+        day = name.capitalize() or f"{self.day:%a} {self.day.day} {self.day:%b %Y}"
+        return f"{day}: {self}."
+
 
 def receipt_of(
     rows: Sequence[LedgerRow], day: date, now: datetime, watched_until: datetime | None = None
@@ -89,6 +99,11 @@ def receipt_of(
     found = [*_things(stories.values(), lost), *_without_rows(lost - stories.keys())]
     of_day = (each for each in found if _day_of(each, zone) == day)
     return Receipt(day, sorted(of_day, key=lambda each: each.due.timestamp()))
+
+
+def told_day(now: datetime) -> date:
+    """The day whose receipt is told at `now`: before noon that of the day before."""
+    return now.date() - timedelta(days=int(now.hour < _NOON))
 
 
 def counted_since(day: date, now: datetime) -> datetime:
