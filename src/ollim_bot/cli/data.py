@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.jobs import Job, JobKind
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
-    from ollim_bot.store.changes import CommandNotes, FileChanges
+    from ollim_bot.store.changes import CommandNotes, FileChanges, Rows
     from ollim_bot.store.database import Database, Step
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.job_folder import MarkdownRepository, Notes
@@ -83,7 +83,12 @@ class Data:
         """The changes of files, with a database that is opened for each question."""
         from ollim_bot.store.changes import FileChanges
 
-        return FileChanges(self.paths, _LateRows(self), self.journal, lambda: self.now)
+        return FileChanges(self.paths, self.rows, self.journal, lambda: self.now)
+
+    @property
+    def rows(self) -> Rows:
+        """The database, opened for each step and question."""
+        return _LateRows(self)
 
     @property
     def changer(self) -> Changer:
@@ -107,9 +112,16 @@ class Data:
                 raise
 
     def keep_elsewhere(
-        self, place: str, before: str | None, after: str | None, untrusted: str = ""
+        self,
+        place: str,
+        before: str | None,
+        after: str | None,
+        untrusted: str = "",
+        receipt: str = "",
     ) -> None:
         """Keep a change of something that is kept at a service."""
+        from dataclasses import replace
+
         from ollim_bot.domain.changes import ChangeRow
         from ollim_bot.errors import StorageError
         from ollim_bot.store.changes import cause_of
@@ -120,7 +132,8 @@ class Data:
         def step(tx: Transaction) -> None:
             key = tx.changes.new_key(place)
             cause = cause_of(tx, agent)
-            tx.changes.put(ChangeRow(key, self.now, place, by, before, after, cause, mark))
+            row = ChangeRow(key, self.now, place, by, before, after, cause, mark)
+            tx.changes.put(replace(row, receipt=receipt))
 
         try:
             with self.database() as database:

@@ -29,9 +29,10 @@ def run(given: Given, caller: Caller) -> None:
     change = find_change(open_data(caller), str(given["id"])).change
     if change.kind == EVENT:
         raise OllimError(_EVENT)
-    if change.kind == TASK:
-        raise OllimError(_task_command(change))
     with writable(open_data(caller)) as data:
+        if change.kind == TASK:
+            show(plain(_undo_task(change, data, caller)))
+            return
         if change.kind == ANSWER:
             show(plain(_undo_answer(change, data)))
             return
@@ -83,10 +84,16 @@ def _undo_answer(change: ChangeRow, data: Data) -> str:
     return f"Undone. “{item.owner_title}” is {state_words(state_text(item), data.now)} again."
 
 
-def _task_command(change: ChangeRow) -> str:
-    name = change.name
-    if change.before is None:
-        return f"This task is at Google. `ollim-bot tasks delete {name}` takes it away."
-    if change.after is None:
-        return "This task was deleted at Google. `ollim-bot tasks add` makes it again."
-    return f"This task is at Google. `ollim-bot tasks update {name}` changes it."
+def _undo_task(change: ChangeRow, data: Data, caller: Caller) -> str:
+    """Undo a change of a task at Google, and return what there is to say."""
+    from ollim_bot.cli.tasks import task_list
+    from ollim_bot.domain.changes import task_in
+    from ollim_bot.store.task_undo import TaskUndoer
+
+    undoer = TaskUndoer(task_list(data, caller), data.rows, lambda: data.now)
+    task = undoer.undo(change, Changer.COMMAND)
+    if task is None:
+        gone = task_in(change.after or "", change.name)
+        return f"Undone. The task is gone again: {gone.title}."
+    is_back = change.after is None
+    return f"Undone. The task {'is there' if is_back else 'is as it was'} again: {task.title}."

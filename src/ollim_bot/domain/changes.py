@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from difflib import SequenceMatcher, unified_diff
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from ollim_bot.domain.tasks import Task
 
 # A row keeps no text that is longer, and cannot be undone then.
 LONGEST_TEXT = 64 * 1024
@@ -17,8 +20,8 @@ MOST_ROWS = 10_000
 
 if TYPE_CHECKING:
     from ollim_bot.domain.calendar import CalendarEvent
-    from ollim_bot.domain.tasks import Task
 
+_TASK = re.compile(r"- \[([ x])\] (.*?)(?: \(due (\d{4}-\d\d-\d\d)\))?")
 # By whom the words of an event may be.
 OF_CALENDAR = "calendar entry"
 SETTING, TASK, EVENT, ANSWER = "setting", "task", "event", "answer"
@@ -44,7 +47,7 @@ class ChangeRow:
     is the occurrence or the turn in which the agent made the change. `session` is as `CALLED_BY`,
     of a command of the agent that the owner was not shown. `undoes` is the key of another change.
     `is_cut` says that the texts were too long to be kept, `is_begun` that the file of an undo may
-    not have it yet.
+    not have it yet. `receipt` is what the list of a deleted task needs to bring it back.
     """
 
     key: str
@@ -59,6 +62,7 @@ class ChangeRow:
     session: str = ""
     is_cut: bool = False
     is_begun: bool = False
+    receipt: str = ""
 
     @property
     def kind(self) -> str:
@@ -162,3 +166,14 @@ def task_words(task: Task) -> str:
     """A task of a service as a change shows it."""
     due = "" if task.due is None else f" (due {task.due})"
     return f"- [{'x' if task.done else ' '}] {task.title}{due}\n" + task.notes
+
+
+def task_in(words: str, task_id: str) -> Task:
+    """The task of a text of `task_words`, without its list. Raises `ValueError` for others."""
+    line, _, notes = words.partition("\n")
+    found = _TASK.fullmatch(line)
+    if found is None:
+        raise ValueError(line)
+    mark, title, due = found.groups()
+    day = date.fromisoformat(due) if due else None
+    return Task(task_id, title, day, notes, mark == "x", list="")

@@ -90,6 +90,14 @@ class ChangeRows:
         )
         return any(not self.is_undone(row[0]) for row in rows)
 
+    def undo_of(self, key: str) -> ChangeRow | None:
+        """The newest change that undoes this one."""
+        rows = self._statements.rows(
+            "SELECT value FROM changes WHERE undoes = ? AND undoes != '' ORDER BY seq DESC LIMIT 1",
+            key,
+        )
+        return next(iter(_decoded(rows)), None)
+
     def unseen(self) -> list[ChangeRow]:
         """The changes by commands of the agent that the owner was not shown, oldest first."""
         rows = self._statements.rows("SELECT value FROM changes WHERE is_unseen = 1 ORDER BY seq")

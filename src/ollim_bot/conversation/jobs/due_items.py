@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
-from ollim_bot.conversation.tasks import end_task_undo
 from ollim_bot.domain.answer_undo import ANSWER
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
@@ -34,6 +33,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.store.item_answers import ItemAnswers, end_undo
 from ollim_bot.store.steps import end_clear_undo
 from ollim_bot.store.store import Store
+from ollim_bot.store.task_undo import end_task_undo
 
 # Bounds how late a sleep of the machine, or a set clock, is noticed. In seconds.
 _LONGEST_SLEEP = 10.0
