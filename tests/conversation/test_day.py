@@ -11,10 +11,12 @@ from tests.conversation.scene import NOW, scene, scripted
 from tests.conversation.test_today import HOUR, PILLS, STRETCH, TEA, WATER, item, put
 from tests.patience import patience
 
+from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.due_items import Answer
 from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.views import ViewAnswer
+from ollim_bot.store.store import Watches
 
 
 def labels(line: DayLine) -> list[str]:
@@ -146,12 +148,21 @@ async def test_what_only_looks_like_a_button_of_the_day_does_nothing() -> None:
 
 
 async def test_a_change_is_told_at_once() -> None:
-    async with scene(scripted()) as at, asyncio.timeout(patience()):
+    news = Watches()
+    async with scene(scripted(), news=news) as at, asyncio.timeout(patience()):
         changes = at.chat.views.today.changes()
         told = asyncio.ensure_future(anext(changes))
         await asyncio.sleep(0)
         put(at, item(WATER, NOW - HOUR))
         await told
+        # `tasks.md` was changed by hand, and a calendar has another event.
+        by_hand = ChangeRow("0a1b2c3d", NOW, "tasks.md", Changer.HAND, "", "- [ ] milk\n")
+        for happen in (lambda: at.store.run(lambda tx: tx.changes.put(by_hand)), news.publish):
+            told = asyncio.ensure_future(anext(changes))
+            await asyncio.sleep(0)
+            assert not told.done()
+            happen()
+            await told
         await changes.aclose()  # type: ignore[attr-defined]
 
 

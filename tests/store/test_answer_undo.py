@@ -29,6 +29,7 @@ from tests.store.test_item_answers import (
 from tests.stores import Stores
 
 from ollim_bot.domain.changes import Changer, ChangeRow, NotUndone
+from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.jobs import Job
 from ollim_bot.store.changes import UndoRefused
@@ -69,7 +70,7 @@ async def test_after_ten_minutes_an_answer_is_taken_back_with_all_that_followed(
 
 async def test_the_limit_is_the_next_moment_or_midnight_and_a_sentence_says_which() -> None:
     evening = replace(PILL, spec=replace(PILL.spec, id="evening"))
-    weekly = replace(WATER, rhythm=replace(WATER.rhythm).parse("0 9 * * 1"))
+    weekly = replace(WATER, rhythm=Cron.parse("0 9 * * 1"))
     cases = (
         (WATER, Answer.DONE, None, HOUR, "The next moment of “Water” has come"),
         (evening, Answer.TAKEN, None, 15 * HOUR, "until midnight; “Pill” was answered"),

@@ -7,7 +7,7 @@ from ollim_bot.cli.changes import ID, find_change
 from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import Given, argument, command, plain
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.changes import ANSWER, EVENT, SETTING, TASK, Changer, ChangeRow
+from ollim_bot.domain.changes import ANSWER, CALENDAR, EVENT, SETTING, TASK, Changer, ChangeRow
 from ollim_bot.errors import OllimError
 from ollim_bot.store.changes import undo_setting
 
@@ -27,8 +27,8 @@ _EVENT = "An event at Google cannot be put back from here: it would lose its gue
 )
 def run(given: Given, caller: Caller) -> None:
     change = find_change(open_data(caller), str(given["id"])).change
-    if change.kind == EVENT:
-        raise OllimError(_EVENT)
+    if change.kind in (EVENT, CALENDAR):
+        raise OllimError(_EVENT if change.kind == EVENT else _calendar_command(change))
     with writable(open_data(caller)) as data:
         if change.kind == TASK:
             show(plain(_undo_task(change, data, caller)))
@@ -50,6 +50,16 @@ def run(given: Given, caller: Caller) -> None:
         else:
             what = "is without that change; what came after it stays"
         show(plain(f"Undone. {change.place} {what}."))
+
+
+def _calendar_command(change: ChangeRow) -> str:
+    import shlex
+
+    name = plain(change.name)
+    if change.before is None:
+        return f"`{shlex.join(['ollim-bot', 'cal', 'unsubscribe', name])}` removes the calendar."
+    again = shlex.join(["ollim-bot", "cal", "subscribe", "-", "--name", name])
+    return f"The address of a calendar is not kept. `{again}` adds it again."
 
 
 def _undo_answer(change: ChangeRow, data: Data) -> str:

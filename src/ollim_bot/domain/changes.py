@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _TASK = re.compile(r"- \[([ x])\] (.*?)(?: \(due (\d{4}-\d\d-\d\d)\))?")
 # By whom the words of an event may be.
 OF_CALENDAR = "calendar entry"
-SETTING, TASK, EVENT, ANSWER = "setting", "task", "event", "answer"
+SETTING, TASK, EVENT, ANSWER, CALENDAR = "setting", "task", "event", "answer", "calendar"
+_KINDS = (SETTING, TASK, EVENT, ANSWER, CALENDAR)
 
 
 class Changer(StrEnum):
@@ -66,9 +67,9 @@ class ChangeRow:
 
     @property
     def kind(self) -> str:
-        """`setting`, `task`, `event` or `answer`; empty for a file."""
+        """`setting`, `task`, `event`, `answer` or `calendar`; empty for a file."""
         kind, colon, _ = self.place.partition(":")
-        return kind if colon and kind in (SETTING, TASK, EVENT, ANSWER) else ""
+        return kind if colon and kind in _KINDS else ""
 
     @property
     def name(self) -> str:

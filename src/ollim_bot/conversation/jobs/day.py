@@ -68,7 +68,10 @@ class DayPanel:
         return await self._store.read(lambda tx: len(tx.due_items.open()))
 
     async def changes(self) -> AsyncIterator[None]:
-        with self._store.changes(*MADE_OF, *_MORE) as has_changed:
+        with (
+            self._store.changes(*MADE_OF, *_MORE) as has_changed,
+            self._sources.news.watching((), has_changed),
+        ):
             while True:
                 await has_changed.wait()
                 has_changed.clear()
