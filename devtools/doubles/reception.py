@@ -15,8 +15,10 @@ from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inbox import InputId
+from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.errors import OllimError
 from ollim_bot.ports import (
     ChatSurface,
     Clock,
@@ -111,6 +113,33 @@ class FakeDay:
             self._changed.remove(event)
 
 
+class FakeForm:
+    """Doubles the view of a job: shows `current`, and notes the `actions`."""
+
+    def __init__(self) -> None:
+        self.current: JobForm | None = None
+        self.actions: list[tuple[str, Mapping[str, str]]] = []
+        self.answer = ViewAnswer()
+        self.drawn = Preview()
+
+    async def look(self, asked: Mapping[str, str]) -> JobForm:
+        if self.current is None:
+            raise OllimError(f"There is no job {asked.get('id')}.")
+        return self.current
+
+    async def act(self, _: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        self.actions.append((action, fields))
+        return self.answer
+
+    async def preview(self, action: str, fields: Mapping[str, str]) -> Preview:
+        self.actions.append((f"preview {action}", fields))
+        return self.drawn
+
+    async def changes(self) -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+
 class FakeReception:
     """Doubles `ChatService`. Messages go to all `surfaces`, as in the conversation.
 
@@ -124,7 +153,8 @@ class FakeReception:
 
     def __init__(self, clock: Clock, folder: Path, numbers: Iterator[int] | None = None) -> None:
         self.day = FakeDay(clock)
-        self.views = Views(self.day)
+        self.form = FakeForm()
+        self.views = Views(self.day, self.form)
         self.surfaces: list[ChatSurface] = []
         self.channels: list[Surface] = []
         self.messages: list[ChatMessage] = []

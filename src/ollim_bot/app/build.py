@@ -48,6 +48,7 @@ from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
+from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
@@ -64,6 +65,7 @@ from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
+from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
@@ -182,6 +184,9 @@ class ConversationParts:
             self.board,
             Views(
                 DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+                JobFormView(
+                    deps.store, deps.repositories, deps.clock, buttons.press, _no_difference
+                ),
             ),
         )
 
@@ -416,6 +421,10 @@ class ConversationParts:
                 **EventButtons(store, deps.events, poster, clock).actions,
             },
         )
+
+
+async def _no_difference(_: ScheduledJob | None, __: ScheduledJob | None) -> str:
+    return ""
 
 
 def build_schedule(

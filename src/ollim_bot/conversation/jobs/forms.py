@@ -6,7 +6,6 @@ What the form does not change stays as it is in the file, byte for byte.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -30,10 +29,10 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.job_form import (
     WHEN,
     JobForm,
+    address_of,
     dated,
     form_of,
     next_moments,
-    plain_lines,
     when_in_words,
 )
 from ollim_bot.domain.job_kinds import JobKind
@@ -42,7 +41,7 @@ from ollim_bot.domain.overviews import CANCEL, PAUSE, RESUME, RUN, SKIP, skipped
 from ollim_bot.domain.repeats import AfterDone
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.domain.views import Preview, Reading, ViewAnswer
+from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.errors import (
     BadJob,
     ChangedMeanwhile,
@@ -101,9 +100,9 @@ class _Draft:
 class JobFormView:
     """An `ActingView` of the job `id`, which may be written `kind:id`.
 
-    The fields of an action are `id`, `version`, those of the form, and in `shown`, as JSON, what
-    the form showed. `press_on` is the router of buttons; `difference` says what one job in place
-    of another changes in the coming week.
+    The fields of an action are `id`, `version`, `shown` of the form, and what the form has now.
+    `press_on` is the router of buttons; `difference` says what one job in place of another changes
+    in the coming week.
     """
 
     def __init__(
@@ -154,7 +153,7 @@ class JobFormView:
         try:
             before, edited = await asyncio.to_thread(self._edited, action, fields)
         except WrongField as wrong:
-            readings = tuple(Reading(each, each) for each in wrong.readings)
+            readings = tuple(OtherReading(each, each) for each in wrong.readings)
             return Preview((str(wrong),), readings if wrong.field == WHEN else (), is_error=True)
         except OllimError as refused:
             return Preview((str(refused),), is_error=True)
@@ -240,7 +239,7 @@ class JobFormView:
         when = f", {dated(moments[0], now)}" if moments else ""
         text = f"Saved: {job.spec.short_title}{when}."
         await self._tell_agent(f"changed: {job.spec.short_title}{when}.")
-        return ViewAnswer(text, go=f"/jobs/{fields.get('id', '')}")
+        return ViewAnswer(text, go=address_of(fields.get("id", "")))
 
     async def _conflict(self, action: str, fields: Mapping[str, str]) -> ViewAnswer:
         key = fields.get("id", "")
@@ -253,7 +252,7 @@ class JobFormView:
             del self._drafts[next(iter(self._drafts))]
         name = secrets.token_hex(8)
         self._drafts[name] = draft
-        return ViewAnswer(_CONFLICT, is_error=True, go=f"/jobs/{key}?draft={name}")
+        return ViewAnswer(_CONFLICT, is_error=True, go=f"{address_of(key)}?draft={name}")
 
     def _save(self, action: str, fields: Mapping[str, str]) -> tuple[Job, bool]:
         """Write the file if it has the version that was shown; whether anything has changed."""
@@ -299,19 +298,8 @@ class JobFormView:
 
 def _typed(form: JobForm, fields: Mapping[str, str]) -> Mapping[str, str]:
     """The fields of the form that have another value than the form showed."""
-    shown = _shown(fields.get("shown", ""), form.values)
-    known = [name for name in form.values if name in fields]
-    typed = {name: plain_lines(fields[name]) for name in known}
-    typed = {name: value for name, value in typed.items() if value != shown.get(name)}
+    typed = form.typed_in(fields, fields.get("shown", ""))
     return typed | ({WHEN: fields["reading"]} if fields.get("reading") else {})
-
-
-def _shown(text: str, now: Mapping[str, str]) -> Mapping[str, str]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return now
-    return found if isinstance(found, dict) else now
 
 
 def _as_planned(before: Job | None, after: Job) -> Job:
