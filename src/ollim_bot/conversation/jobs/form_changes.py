@@ -16,7 +16,15 @@ from ollim_bot.domain.phrases import moment_to_keep, parse_day, parse_duration, 
 from ollim_bot.domain.phrases.durations import normalized
 from ollim_bot.domain.phrases.repeat import Ends, bounded, split_ends
 from ollim_bot.domain.quiet import QuietHours
-from ollim_bot.domain.repeats import REPEATS, AfterDone, DayRule, Repeat, Rhythm, read_rhythm
+from ollim_bot.domain.repeats import (
+    MOST_TIMES,
+    REPEATS,
+    AfterDone,
+    DayRule,
+    Repeat,
+    Rhythm,
+    read_rhythm,
+)
 from ollim_bot.errors import BadPhrase, WrongInput
 from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument
@@ -230,8 +238,10 @@ def _day(words: str, now: datetime) -> date | None:
 def _count(words: str) -> int | None:
     if not words.strip():
         return None
-    if not re.fullmatch(r"[0-9]{1,6}", words.strip()):
-        raise WrongField("times", f"`{words.strip()[:40]}` is not a number such as `10`.")
+    is_number = re.fullmatch(r"[0-9]{1,6}", words.strip()) is not None
+    if not is_number or not 1 <= int(words) <= MOST_TIMES:
+        right = f"a whole number from 1 to {MOST_TIMES}"
+        raise WrongField("times", f"`{words.strip()[:40]}` is not {right}.")
     return int(words)
 
 

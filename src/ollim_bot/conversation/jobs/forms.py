@@ -9,6 +9,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -45,13 +46,12 @@ from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.errors import (
     BadJob,
     ChangedMeanwhile,
-    DuplicateId,
     NotFound,
     OllimError,
     StorageError,
     WrongInput,
 )
-from ollim_bot.ports import Clock, JobRepositories, JobRepository
+from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store import frontmatter
 from ollim_bot.store.changes import acting
 from ollim_bot.store.job_folder import read_text
@@ -170,7 +170,10 @@ class JobFormView:
         return Preview(tuple(filter(None, (words, difference, notes))))
 
     def _form(self, key: str) -> JobForm:
-        stored, now = self._stored(key), self._clock.now()
+        return self._form_of(self._stored(key), key)
+
+    def _form_of(self, stored: _Stored, key: str) -> JobForm:
+        now = self._clock.now()
         if stored.job is None:
             reading = read_text(JOB_TYPES[stored.kind], stored.file.text)
             problems = [by_line(each) for each in reading.problems]
@@ -185,29 +188,22 @@ class JobFormView:
     def _stored(self, key: str) -> _Stored:
         """The job with this id, of any kind. Raises `WrongInput`."""
         kind, colon, job_id = key.partition(":")
-        kinds = [JobKind(kind)] if colon and kind in [*JobKind] else [*JobKind]
-        job_id = job_id if len(kinds) == 1 else key
-        found = [each for each in kinds if self._has(self._repositories.of(each), job_id)]
+        is_named = bool(colon) and kind in [*JobKind]
+        kinds, job_id = ([JobKind(kind)], job_id) if is_named else ([*JobKind], key)
+        found: dict[JobKind, JobText] = {}
+        for each in kinds:
+            with suppress(NotFound):
+                found[each] = self._repositories.of(each).text_of(job_id)
         if not found:
             raise WrongInput(f"There is no job {key[:60]}. It may be over, or deleted.")
         if len(found) > 1:
             names = " or ".join(f"/jobs/{each}:{job_id}" for each in found)
             raise WrongInput(f"Several jobs have the id {job_id}. Open {names}.")
-        repository = self._repositories.of(found[0])
-        file = repository.text_of(job_id)
+        ((of, file),) = found.items()
         try:
-            return _Stored(found[0], file, repository.get(job_id).item)
+            return _Stored(of, file, self._repositories.of(of).get(job_id).item)
         except BadJob:
-            return _Stored(found[0], file, None)
-
-    def _has(self, repository: JobRepository[Job], job_id: str) -> bool:
-        try:
-            repository.get(job_id)
-        except NotFound:
-            return False
-        except (BadJob, DuplicateId):
-            return True
-        return True
+            return _Stored(of, file, None)
 
     async def _press(self, surface: str, action: str, key: str) -> ViewAnswer:
         """Press the button that the card of the job has for it."""
@@ -283,7 +279,7 @@ class JobFormView:
             text = frontmatter.edited(stored.file.text, {"untrusted": None})
             job = replace(stored.job, spec=replace(stored.job.spec, untrusted=None))
             return stored, EditedFile(text, job)
-        typed_fields = dict(_typed(self._form(key), fields))
+        typed_fields = dict(_typed(self._form_of(stored, key), fields))
         quiet = self._store.query(quiet_settings).hours
         now = self._clock.now()
         return stored, edited_by_fields(stored.job, stored.file.text, typed_fields, now, quiet)
