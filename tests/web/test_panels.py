@@ -15,11 +15,12 @@ from ollim_bot.errors import OllimError
 
 TAGS = {
     *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div", "button"),
-    *("details", "summary", "form", "label", "input", "progress", "figure", "figcaption"),
+    *("a", "details", "summary", "form", "label", "input", "progress", "figure", "figcaption"),
 }
 ATTRIBUTES = {
     *(
         "class",
+        "href",
         "id",
         "datetime",
         "type",
@@ -84,6 +85,7 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert "3 of 5 pings left · one more at 14:55 · 2 messages are held" in words
     assert words.endswith("Done · 1 ✓ feed the cat · 7:10 Undo")
     assert '<progress max="60" value="42"' in reply["html"]
+    assert '<a href="/jobs/water" aria-label="Edit: drink water">Edit</a>' in reply["html"]
     assert reply["change"] == 0
 
 
@@ -160,10 +162,10 @@ async def test_every_tab_is_told_of_a_change_with_its_number_and_what_is_open(
 ) -> None:
     day = scene.reception.day
     async with browser.tab() as (one, hello), browser.tab() as (other, _):
-        assert hello["panels"] == {"today": {"change": 0, "open": 0}}
+        assert hello["panels"]["today"] == {"change": 0, "open": 0}
         day.change(DayView(SUNDAY, overdue=[waiting_line("tea", "k1", SUNDAY)]))
         told = {"type": "stale", "panel": "today", "change": 1, "open": 1}
         assert [await one.until("stale"), await other.until("stale")] == [told, told]
         assert (await browser.get("/api/panels/today")).json["change"] == 1
     async with browser.tab() as (_, hello):
-        assert hello["panels"] == {"today": {"change": 1, "open": 1}}
+        assert hello["panels"]["today"] == {"change": 1, "open": 1}

@@ -111,6 +111,13 @@ export class Views {
                 }
             });
         }
+        byId("log").addEventListener("click", (event) => {
+            const link = closest(event, "a[href^='/jobs/']");
+            if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+                event.preventDefault();
+                this.go(link.getAttribute("href") ?? "/");
+            }
+        });
         byId("more").addEventListener("click", ({ target }) => {
             if (target instanceof HTMLElement && target.dataset.opens) {
                 byId("more").hidePopover();
