@@ -17,6 +17,7 @@ from tests.stores import Stores
 
 from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.domain.changes import Changer, ChangeRow
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.job_form import JobForm, dated
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.views import Preview, ViewAnswer
@@ -138,8 +139,10 @@ async def forms(folder: Path) -> AsyncIterator[Forms]:
         each.mkdir(parents=True)
     changes = FileChanges(paths, store, journal, lambda: NOW, QuickDisk())
     stores = Stores(store, open_repositories(paths, journal, QuickDisk(), changes=changes))
-    parts = {"former": changes, "job_files": JobFileChecker(paths), "working_directory": folder}
-    async with scene(scripted(), stores=stores, **parts) as at:
+    files = JobFileChecker(paths)
+    async with scene(
+        scripted(), stores=stores, former=changes, job_files=files, working_directory=folder
+    ) as at:
         yield Forms(at, paths, store, changes)
 
 
@@ -394,5 +397,5 @@ async def test_two_jobs_of_one_id_are_told_apart_by_their_kind(tmp_path: Path) -
         assert (await at.view.act("web", "run", {"id": "webhook:bell"})).is_error
 
 
-async def no_press(*_: object) -> None:
+async def no_press(*_: object) -> CommandAnswer:
     raise AssertionError("nothing is pressed")

@@ -238,8 +238,9 @@ def rhythm_text(rhythm: Rhythm, now: datetime) -> str:
         with suppress(WrongInput):
             if _is_same(read_rhythm(parse_rhythm(words, now)), endless):
                 return words[:1].lower() + words[1:]
-    is_cron = isinstance(endless, Repeat) and isinstance(endless.rule, Cron)
-    return str(endless.rule) if is_cron else endless.text
+    if isinstance(endless, Repeat) and isinstance(endless.rule, Cron):
+        return str(endless.rule)
+    return endless.text
 
 
 def _is_same(one: Rhythm, other: Rhythm) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.views import Preview
@@ -115,7 +115,7 @@ class Panels:
     """All panels of the page, by name."""
 
     def __init__(self, views: Views, clock: Clock, send: Send) -> None:
-        panels: Iterable[Panel[object]] = (
+        panels: Iterable[Panel[Any]] = (
             TodayPanel(views.today, clock, send),
             ActingPanel("job", views.job, job_html, clock, send),
         )
