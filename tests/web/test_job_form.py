@@ -118,17 +118,17 @@ def test_a_wrong_file_has_no_fields_but_its_text_and_its_mistakes() -> None:
 async def test_a_job_has_an_address_and_its_form_posts_what_was_typed(
     scene: Scene, browser: Browser
 ) -> None:
-    page, fake = await browser.get("/"), scene.reception.form
+    page, fake = await browser.get("/"), scene.reception.fakes.job
     assert (await browser.get("/jobs/plan")).body == page.body
-    missing = await browser.get("/api/panels/job?id=plan")
-    assert missing.error == "There is no job plan."
     fake.current = hostile_form()
     assert Drawn((await browser.get("/api/panels/job?id=plan")).json["html"]).values["version"]
-    fake.answer = ViewAnswer("No.", is_error=True, field="when", go="/jobs/plan?draft=1")
-    fake.drawn = Preview(("tomorrow, Wed 18 Nov, 9:00 · once", f"adds {HOSTILE}"))
+    assert fake.asked == [{"id": "plan"}]
+    both = "/jobs/plan?draft=1"
+    fake.answers["save"] = ViewAnswer("No.", is_error=True, field="when", go=both)
+    fake.previews["save"] = Preview(("tomorrow, Wed 18 Nov, 9:00 · once", f"adds {HOSTILE}"))
     body = {"action": "save", "fields": {"id": "plan", "when": "x"}}
     answer = (await browser.post("/api/panels/job/actions", body)).json
-    assert (answer["field"], answer["go"]) == ("when", "/jobs/plan?draft=1")
+    assert (answer["field"], answer["go"]) == ("when", both)
     html = (await browser.post("/api/panels/job/previews", body)).json["html"]
     assert "<img" not in html
-    assert [name for name, _ in fake.actions] == ["save", "preview save"]
+    assert fake.acts == [("web", "save", body["fields"])]

@@ -143,7 +143,7 @@ async def test_a_preview_is_data_with_a_button_for_each_other_reading(
     scene: Scene, browser: Browser
 ) -> None:
     reading = OtherReading("Monday, 19:00", "19:00")
-    scene.reception.day.previews["tea"] = Preview((HOSTILE,), (reading,))
+    scene.reception.day.previews["add"] = Preview((HOSTILE,), (reading,))
     asked = {"action": "add", "fields": {"line": "tea"}}
     html = (await browser.post("/api/panels/today/previews", asked)).json["html"]
     assert HOSTILE in Markup(html).words

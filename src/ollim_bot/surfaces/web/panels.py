@@ -121,13 +121,13 @@ class Panels:
         )
         self._panels = {each.name: each for each in panels}
 
-    def named(self, name: str) -> Panel[object]:
+    def named(self, name: str) -> Panel[Any]:
         found = self._panels.get(name)
         if found is None:
             raise RequestRefused(404, frames.NOT_FOUND)
         return found
 
-    def acting(self, name: str) -> ActingPanel[object]:
+    def acting(self, name: str) -> ActingPanel[Any]:
         found = self.named(name)
         if not isinstance(found, ActingPanel):
             raise RequestRefused(404, frames.NOT_FOUND)
