@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 from tests.web.browser import Browser
 from tests.web.days import HOSTILE
+from tests.web.forms import NOW, hostile_form
 from tests.web.scene import Scene
 
-from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.job_form import JobForm, form_of
+from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import JobSpec, JobText, Routine
+from ollim_bot.domain.jobs import JobText
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.surfaces.web.job_html import job_html
 
-NOW = datetime(2026, 11, 17, 10, 0, tzinfo=UTC)
 TAGS = {
     *("h2", "bdi", "p", "div", "button", "details", "summary", "form", "input", "label", "select"),
-    *("option", "textarea", "pre", "section", "ul", "li", "a"),
+    *("option", "textarea", "pre", "section", "ul", "li", "a", "code"),
 }
 
 
@@ -63,20 +61,6 @@ class Drawn(HTMLParser):
             self.values[self._box] += data
         else:
             self.words += data
-
-
-def hostile_form() -> JobForm:
-    text = f"\n</textarea>{HOSTILE}\n</details>&amp;"
-    spec = JobSpec(
-        id="plan",
-        message=text,
-        description=f'">{HOSTILE}',
-        first_step=HOSTILE,
-        untrusted=HOSTILE,
-        set_by="routine:x",
-    )
-    job = Routine(spec, Cron.parse("0 9 * * 1-5"))
-    return form_of(job, "plan", JobText("plan.md", text), NOW, is_skipped=False)
 
 
 def test_each_field_holds_its_text_and_no_text_is_markup() -> None:

@@ -211,7 +211,9 @@ def _fields_of_moments(job: Job) -> Iterator[FormField]:
     usual = "Yes" if replace(job, spec=replace(spec, must=None)).must else "No"
     musts = ((USUAL, f"As usual ({usual})"), (YES, "Yes"), (NO, "No"))
     value = USUAL if spec.must is None else YES if spec.must else NO
-    yield FormField("must", "Must come", value, "also in quiet hours and without pings", musts)
+    yield FormField(
+        "must", "Must come", value, "also in quiet hours, and without taking a ping", musts
+    )
     if isinstance(job, Routine) and not spec.background:
         waits = ((YES, "Waits until they end"), (NO, "Comes all the same"))
         yield FormField("quiet", "In quiet hours", YES if job.quiet else NO, choices=waits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html import escape
 
@@ -110,8 +111,8 @@ def _form(form: JobForm, action: str, content: str) -> str:
         f'<form class="job" data-action="{action}" data-previews="1" '
         f'data-field-id="{escape(form.key)}"{conflict}>'
         f'<input type="hidden" name="version" value="{form.file.version}">{content}'
-        f'<div class="preview" aria-live="polite"></div><button class="primary">{label}</button>'
-        f"{_PROBLEM}</form>"
+        f'{_PROBLEM}<div class="end"><div class="preview" aria-live="polite"></div>'
+        f"<button>{label}</button></div></form>"
     )
 
 
@@ -124,7 +125,8 @@ def _field(field: FormField) -> str:
     place, hint, theirs = f"job-{field.name}", "", ""
     described = f' aria-describedby="{place}-hint"' if field.hint else ""
     if field.hint:
-        hint = f'<p class="about" id="{place}-hint">{escape(field.hint)}</p>'
+        examples = re.sub("`([^`]*)`", r"<code>\1</code>", escape(field.hint))
+        hint = f'<p class="about" id="{place}-hint">{examples}</p>'
     if field.in_file is not None:
         words = dict(field.choices).get(field.in_file, field.in_file) or "nothing"
         theirs = f'<p class="in-file">In the file now: <bdi>{escape(visible(words))}</bdi></p>'
@@ -165,6 +167,6 @@ def _file_form(form: JobForm) -> str:
     label = f'<label for="job-file">{escape(form.file.name)}</label>'
     content = _form(form, "save-file", f'<div class="field">{label}{box}{theirs}</div>')
     return (
-        f'<details class="file" data-fold="file"{is_open}><summary>The file itself</summary>'
+        f'<details class="whole" data-fold="file"{is_open}><summary>The file itself</summary>'
         f"{content}</details>"
     )
