@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import pytest
 from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.memory import RecordingStore
 from tests.conversation.scene import NOW, Scene, scene, scripted
+from tests.patience import patience
 from tests.storage.data_directory import QuickDisk
 from tests.stores import Stores
 
@@ -385,6 +387,17 @@ async def test_a_preview_says_when_it_comes_and_what_changes_and_writes_nothing(
         file = {"id": "tooth", "file": "nothing", "version": form.file.version}
         assert (await view.preview("save-file", file)).is_error
         assert path.read_bytes() == before
+
+
+async def test_a_change_of_a_job_is_told_at_once(tmp_path: Path) -> None:
+    async with forms(tmp_path) as at, asyncio.timeout(patience()):
+        at.put("routines/plan.md", ROUTINE.format(more=""))
+        changes = at.view.changes()
+        told = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0)
+        assert not (await at.save(await at.form("plan"), text="Plan it well.")).is_error
+        await told
+        await changes.aclose()
 
 
 async def test_two_jobs_of_one_id_are_told_apart_by_their_kind(tmp_path: Path) -> None:

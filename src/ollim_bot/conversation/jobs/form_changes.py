@@ -64,11 +64,21 @@ def edited_by_fields(
 
     `quiet` are the owner's quiet hours. Raises `WrongField`.
     """
-    changes = _changes(job, typed, now, quiet)
     body = typed[TEXT].strip() if TEXT in typed else None
+    return _edited(job, text, _changes(job, typed, now, quiet), body)
+
+
+def without_mark(job: Job, text: str) -> EditedFile:
+    """The file `text` of the job without the mark of untrusted words. Raises `WrongField`."""
+    return _edited(job, text, {"untrusted": None})
+
+
+def _edited(
+    job: Job, text: str, changes: Mapping[str, object], body: str | None = None
+) -> EditedFile:
     try:
         after = frontmatter.edited(text, changes, body)
-    except (CannotEdit, BadDocument) as refused:
+    except CannotEdit as refused:
         raise WrongField(FILE, f"{refused}. Change the file itself, below.") from None
     reading = read_text(JOB_TYPES[job.kind], after)
     if reading.job is None:

@@ -22,6 +22,7 @@ from ollim_bot.conversation.jobs.form_changes import (
     edited_as_file,
     edited_by_fields,
     mark_in,
+    without_mark,
 )
 from ollim_bot.conversation.jobs.overviews import MADE_OF
 from ollim_bot.domain.cards import Button, Card, CardLine
@@ -52,7 +53,6 @@ from ollim_bot.errors import (
     WrongInput,
 )
 from ollim_bot.ports import Clock, JobRepositories
-from ollim_bot.store import frontmatter
 from ollim_bot.store.changes import acting
 from ollim_bot.store.job_folder import read_text
 from ollim_bot.store.job_types import JOB_TYPES
@@ -164,10 +164,19 @@ class JobFormView:
         when = when_in_words(after, now)
         is_once = isinstance(after, Reminder) or not coming
         words = when if is_once else f"{when}. Next: {coming}"
-        difference = await self._difference(_scheduled(before.job), _scheduled(after))
+        difference = await self._differing(_scheduled(before.job), _scheduled(after))
         is_stale = fields.get("version", "") != before.file.version
         notes = "The file was changed meanwhile. Save shows you both." if is_stale else ""
         return Preview(tuple(filter(None, (words, difference, notes))))
+
+    async def _differing(self, before: ScheduledJob | None, after: ScheduledJob | None) -> str:
+        if before is None and after is None:
+            return ""
+        try:
+            return await self._difference(before, after)
+        except StorageError:  # the moment is right all the same
+            _logger.warning("The week could not be rehearsed for a draft", exc_info=True)
+            return ""
 
     def _form(self, key: str) -> JobForm:
         return self._form_of(self._stored(key), key)
@@ -276,9 +285,7 @@ class JobFormView:
         if stored.job is None:
             raise WrongField(FILE, _WRONG_FILE)
         if action == MY_WORDS:
-            text = frontmatter.edited(stored.file.text, {"untrusted": None})
-            job = replace(stored.job, spec=replace(stored.job.spec, untrusted=None))
-            return stored, EditedFile(text, job)
+            return stored, without_mark(stored.job, stored.file.text)
         typed_fields = dict(_typed(self._form_of(stored, key), fields))
         quiet = self._store.query(quiet_settings).hours
         now = self._clock.now()
