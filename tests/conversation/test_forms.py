@@ -397,7 +397,7 @@ async def test_a_change_of_a_job_is_told_at_once(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         assert not (await at.save(await at.form("plan"), text="Plan it well.")).is_error
         await told
-        await changes.aclose()
+        await changes.aclose()  # type: ignore[attr-defined]
 
 
 async def test_two_jobs_of_one_id_are_told_apart_by_their_kind(tmp_path: Path) -> None:
