@@ -57,8 +57,10 @@ async def test_the_day_has_what_waits_what_comes_and_what_was_answered() -> None
             *("Taken", "Skipped", "Snooze 10 min", "1 h", "Other…", "Let it go")
         ]
         assert labels(day.overdue[1]) == [
-            *("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…", "Let it go")
+            *("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…"),
+            *("Break it down", "Let it go"),
         ]
+        assert labels(day.tasks[0]) == ["Done", "Break it down"]
         assert day.next is not None
         assert labels(day.next) == ["Skip once"]
         lines = (*day.overdue, day.next, *day.later)

@@ -374,6 +374,8 @@ async def test_a_preview_says_when_it_comes_and_what_changes_and_writes_nothing(
         assert was is not None
         assert then is not None
         assert then.timing == "2026-02-27T09:30:00"
+        real = await at.view.preview("save", posted(form, when="friday 9:30"))
+        assert (real.sentences[0], len(real.sentences)) == (shown.sentences[0], 2)
         unclear = await view.preview("save", posted(form, when="friday at 6"))
         assert unclear.is_error
         readings = [each.value for each in unclear.readings]

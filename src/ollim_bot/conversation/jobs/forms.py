@@ -10,7 +10,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ollim_bot.conversation.jobs.day import PressOn
@@ -25,6 +25,7 @@ from ollim_bot.conversation.jobs.form_changes import (
     without_mark,
 )
 from ollim_bot.conversation.jobs.overviews import MADE_OF
+from ollim_bot.domain.answer_plans import with_plan_of
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -40,7 +41,6 @@ from ollim_bot.domain.job_form import (
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, JobText, Reminder, Routine
 from ollim_bot.domain.overviews import CANCEL, PAUSE, RESUME, RUN, SKIP, skipped_moment
-from ollim_bot.domain.repeats import AfterDone
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
@@ -159,7 +159,7 @@ class JobFormView:
             return Preview((str(refused),), is_error=True)
         if edited.text == before.file.text:
             return Preview()
-        after, now = _as_planned(before.job, edited.job), self._clock.now()
+        after, now = with_plan_of(edited.job, before.job), self._clock.now()
         coming = ", then ".join(dated(each, now) for each in next_moments(after, now))
         when = when_in_words(after, now)
         is_once = isinstance(after, Reminder) or not coming
@@ -303,15 +303,6 @@ def _typed(form: JobForm, fields: Mapping[str, str]) -> Mapping[str, str]:
     """The fields of the form that have another value than the form showed."""
     typed = form.typed_in(fields, fields.get("shown", ""))
     return typed | ({WHEN: fields["reading"]} if fields.get("reading") else {})
-
-
-def _as_planned(before: Job | None, after: Job) -> Job:
-    """`after` with the moment that the last answer has set."""
-    if isinstance(before, Routine) and isinstance(after, Routine):
-        was, now = before.rhythm, after.rhythm
-        if isinstance(was, AfterDone) and isinstance(now, AfterDone):
-            return replace(after, rhythm=replace(now, done_on=was.done_on))
-    return after
 
 
 def _scheduled(job: Job | None) -> ScheduledJob | None:

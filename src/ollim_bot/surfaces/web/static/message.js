@@ -241,7 +241,8 @@ function leftInWords(until) {
 /** @param {Card} card */
 function cardElement(card) {
     const names = { role: "group", "aria-label": card.title };
-    const buttons = present(...buttonsOf(card, 0).map(buttonElement), card.job && editLink(card));
+    const edit = card.job ? [editLink(card)] : [];
+    const buttons = [...buttonsOf(card, 0).map(buttonElement), ...edit];
     const asking = card.buttons.find((button) => button.asking);
     return make(
         "div",

@@ -24,6 +24,9 @@ const VIEWS = [
     { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
     { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
     { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
+    { name: "money", path: "/money", title: "Money", letter: "m" },
+    { name: "health", path: "/health", title: "Health", letter: "h" },
+    { name: "settings", path: "/settings", title: "Settings", letter: "o" },
 ];
 const [CHAT, TODAY] = VIEWS;
 const LETTERS_KEY = "ollim.letters";
