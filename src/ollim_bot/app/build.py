@@ -50,6 +50,7 @@ from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
+from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
@@ -196,6 +197,13 @@ class ConversationParts:
         deps = self._deps
         return Views(
             DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+            JobFormView(
+                deps.store,
+                deps.repositories,
+                deps.clock,
+                buttons.press,
+                self.week_plans.difference,
+            ),
             money_view(deps.store, deps.clock),
             SettingPage(deps.store, deps.clock, self._services.settings.change),
             HealthPage(deps.store, deps.clock, [each.name for each in deps.channels], deps.health),
