@@ -10,7 +10,7 @@ from ollim_bot.domain.calendar import CalendarCopy, age_words, time_words
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.due_items import DueItem, settled_card, settled_line, waiting_buttons
 from ollim_bot.domain.jobs import Reminder
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, describe, duration_in_words, elapsed, instant
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, describe, duration_in_words, elapsed
 from ollim_bot.domain.overviews import (
     UpcomingToday,
     coming_buttons,
@@ -22,7 +22,7 @@ from ollim_bot.domain.overviews import (
     task_lines,
 )
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.quiet import QuietSettings, quiet_until
+from ollim_bot.domain.quiet import QuietSettings, quiet_periods
 from ollim_bot.domain.schedule import ScheduledJob, Skips
 from ollim_bot.domain.task_cards import TaskUndo
 from ollim_bot.domain.tasks import Task
@@ -148,7 +148,10 @@ def day_of(
             for each in events
             if each.all_day
         ],
-        quiet=[*_quiet_spans(quiet, now)],
+        quiet=[
+            DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
+            for start, until in quiet_periods(quiet, now, midnight_after(now))
+        ],
         tasks=[DayLine(each.text, buttons=each.buttons) for each in task_lines(tasks, undos, now)],
         put_off=[_answered(each, now) for each in put_off],
         done=[_answered(each, now) for each in done],
@@ -197,20 +200,6 @@ def _answered(item: DueItem, now: datetime) -> DayLine:
     return DayLine(
         settled_line(item, now), item.answered_at, buttons=settled_card(item, now).buttons
     )
-
-
-def _quiet_spans(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:
-    """The quiet of the rest of the day: that of now, and the one that begins before midnight."""
-    starts = [now]
-    if settings.hours is not None:
-        wall = datetime.combine(now.date(), settings.hours.start)
-        starts.append(instant(wall, now.tzinfo or UTC))
-    free_from = now
-    for start in starts:
-        until = quiet_until(settings, start)
-        if until is not None and start >= free_from:
-            yield DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
-            free_from = until
 
 
 def free_stretches(lines: Iterable[DayLine], now: datetime) -> Iterator[DayLine]:

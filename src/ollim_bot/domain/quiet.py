@@ -6,6 +6,7 @@ A reminder that is set for a quiet moment comes then; its confirmation offers th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
@@ -123,6 +124,24 @@ def quiet_until(settings: QuietSettings, moment: datetime) -> datetime | None:
 
 def is_quiet(settings: QuietSettings, moment: datetime) -> bool:
     return settings._end_at(moment.astimezone(UTC)) is not None
+
+
+def quiet_periods(
+    settings: QuietSettings, first: datetime, last: datetime
+) -> Iterator[tuple[datetime, datetime]]:
+    """The quiet that holds at `first`, and each that begins before `last`, with their ends."""
+    starts = [first]
+    if settings.hours is not None:
+        walls = datetime.combine(first.astimezone(settings.zone).date(), settings.hours.start)
+        while (start := instant(walls, settings.zone)) < last:
+            starts.append(start)
+            walls += _DAY
+    free_from = first
+    for start in starts:
+        until = quiet_until(settings, start)
+        if until is not None and start >= free_from:
+            yield start, until
+            free_from = until
 
 
 def ended_now(settings: QuietSettings, now: datetime) -> QuietChoice:

@@ -111,6 +111,10 @@ class Fire:
         return not self.is_held_turn and is_late(self.due, self.at)
 
     @property
+    def is_skipped(self) -> bool:
+        return self.state is OccurrenceState.SKIPPED
+
+    @property
     def is_held_turn(self) -> bool:
         """Whether it is a turn of the conversation that waits for the end of the quiet."""
         is_turn = not (self.job.spec.background or self.job.spec.plain)
@@ -212,7 +216,7 @@ def _overdue(
 
 
 class Simulation:
-    """Plays fires in order, each by `decide`.
+    """Plays fires in order, each by `decide`. `budgets` are that of the start and each paid one.
 
     At one instant, fires come before the ends of runs: a run that lasts exactly until the next
     moment of its job is still running then, because it began slightly after its own moment.
@@ -221,6 +225,7 @@ class Simulation:
     def __init__(self, given: Assumptions, length: timedelta) -> None:
         self._given = given
         self._budget = given.budget
+        self.budgets = [given.budget.refilled(given.now.astimezone(given.zone))]
         self._length = length
         self._order = count()
         self._going: list[tuple[datetime, int, Fire]] = []
@@ -284,6 +289,7 @@ class Simulation:
         if isinstance(decision, RunInBackground) and needs_ping_token(fire.job, is_manual=False):
             now = fire.at.astimezone(self._given.zone)
             self._budget, is_paid = self._budget.set_aside(_name(fire), now)
+            self.budgets += [self._budget] if is_paid else []
             fire.ping = Ping.NONE if is_paid else Ping.REFUSED
             return decide(fire.job, given._replace(has_ping_token=is_paid))
         return decision
@@ -375,6 +381,7 @@ class Simulation:
         if isinstance(verdict, PingRefused):
             fire.ping = Ping.REFUSED
         else:
+            self.budgets.append(self._budget)
             fire.ping = Ping.SENT if fire.quiet_until is None else Ping.HELD
 
 
@@ -394,7 +401,8 @@ class Rehearsal:
     """`fires` are in the order in which they are due, until `until`.
 
     `places` is the number of parallel background runs. `superseded` counts missed moments that gave
-    way to a later moment of their job. `now` and `until` are in the owner's zone.
+    way to a later moment of their job. `now` and `until` are in the owner's zone. `budgets` are the
+    ping budget at the beginning and after each payment.
     """
 
     now: datetime
@@ -405,6 +413,7 @@ class Rehearsal:
     fires: tuple[Fire, ...]
     superseded: int
     is_whole: bool
+    budgets: tuple[PingBudget, ...] = ()
 
     @property
     def dry_days(self) -> frozenset[date]:
@@ -432,7 +441,8 @@ def rehearse(
     is_whole = len(fires) <= most
     if not is_whole:
         end = fires.pop().at
-    Simulation(given, guess.run).through(fires)
+    simulation = Simulation(given, guess.run)
+    simulation.through(fires)
     fires.sort(key=lambda fire: fire.due)
     return Rehearsal(
         now=given.now.astimezone(given.zone),
@@ -443,4 +453,5 @@ def rehearse(
         fires=tuple(fires),
         superseded=superseded,
         is_whole=is_whole,
+        budgets=tuple(simulation.budgets),
     )
