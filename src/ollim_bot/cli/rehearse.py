@@ -297,7 +297,7 @@ def run(given: Given, caller: Caller) -> None:
         _circumstances(data),
         watched_until=None if is_running else heartbeat or data.now,
         skills=SkillFolder(data.paths.skills).read().loaded.keys(),
-        is_skipped=skips.has if skips.moments else None,
+        is_skipped=skips.has if skips.moments or skips.repetitions else None,
     )
     calendars = readable_copies(data.paths)
     past = data.read(lambda tx: tx.usage.costs_of_runs(data.now - LOOKS_BACK)) or []

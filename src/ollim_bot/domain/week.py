@@ -24,7 +24,7 @@ from ollim_bot.domain.moments import clock_time, describe, duration_in_words, el
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, is_quiet, quiet_periods
-from ollim_bot.domain.rehearsal import Finding, Fire, Ping, Rehearsal, findings
+from ollim_bot.domain.rehearsal import Finding, FindingKind, Fire, Ping, Rehearsal, findings
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.domain.text import counted, one_line
 
@@ -148,7 +148,7 @@ class WeekHour(NamedTuple):
             same = of_job[key_of(fire.job)]
             at = fire.at.astimezone(zone)
             if len(same) <= _OFTEN:
-                yield WeekLine(at, (fire,), f"{fate(fire)}{around(fire, zone)}")
+                yield WeekLine(at, (fire,), fate(fire) + around(fire, zone))
             elif fire is same[0]:
                 last = clock_words(same[-1].at.astimezone(zone))
                 yield WeekLine(at, same, f"{len(same)} times until {last}: {fates(same)}")
@@ -240,23 +240,19 @@ class WeekView:
 
     @property
     def summary(self) -> str:
-        """`43 moments until Wed 25 Nov 11:05, 12 of them may ping.`"""
+        """`43 moments, 12 of them may ping.`"""
         pings = sum(fire.ping in (Ping.SENT, Ping.HELD) for fire in self.rehearsal.fires)
-        until = describe(self.until.replace(second=0, microsecond=0), self.now)
-        words = f"{counted(len(self.rehearsal.fires), 'moment')} until {until}"
+        words = counted(len(self.rehearsal.fires), "moment")
         return f"{words}, {pings} of them may ping." if pings else f"{words}."
 
     @property
     def budget_sentence(self) -> str:
         """What the line of the ping budget shows."""
-        capacity, refused = self.start_budget.capacity, sum(each.refused for each in self.budget)
+        dry = (each.sentence for each in self.findings if each.kind is FindingKind.BUDGET)
+        if sentence := next(dry, ""):
+            return sentence
+        capacity = self.start_budget.capacity
         lowest = min(self.budget, key=lambda each: each.lowest)
-        if refused:
-            days = {each.at.date() for each in self.budget if each.refused}
-            first = next(each.at for each in self.budget if each.refused)
-            on = "" if len(days) == 1 else f"on {len(days)} days, first "
-            pings = counted(refused, "ping")
-            return f"The pings run out {on}{describe(first, self.now)}: {pings} would be refused."
         if not any(each.paid for each in self.budget):
             return f"No background run pings in these days: the budget stays at {capacity}."
         left = int(lowest.lowest + _TOLERANCE)
