@@ -22,7 +22,7 @@ from ollim_bot.domain.overviews import (
     task_lines,
 )
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.quiet import QuietSettings, quiet_periods
+from ollim_bot.domain.quiet import QuietSettings, quiet_spans
 from ollim_bot.domain.schedule import ScheduledJob, Skips
 from ollim_bot.domain.task_cards import TaskUndo
 from ollim_bot.domain.tasks import Task
@@ -149,8 +149,13 @@ def day_of(
             if each.all_day
         ],
         quiet=[
-            DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
-            for start, until in quiet_periods(quiet, now, midnight_after(now))
+            DayLine(
+                "Quiet",
+                start.astimezone(zone),
+                until.astimezone(zone),
+                note=f"until {describe(until, now)}",
+            )
+            for start, until in quiet_spans(quiet, now, midnight_after(now))
         ],
         tasks=[DayLine(each.text, buttons=each.buttons) for each in task_lines(tasks, undos, now)],
         put_off=[_answered(each, now) for each in put_off],

@@ -6,7 +6,7 @@ A reminder that is set for a quiet moment comes then; its confirmation offers th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
@@ -71,6 +71,10 @@ class QuietHours:
                 return end
         return None
 
+    def start_on(self, day: date, zone: tzinfo) -> datetime:
+        """When the night of that day begins, in UTC."""
+        return self._night(day, zone)[0]
+
     def _night(self, day: date, zone: tzinfo) -> tuple[datetime, datetime]:
         last = day if self.start < self.end else day + _DAY
         walls = datetime.combine(day, self.start), datetime.combine(last, self.end)
@@ -122,26 +126,29 @@ def quiet_until(settings: QuietSettings, moment: datetime) -> datetime | None:
     return None if end is None else end.astimezone(settings.zone)
 
 
+def quiet_spans(
+    settings: QuietSettings, start: datetime, end: datetime
+) -> Sequence[tuple[datetime, datetime]]:
+    """The quiet from `start` on: when each begins, before `end`, and when it ends, in UTC."""
+    begins = [start.astimezone(UTC)]
+    if settings.hours is not None:
+        day, last = (each.astimezone(settings.zone).date() for each in (start, end))
+        while day <= last:
+            begins.append(settings.hours.start_on(day, settings.zone))
+            day += _DAY
+        if settings.choice.lifted_until is not None:
+            begins.append(settings.choice.lifted_until.astimezone(UTC))
+    spans: list[tuple[datetime, datetime]] = []
+    for begin in sorted(begins):
+        is_new = begins[0] <= begin < end and (not spans or begin >= spans[-1][1])
+        until = quiet_until(settings, begin) if is_new else None
+        if until is not None:
+            spans.append((begin, until.astimezone(UTC)))
+    return spans
+
+
 def is_quiet(settings: QuietSettings, moment: datetime) -> bool:
     return settings._end_at(moment.astimezone(UTC)) is not None
-
-
-def quiet_periods(
-    settings: QuietSettings, first: datetime, last: datetime
-) -> Iterator[tuple[datetime, datetime]]:
-    """The quiet that holds at `first`, and each that begins before `last`, with their ends."""
-    starts = [first]
-    if settings.hours is not None:
-        walls = datetime.combine(first.astimezone(settings.zone).date(), settings.hours.start)
-        while (start := instant(walls, settings.zone)) < last:
-            starts.append(start)
-            walls += _DAY
-    free_from = first
-    for start in starts:
-        until = quiet_until(settings, start)
-        if until is not None and start >= free_from:
-            yield start, until
-            free_from = until
 
 
 def ended_now(settings: QuietSettings, now: datetime) -> QuietChoice:

@@ -23,7 +23,7 @@ from ollim_bot.domain.leave_by import moment_to_leave
 from ollim_bot.domain.moments import clock_time, describe, duration_in_words, elapsed, instant
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.quiet import QuietSettings, is_quiet, quiet_periods
+from ollim_bot.domain.quiet import QuietSettings, is_quiet, quiet_spans
 from ollim_bot.domain.rehearsal import Finding, FindingKind, Fire, Ping, Rehearsal, findings
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.domain.text import counted, one_line
@@ -289,7 +289,9 @@ def week_of(
     """The rehearsed days with calendars, quiet, budget and money."""
     money = forecast(rehearsal, medians)
     now, until = rehearsal.now, rehearsal.until
-    spans = [] if quiet is None else [*quiet_periods(quiet, now, until)]
+    found = () if quiet is None else quiet_spans(quiet, now, until)
+    zone = rehearsal.zone
+    spans = [(start.astimezone(zone), end.astimezone(zone)) for start, end in found]
     events = week_events(rehearsal, calendars, travel_minutes, quiet)
     return WeekView(
         rehearsal,

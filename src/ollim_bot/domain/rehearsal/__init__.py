@@ -13,14 +13,8 @@ from ollim_bot.domain.rehearsal.findings import (
     findings,
     warnings,
 )
-from ollim_bot.domain.rehearsal.simulation import (
-    AssumedRuns,
-    Assumptions,
-    Fire,
-    Ping,
-    Rehearsal,
-    rehearse,
-)
+from ollim_bot.domain.rehearsal.fires import AssumedRuns, Assumptions, Fire, Ping
+from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
 
 __all__ = [
     "MOST_ASKED",

@@ -20,15 +20,8 @@ from ollim_bot.domain.moments import (
     offset_at,
 )
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.rehearsal.simulation import (
-    Assumptions,
-    Fire,
-    Ping,
-    Rehearsal,
-    Timing,
-    by_timing,
-    rehearse,
-)
+from ollim_bot.domain.rehearsal.fires import Assumptions, Fire, Ping, Timing, by_timing
+from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, next_due
 
 _DAY = timedelta(days=1)
