@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -16,8 +16,12 @@ from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inbox import InputId
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.rehearsal import Assumptions, rehearse
+from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.domain.week import WeekView, week_of
 from ollim_bot.ports import (
     ChatSurface,
     Clock,
@@ -135,19 +139,26 @@ class FakeDay(FakeView[DayView]):
         return len(self.current.overdue)
 
 
+def empty_week(now: datetime) -> WeekView:
+    given = Assumptions(now, now.tzinfo or UTC, PingBudget.full(now), RuntimeConfig())
+    return week_of(rehearse((), given, 7), None, (), None, {})
+
+
 class FakeViews:
     """The doubles of all views."""
 
     def __init__(self, clock: Clock) -> None:
         self.day = FakeDay(clock)
+        self.week = FakeView(lambda: empty_week(clock.now()))
 
     def reset(self) -> None:
         """Begin anew for another test."""
         self.day.reset()
+        self.week.reset()
 
     @property
     def ports(self) -> Views:
-        return Views(self.day)
+        return Views(self.day, self.week)
 
 
 class FakeReception:

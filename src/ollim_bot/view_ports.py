@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.domain.week import WeekView
 
 Shown_co = TypeVar("Shown_co", covariant=True)
 
@@ -47,3 +48,4 @@ class Views:
     """The views of the page."""
 
     today: DayService
+    week: View[WeekView]

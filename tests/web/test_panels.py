@@ -160,10 +160,10 @@ async def test_every_tab_is_told_of_a_change_with_its_number_and_what_is_open(
 ) -> None:
     day = scene.reception.day
     async with browser.tab() as (one, hello), browser.tab() as (other, _):
-        assert hello["panels"] == {"today": {"change": 0, "open": 0}}
+        assert hello["panels"]["today"] == {"change": 0, "open": 0}
         day.change(DayView(SUNDAY, overdue=[waiting_line("tea", "k1", SUNDAY)]))
         told = {"type": "stale", "panel": "today", "change": 1, "open": 1}
         assert [await one.until("stale"), await other.until("stale")] == [told, told]
         assert (await browser.get("/api/panels/today")).json["change"] == 1
     async with browser.tab() as (_, hello):
-        assert hello["panels"] == {"today": {"change": 1, "open": 1}}
+        assert hello["panels"]["today"] == {"change": 1, "open": 1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import partial
@@ -49,6 +49,7 @@ from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
+from ollim_bot.conversation.jobs.week import WeekPanel, WeekRehearser
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
@@ -150,6 +151,7 @@ class ConversationDeps:
     channels: Sequence[Channel] = ()
     take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
     calendars: Callable[[], Sequence[CalendarCopy]] = tuple
+    skills: Callable[[], Set[str] | None] = lambda: None
     webhook_port: int | None = None
     zone: tzinfo = UTC
     google: GoogleAddresses = field(default_factory=GoogleAddresses)
@@ -182,8 +184,14 @@ class ConversationParts:
             self.board,
             Views(
                 DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+                self._build_week(),
             ),
         )
+
+    def _build_week(self) -> WeekPanel:
+        deps = self._deps
+        rehearser = WeekRehearser(deps.store, deps.repositories, deps.skills, deps.clock)
+        return WeekPanel(deps.store, rehearser.rehearse, deps.calendars, deps.clock)
 
     @property
     def is_idle(self) -> bool:

@@ -36,9 +36,8 @@ def week_html(week: WeekView, most: int) -> str:
 
     An hour with many moments is folded, and leads to a list of its own, which has `most` lines.
     """
-    if week.only:
-        return "".join(_one_hour(week, most))
-    return "".join(_parts(week, most))
+    parts = _one_hour(week, most) if week.only else _parts(week, most)
+    return f'<div class="week">{"".join(parts)}</div>'
 
 
 def _parts(week: WeekView, most: int) -> Iterator[str]:
