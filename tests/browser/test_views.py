@@ -7,6 +7,7 @@ from playwright.async_api import Page, expect
 from tests.browser.axe import violations
 from tests.browser.scene import PageScene
 from tests.web.days import full_day
+from tests.web.weeks import full_week
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -22,6 +23,7 @@ _SMALL = """() => [...document.querySelectorAll(
 def fill(scene: PageScene) -> None:
     """Give each view something to show."""
     scene.core.day.current = full_day(scene.core.now())
+    scene.core.fakes.week.current = full_week(scene.core.now())
 
 
 async def go_to(page: Page, letter: str) -> None:
@@ -38,7 +40,7 @@ async def test_every_view_is_right_in_four_forms(scene: PageScene) -> None:
         await page.emulate_media(color_scheme=scheme)
         for width, height in SIZES:
             await page.set_viewport_size({"width": width, "height": height})
-            for letter, first in (("c", "Message"), ("t", "Overdue")):
+            for letter, first in (("c", "Message"), ("t", "Overdue"), ("w", "By day")):
                 await go_to(page, letter)
                 await expect(
                     page.get_by_label(first).or_(page.get_by_text(first)).first

@@ -31,6 +31,8 @@ from ollim_bot.domain.text import counted, one_line
 DAYS = 7
 # An hour with more moments is folded.
 MOST_MOMENTS = 20
+# The moments of so many minutes are one mark of the strip of a day.
+MARK_MINUTES = 15
 # A job that comes more often in one hour has one line there.
 _OFTEN = 3
 _LONGEST_EVENT = 100
@@ -84,6 +86,21 @@ def around(fire: Fire, zone: tzinfo) -> str:
     return f"{announced}, again every {pause} until you answer, at most {times}"
 
 
+def _note(fire: Fire, zone: tzinfo) -> str:
+    """What is worth saying beside an occurrence; that a reminder comes goes without saying."""
+    comes = fire.ping is Ping.ORDERED and fire.quiet_until is None
+    nag = fire.job.spec.nag
+    heads_ups = [clock_words(at.astimezone(zone)) for at in fire.heads_ups]
+    words = [
+        "" if comes else fate(fire),
+        f"announced at {' and '.join(heads_ups)}" if heads_ups else "",
+        f"again every {duration_in_words(nag.pause)} until you answer"
+        if nag and fire.again
+        else "",
+    ]
+    return ", ".join(filter(None, words))
+
+
 def _in_the_quiet(fire: Fire) -> str:
     return ", also in the quiet" if fire.quiet_until is not None else ""
 
@@ -114,11 +131,25 @@ class WeekLine(NamedTuple):
 
 
 class WeekHour(NamedTuple):
-    """What comes from `at` on and before the next full hour, by time. `at` is a full hour."""
+    """What comes from `at` on and before the next full hour, by time. `at` is a full hour.
+
+    `groups` are the fires of each line; `counts` are by what becomes of a ping, and `marks` by
+    `MARK_MINUTES`.
+    """
 
     at: datetime
     fires: Sequence[Fire]
+    groups: Sequence[Sequence[Fire]]
+    counts: Mapping[Ping, int]
+    marks: Mapping[int, int]
     is_quiet: bool = False
+
+    @classmethod
+    def of(cls, at: datetime, fires: Sequence[Fire], *, is_quiet: bool) -> WeekHour:
+        start, unit = at.astimezone(UTC), timedelta(minutes=MARK_MINUTES)
+        marks = Counter((fire.at - start) // unit for fire in fires)
+        counts = Counter(fire.ping for fire in fires)
+        return cls(at, fires, [*_groups(fires)], counts, marks, is_quiet)
 
     @property
     def key(self) -> str:
@@ -132,26 +163,36 @@ class WeekHour(NamedTuple):
     @property
     def summary(self) -> str:
         """`34 moments, 12 may ping, 2 pings refused`."""
-        counts = Counter(fire.ping for fire in self.fires)
-        sent, refused = counts[Ping.SENT], counts[Ping.REFUSED]
+        sent, refused = (self.counts.get(each, 0) for each in (Ping.SENT, Ping.REFUSED))
         words = [counted(len(self.fires), "moment")]
         words += [f"{sent} may ping"] if sent else []
         words += [f"{counted(refused, 'ping')} refused"] if refused else []
         return ", ".join(words)
 
-    def lines(self) -> Iterator[WeekLine]:
-        of_job: dict[JobKey, list[Fire]] = {}
-        for fire in self.fires:
-            of_job.setdefault(key_of(fire.job), []).append(fire)
+    def lines(self, most: int | None = None) -> list[WeekLine]:
+        """The lines, `most` of them at most."""
+        return [self._line(group) for group in self.groups[:most]]
+
+    def _line(self, fires: Sequence[Fire]) -> WeekLine:
         zone = self.at.tzinfo or UTC
-        for fire in self.fires:
-            same = of_job[key_of(fire.job)]
-            at = fire.at.astimezone(zone)
-            if len(same) <= _OFTEN:
-                yield WeekLine(at, (fire,), fate(fire) + around(fire, zone))
-            elif fire is same[0]:
-                last = clock_words(same[-1].at.astimezone(zone))
-                yield WeekLine(at, same, f"{len(same)} times until {last}: {fates(same)}")
+        at = fires[0].at.astimezone(zone)
+        if len(fires) == 1:
+            return WeekLine(at, fires, _note(fires[0], zone))
+        last = clock_words(fires[-1].at.astimezone(zone))
+        return WeekLine(at, fires, f"{len(fires)} times until {last}: {fates(fires)}")
+
+
+def _groups(fires: Sequence[Fire]) -> Iterator[Sequence[Fire]]:
+    """Each fire alone, but those of a job that comes often together, at the first of them."""
+    of_job: dict[int, list[Fire]] = {}
+    for fire in fires:
+        of_job.setdefault(id(fire.job), []).append(fire)
+    for fire in fires:
+        same = of_job[id(fire.job)]
+        if len(same) <= _OFTEN:
+            yield (fire,)
+        elif fire is same[0]:
+            yield same
 
 
 class WeekEvent(NamedTuple):
@@ -209,7 +250,8 @@ class BudgetHour(NamedTuple):
 class WeekView:
     """What comes until the end of the rehearsal, with the ground that it stands on.
 
-    `now` is when it was rehearsed. With `only`, the owner looks at that hour alone.
+    `assumed` says what was assumed of each run, and of the owner. With `only`, the owner looks at
+    that hour alone.
     """
 
     rehearsal: Rehearsal
@@ -219,6 +261,7 @@ class WeekView:
     quiet: Sequence[tuple[datetime, datetime]]
     events: Sequence[WeekEvent]
     money: Forecast
+    assumed: str
     notes: Sequence[str] = ()
     only: Sequence[WeekHour] = ()
 
@@ -241,7 +284,8 @@ class WeekView:
     @property
     def summary(self) -> str:
         """`43 moments, 12 of them may ping.`"""
-        pings = sum(fire.ping in (Ping.SENT, Ping.HELD) for fire in self.rehearsal.fires)
+        hours = [hour for day in self.days for hour in day.hours]
+        pings = sum(hour.counts.get(each, 0) for hour in hours for each in (Ping.SENT, Ping.HELD))
         words = counted(len(self.rehearsal.fires), "moment")
         return f"{words}, {pings} of them may ping." if pings else f"{words}."
 
@@ -259,17 +303,12 @@ class WeekView:
         when = describe(lowest.at, self.now)
         return f"The pings last: at the least {left} of {capacity} are left, {when}."
 
-    @property
-    def assumed(self) -> str:
-        """What was assumed of each run, and of the owner."""
-        return assumed(self.rehearsal)
-
 
 # Rounding must not leave 1.9999999 of two pings.
 _TOLERANCE = 1e-9
 
 
-def assumed(rehearsal: Rehearsal) -> str:
+def _assumed(rehearsal: Rehearsal) -> str:
     length = duration_in_words(rehearsal.guess.run)
     is_answered = any(fire.job.follows_answers for fire in rehearsal.fires)
     you = "answered at once what comes after it is done" if is_answered else "wrote nothing"
@@ -301,6 +340,7 @@ def week_of(
         spans,
         events,
         money,
+        _assumed(rehearsal),
         notes=[
             f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
             for copy in calendars
@@ -364,7 +404,7 @@ def _hours(rehearsal: Rehearsal, spans: Sequence[tuple[datetime, datetime]]) -> 
         is_still = all(
             any(start <= fire.at < end for start, end in spans) for fire in (inside[0], inside[-1])
         )
-        yield WeekHour(at, inside, is_still)
+        yield WeekHour.of(at, inside, is_quiet=is_still)
 
 
 def full_hour(moment: datetime) -> datetime:

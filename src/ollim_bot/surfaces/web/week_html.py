@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from html import escape
-from itertools import islice
 from urllib.parse import quote
 
 from ollim_bot.domain.calendar import clock_words, day_words, time_words
@@ -24,9 +23,12 @@ from ollim_bot.domain.week import (
 from ollim_bot.surfaces.web.week_svg import day_svg, pings_svg
 
 _EMPTY = "Nothing comes in the next seven days. What you add will stand here, hour by hour."
-_HINT = '<a href="/today">Add one in Today</a>'
+_HINT = '<a class="back" href="/today">Add one in Today</a>'
 _CLEAR = "Nothing gets in the way of anything else."
 _MOST_FINDINGS = 5
+# The lines of all folded hours together, and of each of very many.
+_MOST_FOLDED = 240
+_LEAST_FOLDED = 3
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
@@ -55,7 +57,9 @@ def _parts(week: WeekView, most: int) -> Iterator[str]:
     yield _money(week)
     yield "</div>"
     yield from (f'<p class="remark"><bdi>{escape(note)}</bdi></p>' for note in week.notes)
-    yield f'<div class="days">{"".join(_day(day, week) for day in week.days)}</div>'
+    folds = sum(hour.is_folded for day in week.days for hour in day.hours)
+    each = min(MOST_MOMENTS, max(_LEAST_FOLDED, _MOST_FOLDED // max(folds, 1)))
+    yield f'<div class="days">{"".join(_day(day, week, each) for day in week.days)}</div>'
     if not week.rehearsal.is_whole:
         until = _moment(week.until, week.now)
         yield f'<p class="remark">There is more than can be shown: this ends {until}.</p>'
@@ -71,10 +75,10 @@ def _one_hour(week: WeekView, most: int) -> Iterator[str]:
     yield f"<h2>{escape(describe(first.at, week.now))} to {end}</h2>"
     yield '<p><a class="back" href="/week">Back to the week</a></p>'
     yield f'<p class="about">{" · ".join(escape(each.summary) for each in week.only)}</p>'
-    lines = [line for hour in week.only for line in hour.lines()]
-    yield f'<ul class="things">{"".join(map(_line, lines[:most]))}</ul>'
-    if len(lines) > most:
-        left = len(lines) - most
+    lines = [line for hour in week.only for line in hour.lines(most)][:most]
+    left = sum(len(hour.groups) for hour in week.only) - len(lines)
+    yield f'<ul class="things">{"".join(map(_line, lines))}</ul>'
+    if left:
         yield f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
 
 
@@ -147,11 +151,11 @@ def _money(week: WeekView) -> str:
     )
 
 
-def _day(day: WeekDay, week: WeekView) -> str:
+def _day(day: WeekDay, week: WeekView, most: int) -> str:
     key = f"week-{day.day}"
     name, date = day_name(day.day, week.now), day_words(day.day, week.now)
     beside = "" if name == date else f" <span>{escape(date)}</span>"
-    rows = [row for _, row in sorted(_rows(day, week), key=lambda one: one[0])]
+    rows = [row for _, row in sorted(_rows(day, week, most), key=lambda one: one[0])]
     body = f"<ol>{''.join(rows)}</ol>" if rows else '<p class="about">Nothing comes.</p>'
     return (
         f'<section class="one-day" aria-labelledby="{key}">'
@@ -169,7 +173,7 @@ def _facts(day: WeekDay) -> str:
     return f'<p class="about">{escape(" · ".join(words))}</p>' if words else ""
 
 
-def _rows(day: WeekDay, week: WeekView) -> Iterator[tuple[tuple[float, int], str]]:
+def _rows(day: WeekDay, week: WeekView, most: int) -> Iterator[tuple[tuple[float, int], str]]:
     """The rows of a day, each with its place in it."""
     for event in day.events:
         begins = max(event.begins, day.first)
@@ -186,7 +190,7 @@ def _rows(day: WeekDay, week: WeekView) -> Iterator[tuple[tuple[float, int], str
             )
             yield (start.timestamp(), 2), row
     for hour in day.hours:
-        yield (hour.fires[0].at.timestamp(), 3), _hour(hour)
+        yield (hour.fires[0].at.timestamp(), 3), _hour(hour, most)
 
 
 def _event(one: WeekEvent, now: datetime) -> str:
@@ -198,15 +202,16 @@ def _event(one: WeekEvent, now: datetime) -> str:
     )
 
 
-def _hour(hour: WeekHour) -> str:
-    lines = [*islice(hour.lines(), MOST_MOMENTS + 1)]
-    things = f'<ul class="things">{"".join(map(_line, lines[:MOST_MOMENTS]))}</ul>'
+def _hour(hour: WeekHour, most: int) -> str:
+    """The lines of the hour; `most` is for a folded one."""
+    shown = hour.lines(most if hour.is_folded else None)
+    things = f'<ul class="things">{"".join(map(_line, shown))}</ul>'
     kinds = "hour is-quiet" if hour.is_quiet else "hour"
     if not hour.is_folded:
         return f'<li class="{kinds}">{things}</li>'
     whole = f"All {len(hour.fires)} moments of this hour"
     more = ""
-    if len(lines) > MOST_MOMENTS:
+    if len(hour.groups) > len(shown):
         more = f'<p><a class="back" href="/week?hour={quote(hour.key)}">{whole}</a></p>'
     return (
         f'<li class="{kinds}"><details data-fold="hour {escape(hour.key)}">'

@@ -5,16 +5,13 @@ They hold numbers only, as attributes. The lists and tables beside them say the 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, time, timedelta
 
 from ollim_bot.domain.moments import WEEKDAYS, elapsed, instant
-from ollim_bot.domain.week import WeekDay, WeekView
+from ollim_bot.domain.week import MARK_MINUTES, WeekDay, WeekView
 
 _DAY = timedelta(days=1)
-# The moments of so many minutes are one mark of a strip.
-_MARK_MINUTES = 15
 # A mark of so many moments has the full height.
 _HIGHEST_MARK = 5
 
@@ -98,14 +95,12 @@ def _day_ground(day: WeekDay, midnight: datetime) -> Iterator[str]:
 
 
 def _marks(day: WeekDay, midnight: datetime) -> Iterator[str]:
-    unit = timedelta(minutes=_MARK_MINUTES)
-    counts = Counter(
-        elapsed(midnight, fire.at) // unit for hour in day.hours for fire in hour.fires
-    )
-    for number, count in sorted(counts.items()):
-        x = _share((number + 0.5) * unit, _DAY)
-        top = 60 * (1 - (0.4 + 0.6 * min(count, _HIGHEST_MARK) / _HIGHEST_MARK))
-        yield f'<line class="mark" x1="{x:.2f}%" x2="{x:.2f}%" y1="{top:.0f}%" y2="60%"/>'
+    for hour in day.hours:
+        for number, count in sorted(hour.marks.items()):
+            at = elapsed(midnight, hour.at) + (number + 0.5) * timedelta(minutes=MARK_MINUTES)
+            x = _share(at, _DAY)
+            top = 60 * (1 - (0.4 + 0.6 * min(count, _HIGHEST_MARK) / _HIGHEST_MARK))
+            yield f'<line class="mark" x1="{x:.2f}%" x2="{x:.2f}%" y1="{top:.0f}%" y2="60%"/>'
 
 
 def _band(kind: str, start: float, end: float, height: int = 60) -> str:
