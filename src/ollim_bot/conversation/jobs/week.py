@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
@@ -125,7 +125,7 @@ class WeekPanel:
             raise WrongInput("Nothing comes in that hour any more. Go back to the week.")
         return replace(week, only=found)
 
-    async def changes(self) -> AsyncIterator[None]:
+    async def changes(self) -> AsyncGenerator[None, None]:
         with self._store.changes(*MADE_OF, *_MORE) as has_changed:
             self._change, self._is_watched = self._change + 1, True
             try:
