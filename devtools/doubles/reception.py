@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.costs import PastCosts
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inbox import InputId
@@ -141,7 +142,7 @@ class FakeDay(FakeView[DayView]):
 
 def empty_week(now: datetime) -> WeekView:
     given = Assumptions(now, now.tzinfo or UTC, PingBudget.full(now), RuntimeConfig())
-    return week_of(rehearse((), given, 7), None, (), None, {})
+    return week_of(rehearse((), given, 7), (), None, (), None, PastCosts(()))
 
 
 class FakeViews:

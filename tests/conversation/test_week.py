@@ -11,7 +11,8 @@ from tests.conversation.scene import Scene, scene, scripted
 from tests.conversation.test_today import STRETCH
 from tests.patience import patience
 
-from ollim_bot.conversation.jobs.week import RehearsedWeek, WeekPanel, WeekRehearser
+from ollim_bot.conversation.jobs.week import WeekPanel, WeekRehearser
+from ollim_bot.domain.rehearsal.week import RehearsedWeek
 from ollim_bot.errors import WrongInput
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, timedelta
 
 from tests.domain.rehearsal_jobs import BERLIN, NOW, routine
 from tests.web.weeks import full_week
 
-from ollim_bot.domain.forecast import forecast, median_costs
+from ollim_bot.domain.costs import PastCosts
+from ollim_bot.domain.forecast import forecast
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.rehearsal import Assumptions, rehearse
+from ollim_bot.domain.rehearsal import Assumptions, findings, rehearse
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.usage import RunCost
+from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.domain.week import week_of
 
 
@@ -48,7 +49,8 @@ def test_the_pings_fall_with_each_payment_and_refill_by_the_hour() -> None:
     jobs = [routine("mail", "0,10,20 15 * * *")]
     budget = PingBudget.full(NOW).resized(NOW, capacity=2, refill_rate_minutes=60)
     given = Assumptions(NOW, BERLIN, budget, RuntimeConfig())
-    week = week_of(rehearse(jobs, given, 1), None, [], None, {})
+    rehearsal = rehearse(jobs, given, 1)
+    week = week_of(rehearsal, findings(rehearsal), None, [], None, PastCosts(()))
     hours = [(each.at.hour, round(each.left, 2), each.paid, each.refused) for each in week.budget]
     # 15:02 and 15:12 are paid, at 15:22 a fifth of a ping is there.
     assert hours[:4] == [(14, 2.0, 0, 0), (15, 2.0, 2, 1), (16, 0.97, 0, 0), (17, 1.97, 0, 0)]
@@ -59,32 +61,33 @@ def test_the_pings_fall_with_each_payment_and_refill_by_the_hour() -> None:
     )
 
 
-def test_the_money_is_the_median_of_the_past_runs_of_each_job() -> None:
-    def run(job: str, day: int, micros: int, price: Price = Price.LISTED) -> RunCost:
+def test_the_money_is_the_median_of_past_runs_at_the_price_of_the_newest() -> None:
+    def run(job: str, day: int, micros: int, price: Price = Price.LISTED) -> UsageRow:
         at = NOW - timedelta(days=day)
-        return RunCost(f"routine:{job}:{at:%Y-%m-%dT%H:%M:%S}Z", price, micros, at)
+        name = f"routine:{job}:{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return UsageRow(at, UsageKind.RUN, "m", price, micros, occurrence=name)
 
     past = [
-        *(run("a", day, micros) for day, micros in ((1, 90_000), (2, 10_000), (3, 20_000))),
-        # One of its runs used two prices; the newest says how it is paid.
+        *(run("a", day, micros) for day, micros in ((3, 90_000), (2, 10_000), (1, 20_000))),
         run("b", 2, 10_000),
-        run("b", 1, 10_000),
-        run("b", 1, 30_000, Price.INCLUDED),
+        # Two attempts of one run.
+        *(run("b", 1, micros, Price.INCLUDED) for micros in (10_000, 30_000)),
+        run("free", 1, 0, Price.FREE),
     ]
-    medians = median_costs(past)
     given = Assumptions(NOW, BERLIN, PingBudget.full(NOW), RuntimeConfig())
     jobs = [
         routine("a", "0 16 * * *"),
         routine("b", "0 17 * * *"),
-        routine("new", "0 18 * * *"),
+        routine("free", "0 18 * * *"),
         routine("plain", "0 19 * * *", background=False, plain=True),
+        # No turn of the conversation has run yet.
+        routine("talk", "0 20 * * *", background=False),
     ]
-    found = forecast(rehearse(jobs, given, 2), medians)
-    assert {key.id: amount.micros for key, amount in medians.items()} == {"a": 20_000, "b": 25_000}
+    found = forecast(rehearse(jobs, given, 2), PastCosts(past))
     assert (found.amount.micros, found.amount.included) == (90_000, 50_000)
-    assert (found.runs, found.unknown_jobs) == (4, 1)
+    assert (found.runs, found.unknown_jobs) == (6, 1)
     assert [amount.micros for amount in found.by_day.values()] == [45_000, 45_000]
     assert found.sentence == (
-        "About $0.04 and included ($0.05 at list price) for 4 runs: the median of each job's past "
-        "runs. 1 job has not run yet, so the cost is not known."
+        "About $0.04 and included ($0.05 at list price) for 6 runs, by the median of past runs. "
+        "What 1 job costs is not known yet."
     )

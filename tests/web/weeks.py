@@ -9,15 +9,16 @@ from typing import Any
 from tests.web.days import HOSTILE
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
-from ollim_bot.domain.costs import Amount
+from ollim_bot.domain.costs import PastCosts
 from ollim_bot.domain.jobs import JobSpec, Nag, Reminder, Routine
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
-from ollim_bot.domain.rehearsal import Assumptions, rehearse
+from ollim_bot.domain.rehearsal import Assumptions, findings, rehearse
 from ollim_bot.domain.repeats import AfterDone, Rhythm, read_rhythm
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.schedule import ScheduledJob, key_of
+from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
+from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.domain.week import WeekView, week_of
 
 CENT = 10_000
@@ -78,6 +79,14 @@ def full_week(now: datetime, more: Sequence[ScheduledJob] = ()) -> WeekView:
     quiet = QuietSettings(zone, QuietHours(time(22), time(7)))
     all_jobs = [*jobs(now), *more]
     given = Assumptions(now, zone, PingBudget.full(now), RuntimeConfig(), quiet=quiet)
-    price = Amount(2 * CENT, 0, frozenset({Price.LISTED}))
-    medians = {key_of(job): price for job in all_jobs if job.spec.id != "bins"}
-    return week_of(rehearse(all_jobs, given, 7), quiet, [calendar(now)], 30, medians)
+    past = [
+        UsageRow(now, UsageKind.RUN, "m", Price.LISTED, 2 * CENT, occurrence=_past(job, now))
+        for job in all_jobs
+        if job.spec.id != "bins"
+    ]
+    week = rehearse(all_jobs, given, 7)
+    return week_of(week, findings(week), quiet, [calendar(now)], 30, PastCosts(past))
+
+
+def _past(job: ScheduledJob, now: datetime) -> str:
+    return occurrence_at(job, now.replace(second=0, microsecond=0)).id

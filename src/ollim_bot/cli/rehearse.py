@@ -25,7 +25,8 @@ from ollim_bot.cli.framework import (
 )
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.calendar import CalendarCopy, event_row, time_words, without_text
-from ollim_bot.domain.forecast import LOOKS_BACK, Forecast, median_costs
+from ollim_bot.domain.costs import PastCosts
+from ollim_bot.domain.forecast import LOOKS_BACK, Forecast
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.rehearsal import (
@@ -34,6 +35,7 @@ from ollim_bot.domain.rehearsal import (
     Finding,
     Fire,
     Rehearsal,
+    findings,
     rehearse,
     warnings,
 )
@@ -300,13 +302,15 @@ def run(given: Given, caller: Caller) -> None:
         is_skipped=skips.has if skips.moments or skips.repetitions else None,
     )
     calendars = readable_copies(data.paths)
-    past = data.read(lambda tx: tx.usage.costs_of_runs(data.now - LOOKS_BACK)) or []
+    past = data.read(lambda tx: tx.usage.since(data.now - LOOKS_BACK)) or []
+    rehearsal = rehearse(jobs.jobs, circumstances, days)
     week = week_of(
-        rehearse(jobs.jobs, circumstances, days),
+        rehearsal,
+        findings(rehearsal),
         circumstances.quiet,
         calendars,
         circumstances.config.travel_minutes,
-        median_costs(past),
+        PastCosts(past),
     )
     shown = {"has_titles": caller.agent is None, "is_running": is_running}
     if "json" in given:

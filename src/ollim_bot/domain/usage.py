@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
 
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.provider import Price
@@ -42,15 +41,6 @@ class UsageRow:
     tokens: int = 0
     turn: str = ""
     occurrence: str = ""
-
-
-class RunCost(NamedTuple):
-    """What one occurrence cost at one kind of price, all its attempts together."""
-
-    occurrence: str
-    price: Price
-    micros: int
-    at: datetime
 
 
 def micros(dollars: float) -> int:

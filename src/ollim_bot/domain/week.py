@@ -17,14 +17,14 @@ from ollim_bot.domain.calendar import (
     clock_words,
     day_words,
 )
-from ollim_bot.domain.costs import Amount
+from ollim_bot.domain.costs import Amount, PastCosts
 from ollim_bot.domain.forecast import Forecast, forecast
 from ollim_bot.domain.leave_by import moment_to_leave
 from ollim_bot.domain.moments import clock_time, describe, duration_in_words, elapsed, instant
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, is_quiet, quiet_spans
-from ollim_bot.domain.rehearsal import Finding, FindingKind, Fire, Ping, Rehearsal, findings
+from ollim_bot.domain.rehearsal import Finding, FindingKind, Fire, Ping, Rehearsal
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.domain.text import counted, one_line
 
@@ -320,22 +320,23 @@ def _assumed(rehearsal: Rehearsal) -> str:
 
 def week_of(
     rehearsal: Rehearsal,
+    found: Sequence[Finding],
     quiet: QuietSettings | None,
     calendars: Sequence[CalendarCopy],
     travel_minutes: int | None,
-    medians: Mapping[JobKey, Amount],
+    costs: PastCosts,
 ) -> WeekView:
-    """The rehearsed days with calendars, quiet, budget and money."""
-    money = forecast(rehearsal, medians)
+    """The rehearsed days and what was found in them, with calendars, quiet, budget and money."""
+    money = forecast(rehearsal, costs)
     now, until = rehearsal.now, rehearsal.until
-    found = () if quiet is None else quiet_spans(quiet, now, until)
+    nights = () if quiet is None else quiet_spans(quiet, now, until)
     zone = rehearsal.zone
-    spans = [(start.astimezone(zone), end.astimezone(zone)) for start, end in found]
+    spans = [(start.astimezone(zone), end.astimezone(zone)) for start, end in nights]
     events = week_events(rehearsal, calendars, travel_minutes, quiet)
     return WeekView(
         rehearsal,
         [*_days(rehearsal, spans, events, money)],
-        findings(rehearsal),
+        found,
         [*_budget_hours(rehearsal)],
         spans,
         events,

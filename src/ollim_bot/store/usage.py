@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import RunCost, UsageKind, UsageRow, micros
+from ollim_bot.domain.usage import UsageKind, UsageRow, micros
 from ollim_bot.store.connection import Row, Statements, escaped, microseconds, moment_of, unescaped
 
 _COLUMNS = "at, kind, turn, occurrence, model, price, micros, tokens"
@@ -46,18 +46,6 @@ class UsageRows:
             f"SELECT {_COLUMNS} FROM usage WHERE occurrence = ? ORDER BY seq", escaped(occurrence)
         )
         return [*map(_row, rows)]
-
-    def costs_of_runs(self, since: datetime) -> list[RunCost]:
-        """What each occurrence has cost since then, by kind of price, in no certain order."""
-        rows = self._statements.rows(
-            "SELECT occurrence, price, sum(micros), max(at) FROM usage"
-            " WHERE at >= ? AND occurrence IS NOT NULL GROUP BY occurrence, price",
-            microseconds(since),
-        )
-        return [
-            RunCost(unescaped(occurrence), Price(price), int(cost), moment_of(at))
-            for occurrence, price, cost, at in rows
-        ]
 
     def cost_since(self, moment: datetime) -> int:
         """The millionths of a dollar at listed prices."""

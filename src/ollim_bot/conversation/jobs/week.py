@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from ollim_bot.conversation.jobs.overviews import MADE_OF
 from ollim_bot.domain.calendar import CalendarCopy
-from ollim_bot.domain.forecast import LOOKS_BACK, median_costs
+from ollim_bot.domain.costs import PastCosts
+from ollim_bot.domain.forecast import LOOKS_BACK
 from ollim_bot.domain.moments import elapsed
-from ollim_bot.domain.rehearsal import Assumptions, Rehearsal, rehearse
+from ollim_bot.domain.rehearsal import Assumptions
+from ollim_bot.domain.rehearsal.week import RehearsedWeek, rehearse_week
 from ollim_bot.domain.schedule import ScheduledJob
-from ollim_bot.domain.week import DAYS, WeekView, week_of
+from ollim_bot.domain.week import WeekView, week_of
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store.steps import quiet_settings
@@ -30,13 +32,6 @@ _PAUSE_FACTOR = 10
 # A shorter rehearsal needs no pause.
 _SHORT = 0.05
 _HOUR = re.compile(r"\d{4}-\d\d-\d\dT\d\d", re.ASCII)
-
-
-class RehearsedWeek(NamedTuple):
-    """A rehearsal of the coming days, and what it started from."""
-
-    rehearsal: Rehearsal
-    given: Assumptions
 
 
 class WeekRehearser:
@@ -78,7 +73,7 @@ class WeekRehearser:
             )
 
         given = self._store.query(question)
-        return RehearsedWeek(rehearse(jobs, given, DAYS), given)
+        return rehearse_week(jobs, given)
 
 
 class _KeptWeek(NamedTuple):
@@ -145,16 +140,16 @@ class WeekPanel:
         return self._is_watched and kept.change == self._change and age < _LONGEST_KEPT
 
     async def _new_view(self) -> WeekView:
-        rehearsal, given = await self._rehearsed()
-        return await asyncio.to_thread(self._view, rehearsal, given)
+        return await asyncio.to_thread(self._view, await self._rehearsed())
 
-    def _view(self, rehearsal: Rehearsal, given: Assumptions) -> WeekView:
-        since = rehearsal.now - LOOKS_BACK
-        past = self._store.query(lambda tx: tx.usage.costs_of_runs(since))
+    def _view(self, week: RehearsedWeek) -> WeekView:
+        since, given = week.now - LOOKS_BACK, week.given
+        past = self._store.query(lambda tx: tx.usage.since(since))
         return week_of(
-            rehearsal,
+            week.rehearsal,
+            week.findings,
             given.quiet,
             self._calendars(),
             given.config.travel_minutes,
-            median_costs(past),
+            PastCosts(past),
         )

@@ -44,7 +44,7 @@ from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_a
 MOST_FIRES = 200_000
 
 # A mark is set after so many fires, and after more where more runs are going or waiting.
-_BETWEEN_MARKS = 64
+BETWEEN_MARKS = 64
 # Far below what makes a token, and far above the rounding of a week.
 _TOLERANCE = 1e-10
 
@@ -169,7 +169,7 @@ class Simulation:
         self._quiet = _QuietTable(given, end)
         self._cases: dict[int, _Case] = {}
 
-    def through(self, fires: Sequence[Fire]) -> list[Mark]:
+    def through(self, fires: Sequence[Fire], between_marks: int = BETWEEN_MARKS) -> list[Mark]:
         """Play all of them; the marks are places from which the rest can be played again."""
         marks: list[Mark] = []
         following = 0
@@ -177,8 +177,9 @@ class Simulation:
             self.end_until(fire.at)
             if place == following:
                 marks.append(Mark(place, self.state.copy()))
-                following += max(_BETWEEN_MARKS, self.state.size)
-            self.play(fire)
+                following += max(between_marks, self.state.size)
+            if fire.state is OccurrenceState.DONE:
+                self._fire(fire)
         self.end_until(None)
         return marks
 
@@ -189,18 +190,18 @@ class Simulation:
 
     def end_until(self, before: datetime | None) -> None:
         """End the runs and the waits for the end of the quiet, in the order of their ends."""
-        state = self.state
-        while state.going or state.held:
-            end = state.going[0][0] if state.going else None
-            held = next(iter(state.held.values()))[0] if state.held else None
-            is_turn = held is not None and (end is None or held <= end)
-            first = held if is_turn else end
+        going, held = self.state.going, self.state.held
+        while going or held:
+            turn = next(iter(held.values()))[0] if held else None
+            is_turn = turn is not None and (not going or turn <= going[0][0])
+            first = turn if is_turn else going[0][0]
             if before is not None and first is not None and first >= before:
                 return
             if is_turn:
-                self._take_turn(state.held.pop(next(iter(state.held)))[1], held)
+                self._take_turn(held.pop(next(iter(held)))[1], turn)
             else:
-                self._end(*heappop(state.going)[::2])
+                end, _, fire = heappop(going)
+                self._end(end, fire)
 
     def _end(self, now: datetime, fire: Fire) -> None:
         if isinstance(fire.job, Routine):
@@ -414,6 +415,7 @@ def rehearse_with_marks(
     *,
     guess: AssumedRuns | None = None,
     most: int = MOST_FIRES,
+    between_marks: int = BETWEEN_MARKS,
 ) -> tuple[Rehearsal, Sequence[Mark]]:
     """As `rehearse`, with places from which the rest can be played again."""
     longest = timedelta(seconds=given.config.bg_fork_timeout)
@@ -427,7 +429,7 @@ def rehearse_with_marks(
     if not is_whole:
         end = fires.pop().at
     simulation = Simulation(given, guess.run, end)
-    marks = simulation.through(fires)
+    marks = simulation.through(fires, between_marks)
     fires.sort(key=lambda fire: fire.due)
     rehearsal = Rehearsal(
         now=given.now.astimezone(given.zone),
