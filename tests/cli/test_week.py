@@ -13,7 +13,8 @@ from devtools.doubles.journal import RecordingJournal
 from tests.cli.terminal import BERLIN, SUNDAY, Terminal
 from tests.web.weeks import calendar
 
-from ollim_bot.conversation.jobs.week import WeekPanel, WeekRehearser
+from ollim_bot.conversation.jobs.week import WeekPanel
+from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.domain.week import WeekView
@@ -111,8 +112,8 @@ async def test_the_page_and_the_command_tell_the_same_week(terminal: Terminal) -
 
         store.run(step)
         repositories = open_repositories(paths, RecordingJournal())
-        rehearser = WeekRehearser(store, repositories, frozenset, clock)
-        panel = WeekPanel(store, rehearser.rehearse, partial(readable_copies, paths), clock)
+        plans = WeekPlans(store, repositories, frozenset, clock)
+        panel = WeekPanel(store, plans.week, partial(readable_copies, paths), clock)
         shown = dict(as_told(await panel.look({})))
     told = dict(as_read(terminal.json("rehearse")))
     assert shown == told

@@ -156,8 +156,22 @@ def test_the_difference_is_said_in_plain_words() -> None:
             [],
             None,
             reminder("call", NOW + 9 * HOUR, nag=Nag.parse("10m x 3"), before=(HOUR,), plain=True),
-            "Adds 1 ping in the coming week, one of them in your quiet hours; 1 heads-up more; "
-            "comes up to 3 times more if you do not answer.",
+            (
+                "Adds 1 ping in the coming week, in your quiet hours; 1 heads-up more; "
+                "comes up to 3 times more if you do not answer."
+            ),
+        ),
+        (
+            [],
+            None,
+            routine("day", "0 20-23 * * *", plain=True),
+            "Adds 28 pings a week, 14 of them waiting until your quiet hours end.",
+        ),
+        (
+            [],
+            None,
+            routine("pill", "30 23 * * 1-2", must=True),
+            "Adds 2 pings a week, all of them in your quiet hours; about $0.12.",
         ),
         (
             [*busy],
@@ -169,8 +183,10 @@ def test_the_difference_is_said_in_plain_words() -> None:
             [*together],
             None,
             routine("c", "0 9 * * *", background=False),
-            "Adds 7 turns in the conversation a week. 3 jobs come at the same moment, tomorrow "
-            "9:00 and 6 more times: “do a”, “do b” and “do c”.",
+            (
+                "Adds 7 turns in the conversation a week. 3 jobs come at the same moment, tomorrow "
+                "9:00 and 6 more times: “do a”, “do b” and “do c”."
+            ),
         ),
         (
             [daily],

@@ -485,7 +485,6 @@ class App:
             events=lambda: self._google_calendars(store),
             channels=surfaces.channels,
             calendars=partial(readable_copies, paths),
-            skills=lambda: self._skills.read().loaded.keys(),
             take_address={
                 AddressKind.CALENDAR: partial(take_calendar_address, self._feeds, self._clock)
             },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import partial
@@ -49,7 +49,8 @@ from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
-from ollim_bot.conversation.jobs.week import WeekPanel, WeekRehearser
+from ollim_bot.conversation.jobs.week import WeekPanel
+from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
@@ -102,6 +103,7 @@ from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_folder import SharedReadings
 from ollim_bot.store.run_requests import RequestFolder
+from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import count_in_tainted_turn
 from ollim_bot.store.store import Store
 from ollim_bot.tools.context import ToolContext
@@ -151,7 +153,6 @@ class ConversationDeps:
     channels: Sequence[Channel] = ()
     take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
     calendars: Callable[[], Sequence[CalendarCopy]] = tuple
-    skills: Callable[[], Set[str] | None] = lambda: None
     webhook_port: int | None = None
     zone: tzinfo = UTC
     google: GoogleAddresses = field(default_factory=GoogleAddresses)
@@ -184,14 +185,9 @@ class ConversationParts:
             self.board,
             Views(
                 DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
-                self._build_week(),
+                WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
             ),
         )
-
-    def _build_week(self) -> WeekPanel:
-        deps = self._deps
-        rehearser = WeekRehearser(deps.store, deps.repositories, deps.skills, deps.clock)
-        return WeekPanel(deps.store, rehearser.rehearse, deps.calendars, deps.clock)
 
     @property
     def is_idle(self) -> bool:
@@ -345,6 +341,10 @@ class ConversationParts:
         poster, forks, runner = self.poster, self.forks, self.runner
         day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks))
         self.overviews = Overviews(store, deps.repositories, poster, clock, day, deps.webhook_port)
+        skills = SkillFolder(DataPaths(deps.working_directory).skills)
+        self.week_plans = WeekPlans(
+            store, deps.repositories, lambda: skills.read().loaded.keys(), clock
+        )
         self.task_commands = TaskCommands(store, deps.tasks, poster, clock)
         root, zone, board = deps.working_directory, deps.zone, self.board
         services = self._services = CommandServices(

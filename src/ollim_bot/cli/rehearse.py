@@ -23,10 +23,17 @@ from ollim_bot.cli.framework import (
     title,
     zone_of,
 )
+from ollim_bot.cli.rehearse_draft import (
+    Draft,
+    difference_object,
+    difference_of,
+    draft_sentence,
+    read_draft,
+)
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.calendar import CalendarCopy, event_row, time_words, without_text
-from ollim_bot.domain.costs import PastCosts
-from ollim_bot.domain.forecast import LOOKS_BACK, Forecast
+from ollim_bot.domain.costs import PAST, PastCosts
+from ollim_bot.domain.forecast import Forecast
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.rehearsal import (
@@ -286,6 +293,11 @@ class _Jobs(NamedTuple):
     "preview the coming days: what comes when, and what gets in its way",
     _EXAMPLE,
     argument("--days", metavar="7", help="how many days; a week if not given"),
+    argument(
+        "--with",
+        metavar="FILE",
+        help="with this job file in place of the job with its id, or beside the others",
+    ),
     JSON,
 )
 def run(given: Given, caller: Caller) -> None:
@@ -301,9 +313,10 @@ def run(given: Given, caller: Caller) -> None:
         skills=SkillFolder(data.paths.skills).read().loaded.keys(),
         is_skipped=skips.has if skips.moments or skips.repetitions else None,
     )
+    draft = _draft(given, caller, jobs.jobs)
     calendars = readable_copies(data.paths)
-    past = data.read(lambda tx: tx.usage.since(data.now - LOOKS_BACK)) or []
-    rehearsal = rehearse(jobs.jobs, circumstances, days)
+    past = data.read(lambda tx: tx.usage.since(data.now - PAST)) or []
+    rehearsal = rehearse(jobs.jobs if draft is None else draft.jobs, circumstances, days)
     week = week_of(
         rehearsal,
         findings(rehearsal),
@@ -313,9 +326,14 @@ def run(given: Given, caller: Caller) -> None:
         PastCosts(past),
     )
     shown = {"has_titles": caller.agent is None, "is_running": is_running}
+    made = None if draft is None else difference_of(draft, jobs.jobs, circumstances, data)
     if "json" in given:
-        print_json(page_object(week, calendars, **shown) | {"problems": jobs.problems})
+        change = {} if made is None else {"difference": difference_object(made)}
+        whole = page_object(week, calendars, **shown)
+        print_json({**change, **whole, "problems": jobs.problems})
         return
+    if draft is not None and made is not None:
+        show(f"{plain(draft_sentence(draft, made))}\n")
     show(page(week, **shown))
     for problem in jobs.problems:
         show(plain(problem), "  ", stream=sys.stderr)
@@ -338,6 +356,11 @@ def _circumstances(data: Data) -> Assumptions:
         data.stored(data.paths.config, RuntimeConfigCodec()),
         quiet=data.read(quiet_settings),
     )
+
+
+def _draft(given: Given, caller: Caller, jobs: Sequence[ScheduledJob]) -> Draft | None:
+    name = given.get("with")
+    return None if name is None else read_draft(caller.path(name), plain(name), jobs)
 
 
 def _days(text: str) -> int:

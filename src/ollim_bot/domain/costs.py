@@ -16,6 +16,8 @@ from ollim_bot.domain.provider import Price
 from ollim_bot.domain.usage import UsageRow, dollars
 
 CONVERSATION = "conversation"
+# The runs from which the cost of another one is taken.
+PAST = timedelta(days=60)
 _DAY = timedelta(days=1)
 _MOST_RUNS = 5
 

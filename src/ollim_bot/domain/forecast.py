@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 
 from ollim_bot.domain.costs import Amount, PastCosts
 from ollim_bot.domain.rehearsal import Fire, Rehearsal
 from ollim_bot.domain.text import counted
-
-# Older runs say little about what a job costs today.
-LOOKS_BACK = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,13 +43,12 @@ class Traffic:
 class Difference:
     """What changes within the coming week, between two rehearsals.
 
-    `turns` are those of the conversation, and `silent` the background runs that cannot ping or whose
-    ping is refused.
-    `again` is how many more times it comes at most while the owner does not answer. `micros` is
-    what more it costs, in millionths of a dollar; None if that is not known. `refused` is how many
-    more pings of any job are refused. `used_up` are the moments at which the ping budget is used
-    up on days on which it was not, and `no_longer_used_up` those of days on which it was. With
-    `is_weekly`, the week after is like the coming one.
+    `turns` are those of the conversation, and `silent` the background runs that cannot ping, or
+    are refused it. `again` is how many more times it comes at most while the owner does not answer.
+    `micros` is what more it costs, in millionths of a dollar; None if that is not known. `refused`
+    is how many more pings of any job are refused. `used_up` are the moments at which the ping
+    budget is used up on days on which it was not, and `no_longer_used_up` those of days on which it
+    was. With `is_weekly`, the week after is like the coming one.
     """
 
     pings: Traffic

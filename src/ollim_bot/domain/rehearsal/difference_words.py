@@ -69,7 +69,7 @@ def _quiet(traffic: Traffic, noun: str, *, is_named: bool) -> Iterator[str]:
             continue
         name = f" {noun}{'' if abs(number) == 1 else 's'}" if is_named else ""
         if is_pure and (number > 0) == (traffic.net > 0):
-            yield f"{_number(number)} of them {words}"
+            yield f"{_of_them(abs(number), abs(traffic.net))}{words}"
         else:
             yield f"{_number(number)} {'more' if number > 0 else 'fewer'}{name} {words}"
 
@@ -140,6 +140,12 @@ def _findings(difference: Difference) -> Iterator[str]:
 
 def _others(findings: Sequence[Finding]) -> Iterator[str]:
     return (each.sentence for each in findings if each.kind is not FindingKind.BUDGET)
+
+
+def _of_them(number: int, total: int) -> str:
+    if number == total:
+        return "" if total == 1 else "all of them "
+    return f"{_number(number)} of them "
 
 
 def _number(number: int) -> str:

@@ -224,10 +224,10 @@ class Simulation:
             case RunInBackground():
                 self._queue(fire)
             case RunInForeground():
-                self._replace_held_turn(fire, case)
+                self._drop_held_turn(case)
                 self._take_turn(fire)
             case WaitForQuietEnd():
-                self._replace_held_turn(fire, case)
+                self._drop_held_turn(case)
                 self._hold_turn(fire, case)
             case Skip():
                 self._skip(fire, decision)
@@ -303,7 +303,7 @@ class Simulation:
         fire.ping = Ping.HELD
         self.state.held[case.key] = fire.quiet_until.astimezone(UTC), fire
 
-    def _replace_held_turn(self, fire: Fire, case: _Case) -> None:
+    def _drop_held_turn(self, case: _Case) -> None:
         """Of a routine, only the newest turn waits for the end of the quiet."""
         held = self.state.held.pop(case.key, None)
         if held is not None:

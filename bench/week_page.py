@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import aclosing
 from datetime import UTC
 from pathlib import Path
 from statistics import median
@@ -14,7 +13,8 @@ from devtools.doubles.journal import RecordingJournal
 from bench.fixtures import new_database
 from bench.measure import Result
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.jobs.week import WeekPanel, WeekRehearser
+from ollim_bot.conversation.jobs.week import WeekPanel
+from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.store import SqliteStore
@@ -49,17 +49,12 @@ async def _measured(root: Path, size: int) -> tuple[float, float]:
         (paths.routines / f"plan-{number}.md").write_text(text)
     store = SqliteStore(database, clock)
     repositories = open_repositories(paths, RecordingJournal())
-    rehearser = WeekRehearser(store, repositories, frozenset, clock)
-    panel = WeekPanel(store, rehearser.rehearse, tuple, clock)
+    plans = WeekPlans(store, repositories, frozenset, clock)
+    panel = WeekPanel(store, plans.week, tuple, clock)
     await asyncio.to_thread(repositories.routines.all)
     try:
-        async with aclosing(panel.changes()) as changes:
-            watching = asyncio.ensure_future(anext(changes))
-            await asyncio.sleep(0)
-            anew = await _seconds_to_markup(panel)
-            kept = [await _seconds_to_markup(panel) for _ in range(ROUNDS)]
-            watching.cancel()
-            await asyncio.wait([watching])
+        anew = await _seconds_to_markup(panel)
+        kept = [await _seconds_to_markup(panel) for _ in range(ROUNDS)]
     finally:
         await store.close()
         database.close()
