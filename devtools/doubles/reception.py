@@ -16,6 +16,7 @@ from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.search import Search, terms_of
+from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import (
     ChatSurface,
     Clock,
@@ -26,6 +27,7 @@ from ollim_bot.ports import (
     Surface,
     TurnStart,
 )
+from ollim_bot.view_ports import Views
 
 COMMANDS = (
     CommandSpec("clear", "start a new conversation"),
@@ -56,7 +58,8 @@ class FakeDay:
 
     def __init__(self, clock: Clock) -> None:
         self.presses: list[tuple[str, str, str]] = []
-        self.answers: dict[str, CommandAnswer] = {}
+        self.answers: dict[str, ViewAnswer] = {}
+        self.previews: dict[str, Preview] = {}
         self.on_press: Callable[[str], None] = _ignore_press
         self._clock = clock
         self._changed: list[asyncio.Event] = []
@@ -75,19 +78,23 @@ class FakeDay:
         for event in self._changed:
             event.set()
 
-    async def today(self) -> DayView:
+    async def look(self, _: Mapping[str, str]) -> DayView:
         if self.refusal is not None:
             raise self.refusal
         return self.current
 
-    async def press(self, surface: str, custom_id: str, words: str = "") -> CommandAnswer:
+    async def act(self, surface: str, _: str, fields: Mapping[str, str]) -> ViewAnswer:
+        custom_id = fields.get("custom_id", "")
         if custom_id not in [each.custom_id for each in self.current.card.buttons]:
-            return CommandAnswer("That button was used already.", is_error=True)
-        answer = self.answers.get(custom_id, CommandAnswer())
+            return ViewAnswer("That button was used already.", is_error=True)
+        answer = self.answers.get(custom_id, ViewAnswer())
         if not answer.is_error:
-            self.presses.append((surface, custom_id, words))
+            self.presses.append((surface, custom_id, fields.get("words", "")))
             self.on_press(custom_id)
         return answer
+
+    async def preview(self, _: str, fields: Mapping[str, str]) -> Preview:
+        return self.previews.get(fields.get("line", ""), Preview())
 
     async def open_items(self) -> int:
         return len(self.current.overdue)
@@ -117,6 +124,7 @@ class FakeReception:
 
     def __init__(self, clock: Clock, folder: Path, numbers: Iterator[int] | None = None) -> None:
         self.day = FakeDay(clock)
+        self.views = Views(self.day)
         self.surfaces: list[ChatSurface] = []
         self.channels: list[Surface] = []
         self.messages: list[ChatMessage] = []

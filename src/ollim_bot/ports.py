@@ -33,7 +33,6 @@ from ollim_bot.domain.text import PROGRAM
 if TYPE_CHECKING:
     from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-    from ollim_bot.domain.day import DayView
     from ollim_bot.domain.events import AgentEvent, Usage
     from ollim_bot.domain.inbox import InputId
     from ollim_bot.domain.jobs import Reminder, RepositoryReport, Routine, StoredJob, WebhookSpec
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.sessions import SessionId
     from ollim_bot.domain.taint import Untrusted
     from ollim_bot.domain.tasks import DeletedTask, Task, TaskChange
+    from ollim_bot.view_ports import Views
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -328,25 +328,6 @@ class LogChange(NamedTuple):
     change: int
 
 
-class DayService(Protocol):
-    """What a surface asks of the core to show the day and to act on it."""
-
-    async def today(self) -> DayView:
-        """The day as it is now; raises `OllimError` where it cannot be read."""
-
-    async def press(self, surface: str, custom_id: str, words: str = "") -> CommandAnswer:
-        """Presses a button of a line of the day, with the same effect as on a card.
-
-        A button that is no longer there answers with a sentence and does nothing.
-        """
-
-    async def open_items(self) -> int:
-        """How many things wait for an answer."""
-
-    def changes(self) -> AsyncIterator[None]:
-        """An item after each change of what the day shows; several at once make one."""
-
-
 class ChatService(Protocol):
     """What a surface asks of the core."""
 
@@ -425,7 +406,7 @@ class ChatService(Protocol):
         """
 
     @property
-    def day(self) -> DayService: ...
+    def views(self) -> Views: ...
 
     @property
     def commands(self) -> Sequence[CommandSpec]: ...

@@ -106,6 +106,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
 from ollim_bot.tools.guards import JobChecker
+from ollim_bot.view_ports import Views
 
 _logger = logging.getLogger(__name__)
 
@@ -179,7 +180,9 @@ class ConversationParts:
             self.poster,
             self.deliveries,
             self.board,
-            DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+            Views(
+                DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+            ),
         )
 
     @property
