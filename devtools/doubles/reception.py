@@ -16,6 +16,7 @@ from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.search import Search, terms_of
+from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import (
     ChatSurface,
@@ -111,6 +112,28 @@ class FakeDay:
             self._changed.remove(event)
 
 
+class FakeSessions:
+    """Doubles the view of sessions: shows `current`, and notes what was `resumed`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.current = SessionList(clock.now())
+        self.resumed: list[str] = []
+
+    async def look(self, _: Mapping[str, str]) -> SessionList:
+        return self.current
+
+    async def act(self, _: str, __: str, fields: Mapping[str, str]) -> ViewAnswer:
+        self.resumed.append(fields.get("id", ""))
+        return ViewAnswer(go="/")
+
+    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
+        return Preview()
+
+    async def changes(self) -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+
 class FakeReception:
     """Doubles `ChatService`. Messages go to all `surfaces`, as in the conversation.
 
@@ -124,7 +147,8 @@ class FakeReception:
 
     def __init__(self, clock: Clock, folder: Path, numbers: Iterator[int] | None = None) -> None:
         self.day = FakeDay(clock)
-        self.views = Views(self.day)
+        self.sessions = FakeSessions(clock)
+        self.views = Views(self.day, self.sessions)
         self.surfaces: list[ChatSurface] = []
         self.channels: list[Surface] = []
         self.messages: list[ChatMessage] = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from ollim_bot.domain.session_list import SessionList
     from ollim_bot.domain.views import Preview, ViewAnswer
 
 Shown_co = TypeVar("Shown_co", covariant=True)
@@ -47,3 +48,4 @@ class Views:
     """The views of the page."""
 
     today: DayService
+    sessions: ActingView[SessionList]

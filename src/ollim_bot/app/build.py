@@ -31,6 +31,7 @@ from ollim_bot.conversation.commands.sessions import (
     CostCommands,
     SearchCommands,
     SessionCommands,
+    SessionsPanel,
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
 from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, FailureNotices
@@ -51,6 +52,7 @@ from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, Plai
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
+from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
 from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
@@ -181,7 +183,15 @@ class ConversationParts:
             self.deliveries,
             self.board,
             Views(
-                DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+                DayPanel(
+                    deps.store,
+                    deps.repositories,
+                    self._day,
+                    deps.clock,
+                    buttons.press,
+                    QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock),
+                ),
+                SessionsPanel(self._services.sessions, deps.store, deps.clock),
             ),
         )
 

@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 
 from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
 from ollim_bot.domain.changes import Changer, ChangeRow, task_words
-from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.jobs import JobKind, Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.phrases import moment_to_keep, parse_day, parse_rhythm
@@ -25,6 +24,7 @@ from ollim_bot.domain.quiet import QuietSettings, quiet_until
 from ollim_bot.domain.repeats import read_rhythm
 from ollim_bot.domain.tasks import FILE_LIST, Task, due_words, one_line
 from ollim_bot.domain.text import literal
+from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.domain.wishes import wish_from_words
 from ollim_bot.errors import DuplicateId, OllimError
 from ollim_bot.offline.quick_add import Addition, read_line
@@ -67,34 +67,37 @@ class QuickAdds:
         self._clock = clock
         self._one_at_a_time = asyncio.Lock()
 
-    async def preview(self, line: str) -> QuickLine:
-        """The ways to read the line now; nothing for an empty line."""
+    async def preview(self, line: str) -> Preview:
+        """What the line would add, and the other ways to read it; nothing for an empty line."""
         if not plain_line(line):
-            return QuickLine()
+            return Preview()
         settings = await self._settings()
-        return await asyncio.to_thread(_ways, line, settings)
+        read, now = await asyncio.to_thread(_ways, line, settings), settings.now
+        meant = read.chosen("")
+        others = [OtherReading(each.when(now), each.name) for each in read.ways if each != meant]
+        words = (read.problem,) if meant is None else (meant.title, meant.when(now))
+        return Preview(words, tuple(others), is_error=meant is None)
 
-    async def add(self, line: str, way: str, key: str) -> CommandAnswer:
+    async def add(self, line: str, way: str, key: str) -> ViewAnswer:
         """Add what the line says, in the way with that name; once for each key."""
         if not key:
-            return CommandAnswer(_NO_KEY, is_error=True)
+            return _refused(_NO_KEY)
         settings = await self._settings()
         async with self._one_at_a_time:
             known = (await self._store.read(lambda tx: tx.added_lines.get())).find(key)
             if known is not None and known.told:
-                return CommandAnswer(known.told)
+                return ViewAnswer(known.told)
             read = await asyncio.to_thread(_ways, line, settings)
             chosen = read.chosen(way)
             if chosen is None:
-                return CommandAnswer(read.problem or _OTHER_WAY, is_error=True)
+                return _refused(read.problem or _OTHER_WAY)
             try:
-                return await self._add(chosen, key, settings.now, is_begun=known is not None)
+                told = await self._add(chosen, key, settings.now, is_begun=known is not None)
             except OllimError as refused:
-                return CommandAnswer(str(refused), is_error=True)
+                return _refused(str(refused))
+            return ViewAnswer(told)
 
-    async def _add(
-        self, chosen: QuickAdd, key: str, now: datetime, *, is_begun: bool
-    ) -> CommandAnswer:
+    async def _add(self, chosen: QuickAdd, key: str, now: datetime, *, is_begun: bool) -> str:
         what = chosen.what
         if isinstance(what, NewTask):
             # Noted first: a task that may be there already is looked for before it is added again.
@@ -105,7 +108,7 @@ class QuickAdds:
             job = await asyncio.to_thread(self._add_job, what, key)
             told, task = _job_told(job, now), None
         await self._note(AddedLine(key, told), None if is_begun else task)
-        return CommandAnswer(told)
+        return told
 
     async def _note(self, line: AddedLine, task: Task | None = None) -> None:
         def step(tx: Transaction) -> None:
@@ -140,6 +143,10 @@ class QuickAdds:
             return _Settings(now, quiet_settings(tx, now.tzinfo), tx.config.get().nag_default)
 
         return await self._store.read(question)
+
+
+def _refused(sentence: str) -> ViewAnswer:
+    return ViewAnswer(sentence, is_error=True, field="line")
 
 
 def _stored(repository: JobRepository[J], job: J, key: str) -> J:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
+from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
 from ollim_bot.domain.session_use import (
     answers,
     began_at,
@@ -37,6 +38,7 @@ from ollim_bot.domain.session_use import (
 from ollim_bot.domain.sessions import Cause, ClearedConversation, SessionChange, SessionId
 from ollim_bot.domain.text import counted, literal, shortened
 from ollim_bot.domain.usage import UsageRow
+from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.turns import first_words
@@ -236,6 +238,7 @@ class _Conversation:
     words: str
     answers: int
     is_left: bool
+    is_side: bool = False
 
     @classmethod
     def of(
@@ -244,7 +247,8 @@ class _Conversation:
         if story is not None and story.topic:
             words = _called(story, words)
         is_left = story is not None and story.is_left
-        return cls(stored.id, stored.changed_at, words, answers, is_left)
+        is_side = story is not None and not story.is_kept_whole
+        return cls(stored.id, stored.changed_at, words, answers, is_left, is_side)
 
 
 def _called(story: ForkStory, words: str) -> str:
@@ -276,7 +280,7 @@ class SessionCommands:
         self.actions: Mapping[str, Action] = {RESUME: Action(self._click, Uses.NOTHING)}
 
     async def list(self, _: CommandCall) -> str:
-        newest = (await self._conversations())[:_LISTED]
+        newest = (await self.conversations())[:_LISTED]
         if not newest:
             return "There are no earlier conversations."
         shown = sorted(newest, key=lambda each: each.is_left)
@@ -294,8 +298,17 @@ class SessionCommands:
         return ""
 
     async def _click(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
-        await _queue(self._state, self._clock, surface, RESUME, {"id": button.data})
+        await self.queue_resume(surface, SessionId(button.data))
         return CommandAnswer()
+
+    async def queue_resume(self, surface: str, session: SessionId) -> None:
+        """Go back to the session after the running turn."""
+        await _queue(self._state, self._clock, surface, RESUME, {"id": session})
+
+    @property
+    def current(self) -> SessionId | None:
+        """The session of the open side conversation, or else the main one."""
+        return self._forks.current.id
 
     async def resume(self, call: CommandCall) -> CommandChange:
         """Make another session the main one; an open fork is left, as by `/clear`."""
@@ -315,12 +328,12 @@ class SessionCommands:
 
     async def names(self) -> Sequence[str]:
         """The beginning of each id, with the first words of the conversation."""
-        stored = (await self._conversations())[:_LISTED]
+        stored = (await self.conversations())[:_LISTED]
         return [f"{each.id[:_SHOWN_ID]} {each.words}".strip() for each in stored]
 
     async def _found(self, words: str) -> _Conversation:
         """The conversation by the beginning of its id, or else by its words."""
-        stored, prefix = await self._conversations(), words.partition(" ")[0].lower()
+        stored, prefix = await self.conversations(), words.partition(" ")[0].lower()
         if len(prefix) >= _SHORTEST_PREFIX:
             by_id = [each for each in stored if each.id.startswith(prefix)]
             if len(by_id) == 1:
@@ -332,7 +345,7 @@ class SessionCommands:
             raise WrongInput(f"Several conversations have `{words}`. Choose one in `/sessions`.")
         return by_words[0]
 
-    async def _conversations(self) -> Sequence[_Conversation]:
+    async def conversations(self) -> Sequence[_Conversation]:
         """Sessions in which the owner talked; background runs are left out.
 
         A session without words of the owner shows those of the session it branched off from.
@@ -363,6 +376,62 @@ class SessionCommands:
 
     def _when(self, conversation: _Conversation) -> str:
         return describe(conversation.at.replace(second=0, microsecond=0), self._clock.now())
+
+
+class SessionsPanel:
+    """The conversations for the page; going back to one is the command `/resume`."""
+
+    def __init__(self, sessions: SessionCommands, store: Store, clock: Clock) -> None:
+        self._sessions = sessions
+        self._store = store
+        self._clock = clock
+
+    async def look(self, _: Mapping[str, str]) -> SessionList:
+        found = await self._sessions.conversations()
+        events = await self._store.read(lambda tx: tx.session_history.all())
+        words = {each.id: each.words for each in found}
+        compacted = [each for each in events if each.event is SessionChange.COMPACTED]
+        # What a compaction has replaced is listed with it.
+        current = self._sessions.current
+        parents = {e.parent_session_id for e in compacted if e.parent_session_id != e.session_id}
+        former = parents - {current}
+        lines = [
+            SessionLine(each.id, each.at, each.words, each.answers, each.id == current)
+            for each in found
+        ]
+        sides = {each.id for each in found if each.is_side}
+        return SessionList(
+            self._clock.now(),
+            tuple(each for each in lines if each.id not in sides | former),
+            tuple(each for each in lines if each.id in sides),
+            tuple(
+                CompactionLine(
+                    each.timestamp,
+                    words.get(each.session_id, ""),
+                    before if (before := each.parent_session_id) in former & words.keys() else None,
+                )
+                for each in reversed(compacted)
+                if each.session_id in words
+            ),
+        )
+
+    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        wanted = SessionId(fields.get("id", ""))
+        known = [each.id for each in await self._sessions.conversations()]
+        if action != RESUME or wanted not in known:
+            return ViewAnswer(texts.SESSION_GONE, is_error=True)
+        await self._sessions.queue_resume(surface, wanted)
+        return ViewAnswer(go="/")
+
+    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
+        return Preview()
+
+    async def changes(self) -> AsyncIterator[None]:
+        with self._store.changes("session", "fork", "session_history") as has_changed:
+            while True:
+                await has_changed.wait()
+                has_changed.clear()
+                yield
 
 
 class SearchCommands:

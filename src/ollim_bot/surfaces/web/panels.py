@@ -16,6 +16,7 @@ from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.day_html import day_html
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.refusals import RequestRefused
+from ollim_bot.surfaces.web.sessions_html import sessions_html
 from ollim_bot.view_ports import ActingView, DayService, View, Views
 
 # How many lines a list begins with.
@@ -114,7 +115,10 @@ class Panels:
     """All panels of the page, by name."""
 
     def __init__(self, views: Views, clock: Clock, send: Send) -> None:
-        panels: Iterable[Panel[object]] = (TodayPanel(views.today, clock, send),)
+        panels: Iterable[Panel[object]] = (
+            TodayPanel(views.today, clock, send),
+            ActingPanel("sessions", views.sessions, sessions_html, clock, send),
+        )
         self._panels = {each.name: each for each in panels}
 
     def named(self, name: str) -> Panel[object]:

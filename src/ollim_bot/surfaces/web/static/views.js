@@ -23,6 +23,7 @@ import { zoneOf } from "./format.js";
 const VIEWS = [
     { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
     { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
+    { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
 ];
 const [CHAT, TODAY] = VIEWS;
 const LETTERS_KEY = "ollim.letters";
