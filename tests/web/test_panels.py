@@ -10,8 +10,11 @@ from tests.web.days import HOSTILE, full_day, waiting_line
 from tests.web.scene import SUNDAY, Scene
 
 from ollim_bot.domain.day import DayLine, DayView
+from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.errors import OllimError
+from ollim_bot.surfaces.web.sessions_html import sessions_html
 
 TAGS = {
     *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div", "button"),
@@ -29,9 +32,20 @@ ATTRIBUTES = {
         "required",
         "autocomplete",
         "role",
+        "maxlength",
+        "enterkeyhint",
+        "placeholder",
     ),
-    *("aria-label", "aria-labelledby", "aria-hidden"),
-    *("data-action", "data-field-custom_id", "data-fold", "data-at", "data-left", "data-now"),
+    *("aria-label", "aria-labelledby", "aria-hidden", "aria-live", "data-previews", "data-once"),
+    *(
+        "data-action",
+        "data-field-custom_id",
+        "data-field-id",
+        "data-fold",
+        "data-at",
+        "data-left",
+        "data-now",
+    ),
 }
 
 
@@ -76,7 +90,9 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert shown.attributes <= ATTRIBUTES
     words = " ".join(filter(None, shown.words))
     assert words.count(HOSTILE) == 2
-    assert words.startswith("Today Sun 15 Nov Overdue take the heart pill since 8:00")
+    assert words.startswith(
+        "Add something Add Today Sun 15 Nov Overdue take the heart pill since 8:00"
+    )
     assert "Next call the dentist 15:12 · in 42 min" in words
     assert "Now 14:30 40 min free" not in words
     assert "15:12 call the dentist 1 h 48 min free 17:00 drink water" in words
@@ -160,10 +176,45 @@ async def test_every_tab_is_told_of_a_change_with_its_number_and_what_is_open(
 ) -> None:
     day = scene.reception.day
     async with browser.tab() as (one, hello), browser.tab() as (other, _):
-        assert hello["panels"] == {"today": {"change": 0, "open": 0}}
+        assert hello["panels"] == {"today": {"change": 0, "open": 0}, "sessions": {"change": 0}}
         day.change(DayView(SUNDAY, overdue=[waiting_line("tea", "k1", SUNDAY)]))
         told = {"type": "stale", "panel": "today", "change": 1, "open": 1}
         assert [await one.until("stale"), await other.until("stale")] == [told, told]
         assert (await browser.get("/api/panels/today")).json["change"] == 1
     async with browser.tab() as (_, hello):
-        assert hello["panels"] == {"today": {"change": 1, "open": 1}}
+        assert hello["panels"]["today"] == {"change": 1, "open": 1}
+
+
+async def test_sessions_are_listed_by_kind_and_a_press_goes_back_to_one(
+    scene: Scene, browser: Browser
+) -> None:
+    begun = SUNDAY - timedelta(hours=3)
+    sessions = scene.reception.sessions
+    assert "There are no conversations yet." in sessions_html(SessionList(SUNDAY), 100)
+    sessions.current = SessionList(
+        SUNDAY,
+        (
+            SessionLine(SessionId("m1"), begun, "plan the week", 3, is_current=True),
+            SessionLine(SessionId("m0"), begun - timedelta(days=1), HOSTILE, 1),
+        ),
+        (SessionLine(SessionId("s1"), begun, "the move", 2),),
+        (
+            CompactionLine(begun, "plan the week", SessionId("m2")),
+            CompactionLine(begun, "in place"),
+        ),
+    )
+    html = (await browser.get("/api/panels/sessions?most=2")).json["html"]
+    shown = Markup(html)
+    assert shown.tags <= TAGS
+    assert shown.attributes <= ATTRIBUTES
+    assert " ".join(filter(None, shown.words)) == (
+        "Sessions Conversations today 11:30 plan the week 3 answers · this one "
+        f"yesterday 11:30 {HOSTILE} 1 answer Go back to it "
+        "Side conversations today 11:30 the move 2 answers Go back to it "
+        "Compactions today 11:30 plan the week shortened to a summary Go back before it "
+        "today 11:30 in place shortened to a summary, in place"
+    )
+    assert 'data-field-id="m1"' not in html
+    asked = {"action": "resume", "fields": {"id": "s1"}}
+    reply = (await browser.post("/api/panels/sessions/actions", asked)).json
+    assert (reply["is_error"], reply["go"], sessions.resumed) == (False, "/", ["s1"])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +37,38 @@ class SessionList:
     main: tuple[SessionLine, ...] = ()
     side: tuple[SessionLine, ...] = ()
     compactions: tuple[CompactionLine, ...] = ()
+
+
+def session_list(
+    now: datetime,
+    lines: Sequence[SessionLine],
+    sides: Set[SessionId],
+    events: Sequence[SessionEvent],
+) -> SessionList:
+    """The conversations by kind; `sides` are those beside the main ones.
+
+    A conversation that a compaction has replaced is listed with the compaction.
+    """
+    known = {each.id: each for each in lines}
+    compacted = [
+        each
+        for each in events
+        if each.event is SessionChange.COMPACTED and each.session_id in known
+    ]
+    replaced = {
+        each.parent_session_id for each in compacted if each.parent_session_id != each.session_id
+    }
+    former = {name for name, each in known.items() if name in replaced and not each.is_current}
+    return SessionList(
+        now,
+        tuple(each for each in lines if each.id not in sides | former),
+        tuple(each for each in lines if each.id in sides),
+        tuple(
+            CompactionLine(
+                each.timestamp,
+                known[each.session_id].words,
+                each.parent_session_id if each.parent_session_id in former else None,
+            )
+            for each in reversed(compacted)
+        ),
+    )

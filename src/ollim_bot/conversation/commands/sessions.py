@@ -27,7 +27,7 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
-from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
+from ollim_bot.domain.session_list import SessionLine, SessionList, session_list
 from ollim_bot.domain.session_use import (
     answers,
     began_at,
@@ -231,14 +231,17 @@ class CostCommands:
 
 @dataclass(frozen=True, slots=True)
 class _Conversation:
-    """A session in the owner's words: the topic of a fork, or what was said first."""
+    """A session in the owner's words: the topic of a fork, or what was said first.
+
+    `topic` is that of a fork that is not the main session now.
+    """
 
     id: SessionId
     at: datetime
     words: str
     answers: int
     is_left: bool
-    is_side: bool = False
+    topic: str | None = None
 
     @classmethod
     def of(
@@ -248,7 +251,12 @@ class _Conversation:
             words = _called(story, words)
         is_left = story is not None and story.is_left
         is_side = story is not None and not story.is_kept_whole
-        return cls(stored.id, stored.changed_at, words, answers, is_left, is_side)
+        topic = shortened(story.topic, _LONGEST_TOPIC) if story and is_side else None
+        return cls(stored.id, stored.changed_at, words, answers, is_left, topic)
+
+    def line(self, current: SessionId | None) -> SessionLine:
+        words = self.topic or self.words
+        return SessionLine(self.id, self.at, words, self.answers, self.id == current)
 
 
 def _called(story: ForkStory, words: str) -> str:
@@ -389,30 +397,10 @@ class SessionsPanel:
     async def look(self, _: Mapping[str, str]) -> SessionList:
         found = await self._sessions.conversations()
         events = await self._store.read(lambda tx: tx.session_history.all())
-        words = {each.id: each.words for each in found}
-        compacted = [each for each in events if each.event is SessionChange.COMPACTED]
-        # What a compaction has replaced is listed with it.
         current = self._sessions.current
-        parents = {e.parent_session_id for e in compacted if e.parent_session_id != e.session_id}
-        former = parents - {current}
-        lines = [
-            SessionLine(each.id, each.at, each.words, each.answers, each.id == current)
-            for each in found
-        ]
-        sides = {each.id for each in found if each.is_side}
-        return SessionList(
-            self._clock.now(),
-            tuple(each for each in lines if each.id not in sides | former),
-            tuple(each for each in lines if each.id in sides),
-            tuple(
-                CompactionLine(
-                    each.timestamp,
-                    words.get(each.session_id, ""),
-                    before if (before := each.parent_session_id) in former & words.keys() else None,
-                )
-                for each in reversed(compacted)
-                if each.session_id in words
-            ),
+        sides = {each.id for each in found if each.topic is not None}
+        return session_list(
+            self._clock.now(), [each.line(current) for each in found], sides, events
         )
 
     async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
