@@ -34,8 +34,8 @@ async def preview(at: Scene, line: str) -> Preview:
 
 
 def titles(at: Scene) -> list[str]:
-    jobs = [*at.stores.reminders.all(), *at.stores.routines.all()]
-    return [each.item.spec.title for each in jobs]
+    reminders = [each.item.spec for each in at.stores.reminders.all()]
+    return [each.title for each in (*reminders, *(e.item.spec for e in at.stores.routines.all()))]
 
 
 async def test_beneath_the_line_stands_what_it_would_add() -> None:
@@ -120,6 +120,9 @@ async def test_a_second_enter_or_a_retry_after_a_restart_adds_nothing() -> None:
         at.store.run(lambda tx: tx.added_lines.put(type(tx.added_lines.get())()))
         assert await add(at, "tea in 20 minutes") == both[0][0]
         assert titles(at) == ["tea"]
+        at.stores.reminders.remove(at.stores.reminders.all()[0].item.spec.id)
+        assert await add(at, "tea in 20 minutes") == both[0][0]
+        assert titles(at) == [], "it came, and is not set again"
         assert [each.title for each in tasks.tasks()] == ["milk", "bread"]
         assert not (await add(at, "+ milk", key="typed again")).is_error
         assert len(tasks.tasks()) == 3
