@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,10 +13,12 @@ from devtools.doubles.clock import ManualClock
 from devtools.doubles.journal import RecordingJournal
 from tests.cli.terminal import BERLIN, Terminal
 from tests.file_changes import file_changes
+from tests.patience import patience
 from tests.stores import memory_stores
 
 from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.domain.changes import Changer
+from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.task_file import TaskFile
 
@@ -46,14 +51,30 @@ async def test_a_line_sets_what_the_command_line_sets(tmp_path: Path) -> None:
     page.make_directory()
     for noun, *words in LINES.values():
         typed.done(noun, "add", *words)
-    clock, journal = ManualClock(page.now, zone=BERLIN), RecordingJournal()
+    typed.done("tasks", "add", "milk", "--due", "tomorrow")
+    clock = ManualClock(page.now, zone=BERLIN)
+    journal = ChangeJournal(RecordingJournal(), page.paths.root)
     changes = file_changes(page.paths, journal)
     repositories = open_repositories(page.paths, journal, changes=changes)
     tasks = TaskFile(page.paths, journal, clock.now)
     adds = QuickAdds(memory_stores(clock.now).state, repositories, lambda: tasks, clock)
-    for line in LINES:
+    rows = changes._rows
+    keeping = asyncio.create_task(journal.run(changes))
+    await _until(lambda: rows.query(lambda tx: tx.changes.known("")))
+    for line in (*LINES, "+ milk tomorrow"):
         answer = await adds.add(line, "", line)
         assert not answer.is_error, answer
+    await _until(lambda: rows.query(lambda tx: tx.changes.last_of("tasks.md")))
+    keeping.cancel()
     assert _files(page.paths.root) == _files(typed.paths.root)
-    rows = changes._rows.query(lambda tx: tx.changes.newest(100))
-    assert [(each.by, each.did) for each in rows] == [(Changer.PAGE, "added")] * len(LINES)
+    assert page.paths.tasks.read_text() == typed.paths.tasks.read_text()
+    kept = rows.query(lambda tx: tx.changes.newest(100))
+    assert [each.by for each in kept] == [Changer.PAGE] * (len(LINES) + 1)
+
+
+async def _until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(patience()):
+        for _ in count():
+            if condition():
+                return
+            await asyncio.sleep(0.001)
