@@ -9,10 +9,9 @@ import pytest
 from playwright.async_api import Route, expect
 from tests.browser.axe import violations
 from tests.browser.scene import PageScene, box
-from tests.browser.test_today import go
 from tests.web.days import HOSTILE, full_day
 
-from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
+from ollim_bot.domain.session_list import SessionLine, SessionList
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 
@@ -74,27 +73,15 @@ async def test_a_line_shows_what_it_would_add_and_is_sent_once(scene: PageScene)
     assert again not in retried, "the same line, typed again, is another one"
 
 
-async def test_sessions_are_one_letter_or_one_tap_away(scene: PageScene) -> None:
-    now = scene.core.now()
-    scene.core.fakes.sessions.current = SessionList(
-        now,
-        (SessionLine(SessionId("m1"), now - timedelta(hours=3), HOSTILE, 3, is_current=True),),
-        (SessionLine(SessionId("s1"), now - timedelta(days=2), "the move", 2),),
-        (CompactionLine(now - timedelta(hours=1), HOSTILE, SessionId("m0")),),
-    )
-    scene.core.fakes.sessions.answers["resume"] = ViewAnswer(go="/")
+async def test_a_press_in_sessions_leads_back_to_the_conversation(scene: PageScene) -> None:
+    sessions, now = scene.core.fakes.sessions, scene.core.now()
+    side = SessionLine(SessionId("s1"), now - timedelta(days=2), "the move", 2)
+    sessions.current = SessionList(now, side=(side,))
+    sessions.answers["resume"] = ViewAnswer(go="/")
     page = await scene.open(width=390, height=844)
     await page.get_by_role("button", name="More").click()
     await page.get_by_role("link", name="Sessions").click()
-    view = page.get_by_role("region", name="Sessions")
-    await expect(view.get_by_role("heading", name="Side conversations")).to_be_visible()
-    assert await page.title() == "Ollim"
-    assert await violations(page, "#view") == []
-    assert not await page.evaluate("() => document.body.scrollWidth > innerWidth")
-    await view.get_by_role("button", name="Go back to it: the move").click()
-    await expect(box(page)).to_be_focused()
-    assert scene.core.fakes.sessions.acts == [("web", "resume", {"id": "s1"})]
-    await page.set_viewport_size({"width": 1280, "height": 900})
-    await go(page, "Escape", "g", "s")
     await expect(page).to_have_url(f"http://{scene.host}/sessions")
-    await expect(view.get_by_text("the move")).to_be_visible()
+    await page.get_by_role("button", name="Go back to it: the move").click()
+    await expect(box(page)).to_be_focused()
+    assert sessions.acts == [("web", "resume", {"id": "s1"})]

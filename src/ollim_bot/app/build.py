@@ -63,6 +63,7 @@ from ollim_bot.conversation.turns.loop import InputLoop, Recovery
 from ollim_bot.conversation.turns.questions import TurnInputs
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.conversation.views import SettingPage, money_view
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
@@ -182,17 +183,23 @@ class ConversationParts:
             self.poster,
             self.deliveries,
             self.board,
-            Views(
-                DayPanel(
-                    deps.store,
-                    deps.repositories,
-                    self._day,
-                    deps.clock,
-                    buttons.press,
-                    QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock),
-                ),
-                SessionsPanel(self._services.sessions, deps.store, deps.clock),
+            self._views(buttons),
+        )
+
+    def _views(self, buttons: ButtonRouter) -> Views:
+        deps = self._deps
+        return Views(
+            DayPanel(
+                deps.store,
+                deps.repositories,
+                self._day,
+                deps.clock,
+                buttons.press,
+                QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock),
             ),
+            money_view(deps.store, deps.clock),
+            SettingPage(deps.store, deps.clock, self._services.settings.change),
+            SessionsPanel(self._services.sessions, deps.store, deps.clock),
         )
 
     @property

@@ -44,7 +44,7 @@ from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.turns import first_words
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.steps import end_clear_undo, story_of_fork
-from ollim_bot.store.store import Store
+from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
 
 UNDO_CLEAR = "undo_clear"
@@ -414,12 +414,8 @@ class SessionsPanel:
     async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
         return Preview()
 
-    async def changes(self) -> AsyncIterator[None]:
-        with self._store.changes("session", "fork", "session_history") as has_changed:
-            while True:
-                await has_changed.wait()
-                has_changed.clear()
-                yield
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, "session", "fork", "session_history")
 
 
 class SearchCommands:

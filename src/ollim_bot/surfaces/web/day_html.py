@@ -22,7 +22,7 @@ _ADD = (
     '<form class="quick-add" data-action="add" data-previews="1" data-once="1">'
     '<label>Add something<input name="line" maxlength="400" autocomplete="off" '
     'enterkeyhint="done" placeholder="call mum tomorrow 9am, or + milk" required></label>'
-    '<div class="buttons"><button class="primary">Add</button></div>'
+    "<button>Add</button>"
     '<div class="preview" aria-live="polite"></div>'
     '<p class="problem" role="alert"></p></form>'
 )

@@ -23,6 +23,8 @@ import { zoneOf } from "./format.js";
 const VIEWS = [
     { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
     { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
+    { name: "money", path: "/money", title: "Money", letter: "m" },
+    { name: "settings", path: "/settings", title: "Settings", letter: "o" },
     { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
 ];
 const [CHAT, TODAY] = VIEWS;
