@@ -16,6 +16,7 @@ from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.costs import cost_report
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
+from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.session_list import SessionList
@@ -145,6 +146,7 @@ class FakeViews:
         self.day = FakeDay(clock)
         self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
         self.settings = FakeView[Sequence[SettingGroup]](tuple)
+        self.health = FakeView(lambda: HealthReport(clock.now()))
         self.sessions = FakeView(lambda: SessionList(clock.now()))
 
     def reset(self) -> None:
@@ -152,11 +154,12 @@ class FakeViews:
         self.day.reset()
         self.money.reset()
         self.settings.reset()
+        self.health.reset()
         self.sessions.reset()
 
     @property
     def ports(self) -> Views:
-        return Views(self.day, self.money, self.settings, self.sessions)
+        return Views(self.day, self.money, self.settings, self.health, self.sessions)
 
 
 class FakeReception:

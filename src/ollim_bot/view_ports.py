@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from ollim_bot.domain.costs import CostReport
 from ollim_bot.domain.day import DayView
+from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingGroup
 from ollim_bot.domain.views import Preview, ViewAnswer
@@ -52,4 +53,5 @@ class Views:
     today: DayService
     money: View[CostReport]
     settings: ActingView[Sequence[SettingGroup]]
+    health: ActingView[HealthReport]
     sessions: ActingView[SessionList]

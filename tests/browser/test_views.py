@@ -9,6 +9,7 @@ from playwright.async_api import Page, expect
 from tests.browser.axe import violations
 from tests.browser.scene import PageScene
 from tests.web.days import HOSTILE, full_day
+from tests.web.test_health import full_report
 from tests.web.test_money import spent
 
 from ollim_bot.domain.costs import Amount
@@ -21,7 +22,14 @@ from ollim_bot.domain.setting_view import PresentState, setting_groups
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 # The letter of each view, and a heading in it.
-VIEWS = {"c": "Ollim", "t": "Overdue", "m": "By job", "o": "Quiet", "s": "Compactions"}
+VIEWS = {
+    "c": "Ollim",
+    "t": "Overdue",
+    "m": "By job",
+    "o": "Quiet",
+    "h": "What to do",
+    "s": "Compactions",
+}
 SIZES = ((390, 844), (1280, 900))
 _WIDER = """() => [document.documentElement, ...document.querySelectorAll("#view, #panel")]
     .some((one) => one.scrollWidth > one.clientWidth)"""
@@ -36,6 +44,7 @@ def fill(scene: PageScene) -> None:
     fakes, now = scene.core.fakes, scene.core.now()
     fakes.day.current = full_day(now)
     fakes.money.current = spent()
+    fakes.health.current = full_report()
     quiet = QuietSettings(UTC, QuietHours.parse("22:00-07:00"))
     fakes.settings.current = setting_groups(
         RuntimeConfig(auto_backup=True), PresentState(now, quiet, Amount())

@@ -15,7 +15,14 @@ ATTRIBUTES = {
     *("class", "id", "datetime", "type", "name", "max", "value", "required"),
     *("autocomplete", "role", "aria-label", "aria-labelledby", "aria-hidden", "href"),
     *("scope", "viewbox", "preserveaspectratio", "x", "y", "width", "height", "selected"),
-    *("disabled", "data-action", "data-field-custom_id", "data-field-key", "data-fold"),
+    *(
+        "disabled",
+        "data-action",
+        "data-field-custom_id",
+        "data-field-key",
+        "data-field-name",
+        "data-fold",
+    ),
     *("data-at", "data-left", "data-now", "data-most", "data-previews", "data-filter"),
     *("data-once", "data-field-id", "aria-live", "maxlength", "enterkeyhint", "placeholder"),
 }

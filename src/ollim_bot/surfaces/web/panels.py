@@ -15,6 +15,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.day_html import day_html
 from ollim_bot.surfaces.web.frames import Json
+from ollim_bot.surfaces.web.health_html import health_html
 from ollim_bot.surfaces.web.money_html import money_html
 from ollim_bot.surfaces.web.refusals import RequestRefused
 from ollim_bot.surfaces.web.sessions_html import sessions_html
@@ -120,6 +121,7 @@ class Panels:
         panels: Iterable[Panel[Any]] = (
             TodayPanel(views.today, clock, send),
             Panel("money", views.money, money_html, clock, send),
+            ActingPanel("health", views.health, health_html, clock, send),
             ActingPanel("settings", views.settings, settings_html, clock, send),
             ActingPanel("sessions", views.sessions, sessions_html, clock, send),
         )

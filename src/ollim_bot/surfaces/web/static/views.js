@@ -24,6 +24,7 @@ const VIEWS = [
     { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
     { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
     { name: "money", path: "/money", title: "Money", letter: "m" },
+    { name: "health", path: "/health", title: "Health", letter: "h" },
     { name: "settings", path: "/settings", title: "Settings", letter: "o" },
     { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
 ];
