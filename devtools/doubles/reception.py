@@ -25,6 +25,7 @@ from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import Assumptions, rehearse
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.search import Search, terms_of
+from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingGroup
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.domain.week import WeekView, week_of
@@ -162,6 +163,7 @@ class FakeViews:
         self.settings = FakeView[Sequence[SettingGroup]](tuple)
         self.health = FakeView(lambda: HealthReport(clock.now()))
         self.week = FakeView(lambda: empty_week(clock.now()))
+        self.sessions = FakeView(lambda: SessionList(clock.now()))
 
     def reset(self) -> None:
         """Begin anew for another test."""
@@ -171,6 +173,7 @@ class FakeViews:
         self.money.reset()
         self.settings.reset()
         self.health.reset()
+        self.sessions.reset()
 
     @property
     def ports(self) -> Views:
@@ -181,6 +184,7 @@ class FakeViews:
             money=self.money,
             health=self.health,
             settings=self.settings,
+            sessions=self.sessions,
         )
 
 

@@ -10,6 +10,7 @@ from ollim_bot.domain.costs import CostReport
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.job_form import JobForm
+from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingGroup
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.domain.week import WeekView
@@ -57,3 +58,4 @@ class Views:
     money: View[CostReport]
     settings: ActingView[Sequence[SettingGroup]]
     health: ActingView[HealthReport]
+    sessions: ActingView[SessionList]

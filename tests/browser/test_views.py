@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, timedelta
 
 import pytest
 from playwright.async_api import Page, expect
 from tests.browser.axe import violations
 from tests.browser.scene import PageScene
-from tests.web.days import full_day
+from tests.web.days import HOSTILE, full_day
 from tests.web.forms import hostile_form
 from tests.web.test_health import full_report
 from tests.web.test_money import spent
@@ -17,6 +17,8 @@ from tests.web.weeks import full_week
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.setting_view import PresentState, setting_groups
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -29,6 +31,7 @@ VIEWS = {
     "m": "By job",
     "o": "Quiet",
     "h": "What to do",
+    "s": "Compactions",
 }
 SIZES = ((390, 844), (1280, 900))
 _WIDER = """() => [document.documentElement, ...document.querySelectorAll("#view, #panel")]
@@ -51,6 +54,10 @@ def fill(scene: PageScene) -> None:
     fakes.settings.current = setting_groups(
         RuntimeConfig(auto_backup=True), PresentState(now, quiet, Amount())
     )
+    begun, side = now - timedelta(hours=3), SessionLine(SessionId("s"), now, "the move", 2)
+    main = SessionLine(SessionId("m"), begun, HOSTILE, 3, is_current=True)
+    compacted = CompactionLine(begun, HOSTILE, SessionId("b"))
+    fakes.sessions.current = SessionList(now, (main,), (side,), (compacted,))
 
 
 async def go_to(page: Page, letter: str) -> None:

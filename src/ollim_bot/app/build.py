@@ -32,6 +32,7 @@ from ollim_bot.conversation.commands.sessions import (
     CostCommands,
     SearchCommands,
     SessionCommands,
+    SessionsPanel,
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
 from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, FailureNotices
@@ -56,6 +57,7 @@ from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
+from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
 from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
@@ -197,7 +199,14 @@ class ConversationParts:
     def _views(self, buttons: ButtonRouter) -> Views:
         deps = self._deps
         return Views(
-            today=DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+            today=DayPanel(
+                deps.store,
+                deps.repositories,
+                self._day,
+                deps.clock,
+                buttons.press,
+                QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock),
+            ),
             week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
             job=JobFormView(
                 deps.store,
@@ -211,6 +220,7 @@ class ConversationParts:
             health=HealthPage(
                 deps.store, deps.clock, [each.name for each in deps.channels], deps.health
             ),
+            sessions=SessionsPanel(self._services.sessions, deps.store, deps.clock),
         )
 
     @property

@@ -17,6 +17,7 @@ from ollim_bot.domain.overviews import OpenOverviews
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.presence import DailyRecord, PassedOver, Presence
 from ollim_bot.domain.provider import ProviderMemory
+from ollim_bot.domain.quick_add import AddedLines
 from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.domain.schedule import GivenNames, Grants, Skips
 from ollim_bot.domain.sessions import ClearedConversation, SessionEvent
@@ -144,6 +145,7 @@ class Records:
     task_undos = _plain("task_undos", TaskUndos)
     task_moves = _plain("task_moves", TaskMoves)
     breakdowns = _plain("breakdowns", Breakdowns)
+    added_lines = _plain("added_lines", AddedLines)
     taint = _plain("taint", TaintRecord)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)

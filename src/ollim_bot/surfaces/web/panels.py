@@ -19,6 +19,7 @@ from ollim_bot.surfaces.web.health_html import health_html
 from ollim_bot.surfaces.web.job_html import job_html
 from ollim_bot.surfaces.web.money_html import money_html
 from ollim_bot.surfaces.web.refusals import RequestRefused
+from ollim_bot.surfaces.web.sessions_html import sessions_html
 from ollim_bot.surfaces.web.settings_html import settings_html
 from ollim_bot.surfaces.web.week_html import week_html
 from ollim_bot.view_ports import ActingView, DayService, View, Views
@@ -126,6 +127,7 @@ class Panels:
             Panel("money", views.money, money_html, clock, send),
             ActingPanel("health", views.health, health_html, clock, send),
             ActingPanel("settings", views.settings, settings_html, clock, send),
+            ActingPanel("sessions", views.sessions, sessions_html, clock, send),
         )
         self._panels = {each.name: each for each in panels}
 
