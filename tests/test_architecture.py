@@ -22,6 +22,7 @@ PACKAGE, DOUBLES = ROOT / "src" / "ollim_bot", ROOT / "devtools" / "doubles"
 LAYERS: list[list[str]] = [
     ["errors"],
     ["domain"],
+    ["view_ports"],
     ["ports"],
     ["paths", "channels", "clock", "plain_files", "http_exchange"],
     ["loopback"],
@@ -216,7 +217,7 @@ def test_imports_go_down_only() -> None:
 
 def test_doubles_stand_on_the_domain_the_ports_and_the_store_only() -> None:
     """The forms of jobs and the tables of the store have no disk."""
-    allowed = ("errors", "domain", "ports", "store")
+    allowed = ("errors", "domain", "view_ports", "ports", "store")
     wrong = [
         f"{path.name} imports {target}"
         for path in DOUBLES.glob("*.py")

@@ -9,13 +9,18 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.costs import cost_report
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
+from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.search import Search, terms_of
+from ollim_bot.domain.setting_view import SettingGroup
+from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import (
     ChatSurface,
     Clock,
@@ -26,6 +31,7 @@ from ollim_bot.ports import (
     Surface,
     TurnStart,
 )
+from ollim_bot.view_ports import Views
 
 COMMANDS = (
     CommandSpec("clear", "start a new conversation"),
@@ -51,46 +57,47 @@ _STATUS = Status(
 _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
-class FakeDay:
-    """Doubles `DayService`: shows `current` or raises `refusal`, and notes the `presses`."""
+Shown = TypeVar("Shown")
 
-    def __init__(self, clock: Clock) -> None:
-        self.presses: list[tuple[str, str, str]] = []
-        self.answers: dict[str, CommandAnswer] = {}
-        self.on_press: Callable[[str], None] = _ignore_press
-        self._clock = clock
+
+class FakeView(Generic[Shown]):
+    """Doubles an `ActingView`: shows `current` or raises `refusal`, and notes what it is asked.
+
+    `answers` and `previews` are by action.
+    """
+
+    def __init__(self, begin: Callable[[], Shown]) -> None:
+        self._begin = begin
         self._changed: list[asyncio.Event] = []
         self.reset()
 
     def reset(self) -> None:
         """Begin anew for another test."""
-        self.current = DayView(self._clock.now())
+        self.current = self._begin()
         self.refusal: Exception | None = None
-        self.presses.clear()
-        self.answers.clear()
-        self.on_press = _ignore_press
+        self.asked: list[Mapping[str, str]] = []
+        self.acts: list[tuple[str, str, Mapping[str, str]]] = []
+        self.answers: dict[str, ViewAnswer] = {}
+        self.previews: dict[str, Preview] = {}
 
-    def change(self, day: DayView) -> None:
-        self.current = day
+    def change(self, shown: Shown) -> None:
+        """Show this from now on, and tell those who watch."""
+        self.current = shown
         for event in self._changed:
             event.set()
 
-    async def today(self) -> DayView:
+    async def look(self, asked: Mapping[str, str]) -> Shown:
+        self.asked.append(asked)
         if self.refusal is not None:
             raise self.refusal
         return self.current
 
-    async def press(self, surface: str, custom_id: str, words: str = "") -> CommandAnswer:
-        if custom_id not in [each.custom_id for each in self.current.card.buttons]:
-            return CommandAnswer("That button was used already.", is_error=True)
-        answer = self.answers.get(custom_id, CommandAnswer())
-        if not answer.is_error:
-            self.presses.append((surface, custom_id, words))
-            self.on_press(custom_id)
-        return answer
+    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        self.acts.append((surface, action, fields))
+        return self.answers.get(action, ViewAnswer())
 
-    async def open_items(self) -> int:
-        return len(self.current.overdue)
+    async def preview(self, action: str, _: Mapping[str, str]) -> Preview:
+        return self.previews.get(action, Preview())
 
     async def changes(self) -> AsyncIterator[None]:
         event = asyncio.Event()
@@ -102,6 +109,54 @@ class FakeDay:
                 yield
         finally:
             self._changed.remove(event)
+
+
+class FakeDay(FakeView[DayView]):
+    """Doubles `DayService`; notes the `presses`, and has `answers` by the id of the button."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(lambda: DayView(clock.now()))
+
+    def reset(self) -> None:
+        super().reset()
+        self.presses: list[tuple[str, str, str]] = []
+        self.on_press: Callable[[str], None] = _ignore_press
+
+    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        custom_id = fields.get("custom_id", "")
+        if action != "press":
+            return await super().act(surface, action, fields)
+        if custom_id not in [each.custom_id for each in self.current.card.buttons]:
+            return ViewAnswer("That button was used already.", is_error=True)
+        answer = self.answers.get(custom_id, ViewAnswer())
+        if not answer.is_error:
+            self.presses.append((surface, custom_id, fields.get("words", "")))
+            self.on_press(custom_id)
+        return answer
+
+    async def open_items(self) -> int:
+        return len(self.current.overdue)
+
+
+class FakeViews:
+    """The doubles of all views."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.day = FakeDay(clock)
+        self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
+        self.settings = FakeView[Sequence[SettingGroup]](tuple)
+        self.health = FakeView(lambda: HealthReport(clock.now()))
+
+    def reset(self) -> None:
+        """Begin anew for another test."""
+        self.day.reset()
+        self.money.reset()
+        self.settings.reset()
+        self.health.reset()
+
+    @property
+    def ports(self) -> Views:
+        return Views(self.day, self.money, self.settings, self.health)
 
 
 class FakeReception:
@@ -116,7 +171,7 @@ class FakeReception:
     """
 
     def __init__(self, clock: Clock, folder: Path, numbers: Iterator[int] | None = None) -> None:
-        self.day = FakeDay(clock)
+        self.fakes = FakeViews(clock)
         self.surfaces: list[ChatSurface] = []
         self.channels: list[Surface] = []
         self.messages: list[ChatMessage] = []
@@ -278,6 +333,14 @@ class FakeReception:
 
     async def trouble(self, sentence: str) -> None:
         await self.change(trouble=sentence)
+
+    @property
+    def day(self) -> FakeDay:
+        return self.fakes.day
+
+    @property
+    def views(self) -> Views:
+        return self.fakes.ports
 
     @property
     def commands(self) -> Sequence[CommandSpec]:

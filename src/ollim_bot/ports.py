@@ -33,7 +33,6 @@ from ollim_bot.domain.text import PROGRAM
 if TYPE_CHECKING:
     from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-    from ollim_bot.domain.day import DayView
     from ollim_bot.domain.events import AgentEvent, Usage
     from ollim_bot.domain.inbox import InputId
     from ollim_bot.domain.jobs import Reminder, RepositoryReport, Routine, StoredJob, WebhookSpec
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.sessions import SessionId
     from ollim_bot.domain.taint import Untrusted
     from ollim_bot.domain.tasks import DeletedTask, Task, TaskChange
+    from ollim_bot.view_ports import Views
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -264,7 +264,8 @@ class IncomingMessage:
     The sender makes `id`, so that a repeated send is recognised. `quote` is the text of the message
     that is replied to, where only the surface knows that text. `button` is the label of a pressed
     button; `text` is then the prompt stored behind the button. `untrusted` is set where the owner
-    sends a text without having written it, `untrusted_quote` where that is true of the quote.
+    sends a text without having written it, `untrusted_quote` where that is true of the quote, or of
+    the `subject` that a button of the program is about.
     """
 
     id: InputId
@@ -277,6 +278,7 @@ class IncomingMessage:
     refs: Mapping[str, str] = field(default_factory=dict)
     untrusted: Untrusted | None = None
     untrusted_quote: Untrusted | None = None
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,25 +328,6 @@ class LogChange(NamedTuple):
 
     message: ChatMessage
     change: int
-
-
-class DayService(Protocol):
-    """What a surface asks of the core to show the day and to act on it."""
-
-    async def today(self) -> DayView:
-        """The day as it is now; raises `OllimError` where it cannot be read."""
-
-    async def press(self, surface: str, custom_id: str, words: str = "") -> CommandAnswer:
-        """Presses a button of a line of the day, with the same effect as on a card.
-
-        A button that is no longer there answers with a sentence and does nothing.
-        """
-
-    async def open_items(self) -> int:
-        """How many things wait for an answer."""
-
-    def changes(self) -> AsyncIterator[None]:
-        """An item after each change of what the day shows; several at once make one."""
 
 
 class ChatService(Protocol):
@@ -425,7 +408,7 @@ class ChatService(Protocol):
         """
 
     @property
-    def day(self) -> DayService: ...
+    def views(self) -> Views: ...
 
     @property
     def commands(self) -> Sequence[CommandSpec]: ...
@@ -605,6 +588,19 @@ class TaskList(Protocol):
 
     def delete(self, task_id: str) -> DeletedTask: ...
     def restore(self, deleted: DeletedTask) -> Task: ...
+    def add_steps(self, steps: Sequence[str], task_id: str = "", title: str = "") -> Sequence[Task]:
+        """Make the steps parts of a task, in one write; returns the task and then the steps.
+
+        Without an id, the open task with that title is meant; one is made if there is none. A step
+        that the task has already is not added again, so that a repeated call adds nothing.
+        """
+
+    def remove_open(self, task_ids: Sequence[str]) -> Sequence[str]:
+        """Delete in this order, in one write, those that are there, open and without parts.
+
+        Returns their ids.
+        """
+
     def lists(self) -> Mapping[str, str]:
         """The names of the lists, each with its title where it is kept."""
 

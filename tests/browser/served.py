@@ -58,9 +58,9 @@ class ServedContext:
         """A scene with a new core and an unset read mark, on the same server."""
         core = FakeReception(SystemClock(UTC), self._folder, self._numbers)
         core.surfaces.append(self._scene.surface)
-        # The server watches the day from its start on.
-        core.day = self._core.current.day
-        core.day.reset()
+        # The server watches the views from its start on.
+        core.fakes = self._core.current.fakes
+        core.fakes.reset()
         self._core.current = core
         self._scene.mark.value = None
         return replace(self._scene, reception=core)

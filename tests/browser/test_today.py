@@ -9,8 +9,8 @@ from playwright.async_api import Page, expect
 from tests.browser.scene import PageScene, box, send
 from tests.web.days import HOSTILE, full_day
 
-from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.day import DayLine
+from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.errors import OllimError
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -64,7 +64,7 @@ async def test_today_stands_beside_the_conversation_or_behind_the_bar(scene: Pag
 
     await page.set_viewport_size({"width": 1280, "height": 900})
     await expect(box(page)).to_be_visible()
-    await expect(views).to_be_hidden()
+    await expect(views.get_by_role("link", name="Today")).to_be_hidden()
     assert not await page.evaluate(_WIDER)
     other = await scene.open(width=1280, height=900)
     await expect(other.get_by_role("button", name="Taken: take the heart pill")).to_be_visible()
@@ -84,7 +84,7 @@ async def test_today_stands_beside_the_conversation_or_behind_the_bar(scene: Pag
     await go(page, "ArrowRight", "ArrowRight", "Enter", "ArrowRight", "ArrowRight")
     question = panel.get_by_role("textbox", name="When?")
     await expect(question).to_be_focused()
-    scene.core.day.answers["act:snooze:k2:other"] = CommandAnswer("When is that?", is_error=True)
+    scene.core.day.answers["act:snooze:k2:other"] = ViewAnswer("When is that?", is_error=True)
     await page.keyboard.type("good time")
     await page.keyboard.press("Enter")
     await expect(panel.get_by_text("When is that?")).to_be_visible()

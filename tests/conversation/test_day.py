@@ -11,9 +11,12 @@ from tests.conversation.scene import NOW, scene, scripted
 from tests.conversation.test_today import HOUR, PILLS, STRETCH, TEA, WATER, item, put
 from tests.patience import patience
 
+from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.due_items import Answer
 from ollim_bot.domain.jobs import JobSpec
+from ollim_bot.domain.views import ViewAnswer
+from ollim_bot.store.store import Watches
 
 
 def labels(line: DayLine) -> list[str]:
@@ -45,7 +48,7 @@ async def test_the_day_has_what_waits_what_comes_and_what_was_answered() -> None
             item(PILLS, NOW - 2 * HOUR),
             done.answered(Answer.DONE, NOW - 2 * HOUR, "web"),
         )
-        day = await at.chat.day.today()
+        day = await at.chat.views.today.look({})
         assert titles(day) == {
             "overdue": ["Take the pills", "Drink water"],
             "next": ["Stretch", "Make tea", "Take the pills"],
@@ -56,13 +59,15 @@ async def test_the_day_has_what_waits_what_comes_and_what_was_answered() -> None
             *("Taken", "Skipped", "Snooze 10 min", "1 h", "Other…", "Let it go")
         ]
         assert labels(day.overdue[1]) == [
-            *("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…", "Let it go")
+            *("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…"),
+            *("Break it down", "Let it go"),
         ]
+        assert labels(day.tasks[0]) == ["Done", "Break it down"]
         assert day.next is not None
         assert labels(day.next) == ["Skip once"]
         assert day.next.at == NOW.replace(hour=11, minute=0)
         assert (day.pings.left, day.pings.capacity, day.pings.held) == (5, 5, 0)
-        assert await at.chat.day.open_items() == 2
+        assert await at.chat.views.today.open_items() == 2
 
 
 async def test_a_press_does_what_the_button_of_a_card_does_once() -> None:
@@ -71,38 +76,67 @@ async def test_a_press_does_what_the_button_of_a_card_does_once() -> None:
     async with scene(scripted(), tasks=lambda: tasks) as at:
         at.stores.routines.add(STRETCH)
         put(at, item(WATER, NOW - HOUR), item(PILLS, NOW - 2 * HOUR))
-        press, today = at.chat.day.press, at.chat.day.today
+        view = at.chat.views.today
+
+        async def press(custom_id: str, words: str = "") -> ViewAnswer:
+            return await view.act("web", "press", {"custom_id": custom_id, "words": words})
+
+        async def today() -> DayView:
+            return await view.look({})
+
         pills, water = (await today()).overdue
 
-        both = (press("web", press_id(water, "Done")) for _ in range(2))
+        both = (press(press_id(water, "Done")) for _ in range(2))
         assert sorted(each.is_error for each in await asyncio.gather(*both)) == [False, True]
-        assert (await press("web", press_id(pills, "Let it go"))).text == ""
+        assert (await press(press_id(pills, "Let it go"))).text == ""
         assert [each.title for each in (await today()).done] == [
             "✓ Drink water · 10:15",
             "– Take the pills · let go 10:15",
         ]
         undo = press_id((await today()).done[0], "Undo")
-        assert not (await press("web", undo)).is_error
+        assert not (await press(undo)).is_error
         assert [each.title for each in (await today()).overdue] == ["Drink water"]
 
         other = press_id((await today()).overdue[0], "Other…")
-        assert (await press("web", other, "after lunch")).is_error
-        assert not (await press("web", other, "17:30")).is_error
+        assert (await press(other, "after lunch")).is_error
+        assert not (await press(other, "17:30")).is_error
         day = await today()
         assert [each.title for each in day.put_off] == ["⏱ Drink water · again at 17:30"]
 
         assert day.next is not None
-        assert "Skipped: Stretch" in (await press("web", press_id(day.next, "Skip once"))).text
+        assert "Skipped: Stretch" in (await press(press_id(day.next, "Skip once"))).text
         day = await today()
         skipped = next(each for each in day.later if each.is_skipped)
         assert (skipped.title, labels(skipped)) == ("Stretch", ["Do not skip"])
 
-        assert not (await press("web", press_id(day.tasks[0], "Done"))).is_error
+        assert not (await press(press_id(day.tasks[0], "Done"))).is_error
         (line,) = (await today()).tasks
         assert line.title == "✓ call mum · 10:15"
         assert [each.done for each in tasks.tasks(with_done=True)] == [True]
-        assert not (await press("web", press_id(line, "Undo"))).is_error
+        assert not (await press(press_id(line, "Undo"))).is_error
         assert [each.done for each in tasks.tasks(with_done=True)] == [False]
+
+
+async def test_an_answer_is_taken_back_until_its_next_moment_and_then_says_why_not() -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PILLS)
+        put(at, item(PILLS, NOW - 2 * HOUR), item(WATER, NOW - HOUR))
+        view = at.chat.views.today
+
+        async def press(custom_id: str) -> ViewAnswer:
+            return await view.act("web", "press", {"custom_id": custom_id})
+
+        for line in (await view.look({})).overdue:
+            await press(line.buttons[0].custom_id)
+        await at.clock.advance(9 * 3600)
+        undo_pills, undo_water = (press_id(each, "Undo") for each in (await view.look({})).done)
+        assert not (await press(undo_water)).is_error
+        await at.clock.advance(3600)
+        assert [labels(each) for each in (await view.look({})).done] == [[]]
+        refused = await press(undo_pills)
+        why = "The next moment of “Take the pills” has come since, so this answer stays."
+        assert (refused.text, refused.is_error) == (why, True)
+        assert [each.title for each in (await view.look({})).overdue] == ["Drink water"]
 
 
 async def test_what_only_looks_like_a_button_of_the_day_does_nothing() -> None:
@@ -110,18 +144,27 @@ async def test_what_only_looks_like_a_button_of_the_day_does_nothing() -> None:
         at.stores.reminders.add(TEA)
         before = len(at.log)
         for given in ("act:job_cancel:reminder:t1", "act:approve:x", "act:done:x", "nonsense"):
-            assert (await at.chat.day.press("web", given)).is_error
+            assert (await at.chat.views.today.act("web", "press", {"custom_id": given})).is_error
         assert [each.item.spec.id for each in at.stores.reminders.all()] == ["t1"]
         assert len(at.log) == before
 
 
 async def test_a_change_is_told_at_once() -> None:
-    async with scene(scripted()) as at, asyncio.timeout(patience()):
-        changes = at.chat.day.changes()
+    news = Watches()
+    async with scene(scripted(), news=news) as at, asyncio.timeout(patience()):
+        changes = at.chat.views.today.changes()
         told = asyncio.ensure_future(anext(changes))
         await asyncio.sleep(0)
         put(at, item(WATER, NOW - HOUR))
         await told
+        # `tasks.md` was changed by hand, and a calendar has another event.
+        by_hand = ChangeRow("0a1b2c3d", NOW, "tasks.md", Changer.HAND, "", "- [ ] milk\n")
+        for happen in (lambda: at.store.run(lambda tx: tx.changes.put(by_hand)), news.publish):
+            told = asyncio.ensure_future(anext(changes))
+            await asyncio.sleep(0)
+            assert not told.done()
+            happen()
+            await told
         await changes.aclose()  # type: ignore[attr-defined]
 
 
@@ -129,5 +172,5 @@ async def test_words_of_others_are_marked_for_the_owner() -> None:
     theirs = JobSpec(id="w2", message="Pay now", untrusted="web page")
     async with scene(scripted()) as at:
         put(at, item(replace(WATER, spec=theirs), NOW - HOUR))
-        (line,) = (await at.chat.day.today()).overdue
+        (line,) = (await at.chat.views.today.look({})).overdue
         assert line.title == "Pay now (from untrusted content)"

@@ -3,54 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from html.parser import HTMLParser
 
 from tests.web.browser import Browser, unknown_browser
 from tests.web.days import HOSTILE, full_day, waiting_line
+from tests.web.markup import ATTRIBUTES, TAGS, Markup
 from tests.web.scene import SUNDAY, Scene
 
-from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.day import DayLine, DayView
+from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.errors import OllimError
-
-TAGS = {
-    *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div", "button"),
-    *("details", "summary", "form", "label", "input", "progress", "figure", "figcaption"),
-}
-ATTRIBUTES = {
-    *(
-        "class",
-        "id",
-        "datetime",
-        "type",
-        "name",
-        "max",
-        "value",
-        "required",
-        "autocomplete",
-        "role",
-    ),
-    *("aria-label", "aria-labelledby", "aria-hidden"),
-    *("data-press", "data-fold", "data-at", "data-left", "data-now"),
-}
-
-
-class Markup(HTMLParser):
-    """Collects the tags, attributes and words of a fragment."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.words: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data.strip())
 
 
 async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: Scene) -> None:
@@ -60,8 +21,10 @@ async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: S
         assert (view.status, view.body) == (200, page.body)
         assert b"dentist" not in view.body
         assert (await other.get("/api/panels/today")).status == 401
-        assert (await other.post("/api/panels/today/presses", {"custom_id": "x"})).status == 401
-        assert (await other.get("/week")).status == 401, "a view that does not exist has no place"
+        assert (await other.post("/api/panels/today/actions", press("x"))).status == 401
+        assert (await other.get("/nothing")).status == 401, (
+            "a view that does not exist has no place"
+        )
         near = await other.get("/today", Host=f"localhost:{scene.surface.port}")
         assert near.headers["Location"] == f"{scene.url}/today"
 
@@ -84,7 +47,7 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert "3 of 5 pings left · one more at 14:55 · 2 messages are held" in words
     assert words.endswith("Done · 1 ✓ feed the cat · 7:10 Undo")
     assert '<progress max="60" value="42"' in reply["html"]
-    assert (reply["change"], reply["open"]) == (0, 2)
+    assert reply["change"] == 0
 
 
 async def test_the_bar_of_a_timer_is_as_long_as_the_timer(scene: Scene, browser: Browser) -> None:
@@ -101,7 +64,6 @@ async def test_a_long_list_comes_a_hundred_lines_at_a_time(scene: Scene, browser
         reply = (await browser.get(f"/api/panels/today{query}")).json
         assert reply["html"].count('<li class="thing">') == shown
         assert (f"Show more · {left} left" in reply["html"]) == (left > 0)
-        assert reply["open"] == 250
 
 
 async def test_an_empty_day_says_what_will_stand_there(scene: Scene, browser: Browser) -> None:
@@ -111,28 +73,43 @@ async def test_an_empty_day_says_what_will_stand_there(scene: Scene, browser: Br
     assert "remind you of" in html
 
 
+def press(custom_id: str, **fields: str) -> dict[str, object]:
+    return {"action": "press", "fields": {"custom_id": custom_id, **fields}}
+
+
 async def test_a_press_goes_to_the_core_and_a_button_that_is_gone_does_nothing(
     scene: Scene, browser: Browser
 ) -> None:
     day = scene.reception.day
     day.current = full_day(SUNDAY)
-    path = "/api/panels/today/presses"
-    assert not (await browser.post(path, {"custom_id": "act:taken:k1"})).json["is_error"]
-    asked = {"custom_id": "act:snooze:k2:other", "words": "in 5 minutes"}
-    day.answers["act:snooze:k1:other"] = CommandAnswer("When is that?", is_error=True)
+    path = "/api/panels/today/actions"
+    assert not (await browser.post(path, press("act:taken:k1"))).json["is_error"]
+    day.answers["act:snooze:k1:other"] = ViewAnswer("When is that?", is_error=True, field="words")
+    asked = press("act:snooze:k2:other", words="in 5 minutes")
     assert not (await browser.post(path, asked)).json["is_error"]
-    refused = await browser.post(path, {"custom_id": "act:snooze:k1:other", "words": "x"})
-    assert refused.json["is_error"]
+    refused = await browser.post(path, press("act:snooze:k1:other", words="x"))
+    assert (refused.json["is_error"], refused.json["field"]) == (True, "words")
     assert "When is that?" in refused.json["html"]
-    assert (await browser.post(path, {"custom_id": "act:done:nothing"})).json["is_error"]
-    assert (await browser.post(path, {"custom_id": ""})).status == 400
-    assert (
-        await browser.post(path, {"custom_id": "act:taken:k1"}, Origin="http://x")
-    ).status == 403
+    assert (await browser.post(path, press("act:done:nothing"))).json["is_error"]
+    for wrong in ({}, {"action": ""}, {"action": "press", "fields": {"custom_id": 1}}):
+        assert (await browser.post(path, wrong)).status == 400
+    assert (await browser.post(path, press("act:taken:k1"), Origin="http://x")).status == 403
     assert day.presses == [
         ("web", "act:taken:k1", ""),
         ("web", "act:snooze:k2:other", "in 5 minutes"),
     ]
+
+
+async def test_a_preview_is_data_with_a_button_for_each_other_reading(
+    scene: Scene, browser: Browser
+) -> None:
+    reading = OtherReading("Monday, 19:00", "19:00")
+    scene.reception.day.previews["add"] = Preview((HOSTILE,), (reading,))
+    asked = {"action": "add", "fields": {"line": "tea"}}
+    html = (await browser.post("/api/panels/today/previews", asked)).json["html"]
+    assert HOSTILE in Markup(html).words
+    assert Markup(html).tags <= TAGS
+    assert '<button name="reading" value="19:00">Monday, 19:00</button>' in html
 
 
 async def test_a_day_that_cannot_be_read_says_why(scene: Scene, browser: Browser) -> None:
@@ -146,10 +123,10 @@ async def test_every_tab_is_told_of_a_change_with_its_number_and_what_is_open(
 ) -> None:
     day = scene.reception.day
     async with browser.tab() as (one, hello), browser.tab() as (other, _):
-        assert hello["panels"] == {"today": {"change": 0, "open": 0}}
+        assert hello["panels"]["today"] == {"change": 0, "open": 0}
         day.change(DayView(SUNDAY, overdue=[waiting_line("tea", "k1", SUNDAY)]))
         told = {"type": "stale", "panel": "today", "change": 1, "open": 1}
         assert [await one.until("stale"), await other.until("stale")] == [told, told]
         assert (await browser.get("/api/panels/today")).json["change"] == 1
     async with browser.tab() as (_, hello):
-        assert hello["panels"] == {"today": {"change": 1, "open": 1}}
+        assert hello["panels"]["today"] == {"change": 1, "open": 1}

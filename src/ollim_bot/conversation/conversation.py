@@ -39,13 +39,14 @@ from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.text import with_program
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.ports import AttachmentStore, Clock, DayService, IncomingMessage, LogChange, Status
+from ollim_bot.ports import AttachmentStore, Clock, IncomingMessage, LogChange, Status
 from ollim_bot.store.database import Step
 from ollim_bot.store.item_answers import ItemAnswers, answer_reply, new_copy
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.view_ports import Views
 
 # Answers a click on the Undo of a card that shows a change.
 Undo = Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
@@ -198,6 +199,7 @@ class MessageIntake:
             await self._replies.origin(reply_to) if reply_to else None,
             message.untrusted,
             message.untrusted_quote or (quoted.untrusted if quoted else None),
+            message.subject,
         )
         copy = new_copy() if reply_to else ""
 
@@ -330,9 +332,9 @@ class Conversation:
         poster: MessagePoster,
         deliveries: DeliveryQueues,
         board: StatusBoard,
-        day: DayService,
+        views: Views,
     ) -> None:
-        self.day = day
+        self.views = views
         self._store = store
         self.receive, self.edit, self.withdraw = intake.receive, intake.edit, intake.withdraw
         self._dispatcher = dispatcher

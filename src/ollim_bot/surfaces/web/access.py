@@ -325,7 +325,7 @@ HEALTH = "/healthz"
 SOCKET = "/api/socket"
 PROTOCOL = "ollim"
 # The addresses that answer the page itself, which holds no data: the conversation and the views.
-SHELLS = ("/", "/today")
+SHELLS = re.compile(r"/(today|money|health|settings)?")
 BROWSER = web.RequestKey("browser", str)
 
 _ENTER = "/api/enter"
@@ -384,7 +384,7 @@ class AccessControl:
         if "Service-Worker" in request.headers:
             return _without_service_workers()
         is_harmless = request.method in _HARMLESS
-        if is_harmless and request.path in SHELLS:
+        if is_harmless and SHELLS.fullmatch(request.path):
             return _redirect_to_loopback(request, host) or await handler(request)
         if is_harmless and (request.path == HEALTH or request.path.startswith(_STATIC)):
             return await handler(request)

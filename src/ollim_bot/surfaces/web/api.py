@@ -26,9 +26,8 @@ from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.plain_files import open_file
 from ollim_bot.ports import ChatService, IncomingFile, IncomingMessage, OpenAttachment
 from ollim_bot.surfaces.web import frames
-from ollim_bot.surfaces.web.day_html import PAGE
 from ollim_bot.surfaces.web.frames import Json, answer_json, result_json
-from ollim_bot.surfaces.web.panels import TodayPanel
+from ollim_bot.surfaces.web.panels import PAGE, Panels, preview_html
 from ollim_bot.surfaces.web.presenter import RenderedMessages, rendered
 from ollim_bot.surfaces.web.read_mark import ReadMark
 from ollim_bot.surfaces.web.refusals import RequestRefused, WebLimits
@@ -245,7 +244,7 @@ class Api:
         reception: ChatService,
         book: RenderedMessages,
         read: ReadMark,
-        today: TodayPanel,
+        panels: Panels,
         uploads: Uploads,
         open_attachment: OpenAttachment,
         limits: WebLimits,
@@ -253,7 +252,7 @@ class Api:
         self._reception = reception
         self._book = book
         self._read = read
-        self._today = today
+        self._panels = panels
         self._uploads = uploads
         self._open_attachment = open_attachment
         self._limits = limits
@@ -266,8 +265,9 @@ class Api:
             web.get("/api/search", self._search),
             web.post("/api/commands", self._command),
             web.post("/api/clicks", self._click),
-            web.get("/api/panels/today", self._show_today),
-            web.post("/api/panels/today/presses", self._press_in_today),
+            web.get("/api/panels/{name}", self._panel),
+            web.post("/api/panels/{name}/actions", self._act),
+            web.post("/api/panels/{name}/previews", self._preview),
             web.post("/api/interrupt", self._interrupt),
             web.post("/api/read", self._mark_read),
             web.get("/api/completions", self._completions),
@@ -334,16 +334,26 @@ class Api:
         words = _text(body, "words") if "words" in body else ""
         return await _answered(await self._reception.click(NAME, message.id, custom_id, words))
 
-    async def _show_today(self, request: web.Request) -> web.Response:
-        wanted = request.query.get("most", "")
+    async def _panel(self, request: web.Request) -> web.Response:
+        asked = dict(request.query)
+        wanted = asked.pop("most", "")
         most = int(wanted) if wanted.isdecimal() and len(wanted) < 6 else PAGE
-        return web.json_response(await self._today.fragment(most))
+        panel = self._panels.named(request.match_info["name"])
+        return web.json_response(await panel.fragment(asked, most))
 
-    async def _press_in_today(self, request: web.Request) -> web.Response:
-        body = await self._body(request)
-        words = _text(body, "words") if "words" in body else ""
-        custom_id = _text(body, "custom_id")
-        return await _answered(await self._reception.day.press(NAME, custom_id, words))
+    async def _act(self, request: web.Request) -> web.Response:
+        panel = self._panels.acting(request.match_info["name"])
+        action, fields = _action(await self._body(request))
+        answer = await panel.act(NAME, action, fields)
+        html = await rendered(answer.text) if answer.text else ""
+        return web.json_response(
+            {"html": html, "is_error": answer.is_error, "field": answer.field, "go": answer.go}
+        )
+
+    async def _preview(self, request: web.Request) -> web.Response:
+        panel = self._panels.acting(request.match_info["name"])
+        action, fields = _action(await self._body(request))
+        return web.json_response({"html": preview_html(await panel.preview(action, fields))})
 
     async def _interrupt(self, request: web.Request) -> web.Response:
         await self._body(request)
@@ -387,6 +397,14 @@ class Api:
 async def _answered(answer: CommandAnswer) -> web.Response:
     html = await rendered(answer.text) if answer.text else ""
     return web.json_response(answer_json(answer, html))
+
+
+def _action(body: Json) -> tuple[str, dict[str, str]]:
+    """The name of an action and its fields, which are all texts."""
+    fields = body.get("fields", {})
+    if not isinstance(fields, dict) or not all(isinstance(each, str) for each in fields.values()):
+        raise RequestRefused(400, frames.NOT_UNDERSTOOD)
+    return _text(body, "action"), fields
 
 
 def _text(body: Json, name: str) -> str:

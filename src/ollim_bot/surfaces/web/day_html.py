@@ -9,11 +9,9 @@ from html import escape
 
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.day import DayLine, DayView, PingGauge, free_stretches
-from ollim_bot.domain.due_items import SNOOZE
+from ollim_bot.domain.due_items import BREAK_DOWN, LET_GO, SNOOZE
 from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
 
-# How many lines a list begins with.
-PAGE = 100
 _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
 # So many minutes before the next thing its bar is still full; that of a timer is at its start.
 BAR_MINUTES = 60
@@ -23,7 +21,7 @@ _EMPTY = "Nothing waits for you, and nothing more comes today."
 _HINT = "Tell me what to remind you of, and when: it stands here until it is done."
 
 
-def day_html(day: DayView, most: int = PAGE) -> str:
+def day_html(day: DayView, most: int) -> str:
     """The panel: overdue, the next thing, the rest of the day, tasks, pings, and what is done.
 
     Of each list it has `most` lines at most, and a button that asks for more.
@@ -85,7 +83,7 @@ def _next(line: DayLine, now: datetime) -> str:
     in_words = f"in {duration_in_words(elapsed(now, at))}" if left >= 60 else "now"
     about = f' <span class="about">{escape(line.note)}</span>' if line.note else ""
     return (
-        '<section class="next" aria-labelledby="day-next"><h3 id="day-next">Next</h3>'
+        '<section class="thing next" aria-labelledby="day-next"><h3 id="day-next">Next</h3>'
         f'<p><bdi class="what">{escape(line.title)}</bdi></p>'
         f'<p class="when">{_time(at)} · <span data-left>{in_words}</span>{about}</p>'
         f'<progress max="{max(whole, 1)}" value="{minutes:.0f}" aria-label="Minutes left" '
@@ -147,7 +145,8 @@ def _buttons(line: DayLine) -> str:
     if not line.buttons:
         return ""
     snoozes = [each for each in line.buttons if each.action == SNOOZE]
-    folded = [each for each in line.buttons if each in snoozes[1:] or each.action == "let_go"]
+    rare = (LET_GO, BREAK_DOWN) if snoozes else ()
+    folded = [each for each in line.buttons if each in snoozes[1:] or each.action in rare]
     shown = "".join(_button(each, line) for each in line.buttons if each not in folded)
     more = "".join(_button(each, line) for each in folded)
     if more:
@@ -165,13 +164,14 @@ def _button(button: Button, line: DayLine) -> str:
     name = escape(f"{button.label}: {line.title}")
     if button.asks:
         return (
-            f'<form data-press="{key}"><label>{escape(button.asks)}'
+            f'<form data-action="press" data-field-custom_id="{key}"><label>{escape(button.asks)}'
             f'<input name="words" autocomplete="off" required></label>'
             f'<button aria-label="{escape(f"Set: {line.title}")}">Set</button>'
             '<p class="problem" role="alert"></p></form>'
         )
     return (
-        f'<button type="button" class="{button.style.value}" data-press="{key}" '
+        f'<button type="button" class="{button.style.value}" data-action="press" '
+        f'data-field-custom_id="{key}" '
         f'aria-label="{name}">{label}</button>'
     )
 

@@ -4,63 +4,155 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from html import escape
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.day import DayView
+from ollim_bot.domain.views import Preview
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import ChatService, Clock
+from ollim_bot.ports import Clock
+from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.day_html import day_html
 from ollim_bot.surfaces.web.frames import Json
+from ollim_bot.surfaces.web.health_html import health_html
+from ollim_bot.surfaces.web.money_html import money_html
+from ollim_bot.surfaces.web.refusals import RequestRefused
+from ollim_bot.surfaces.web.settings_html import settings_html
+from ollim_bot.view_ports import ActingView, DayService, View, Views
 
-TODAY = "today"
+# How many lines a list begins with.
+PAGE = 100
 # Seconds between two frames that say that a panel is stale.
 _PAUSE = 0.2
-# How long a day that was read serves further tabs, unless it changes.
+# How long a state that was read serves further tabs, unless it changes.
 _KEPT_SECONDS = 0.5
+_MOST_KEPT = 8
 
 _logger = logging.getLogger(__name__)
 
+Shown = TypeVar("Shown")
+Send = Callable[[Json], None]
+# The markup of a state, with this number of lines of each list at most.
+Draw = Callable[[Shown, int], str]
 
-class _KeptDay(NamedTuple):
-    day: DayView
+
+class _Kept(NamedTuple, Generic[Shown]):
+    shown: Shown
     change: int
     at: float
 
 
-class TodayPanel:
-    """Today for all tabs. They are told the number of each change, and then ask for it."""
+class Panel(Generic[Shown]):
+    """A view for all tabs. They are told the number of each change, and then ask for it."""
 
-    def __init__(self, reception: ChatService, clock: Clock, send: Callable[[Json], None]) -> None:
-        self._reception = reception
+    def __init__(
+        self, name: str, view: View[Shown], draw: Draw[Shown], clock: Clock, send: Send
+    ) -> None:
+        self.name = name
+        self._view = view
+        self._draw = draw
         self._clock = clock
         self._send = send
         self._change = 0
-        self._kept: _KeptDay | None = None
+        self._kept: dict[frozenset[tuple[str, str]], _Kept[Shown]] = {}
 
     async def state(self) -> Json:
-        """The number of the newest change, and how many things are open."""
-        # Read the number first: what changes in between is then told again.
-        change = self._change
-        return {"change": change, "open": await self._reception.day.open_items()}
+        """The number of the newest change."""
+        return {"change": self._change}
 
-    async def fragment(self, most: int) -> Json:
-        """The markup, with `most` lines of each list at most."""
-        change, now = self._change, self._clock.monotonic()
-        kept = self._kept
-        # All tabs ask at once after a change.
-        if kept is None or kept.change != change or now - kept.at > _KEPT_SECONDS:
-            kept = _KeptDay(await self._reception.day.today(), change, now)
-            self._kept = kept
-        html = await asyncio.to_thread(day_html, kept.day, most)
-        return {"html": html, "change": change, "open": len(kept.day.overdue)}
+    async def fragment(self, asked: Mapping[str, str], most: int) -> Json:
+        """The markup for the words of an address, with `most` lines of each list at most."""
+        change = self._change
+        shown = await self._look(asked, change)
+        return {"html": await asyncio.to_thread(self._draw, shown, most), "change": change}
 
     async def watch(self) -> None:
         """Tell the tabs of each change, until cancelled."""
-        async for _ in self._reception.day.changes():
+        async for _ in self._view.changes():
             self._change += 1
+            self._kept.clear()
             try:
-                self._send({"type": "stale", "panel": TODAY, **await self.state()})
+                self._send({"type": "stale", "panel": self.name, **await self.state()})
             except OllimError:
                 _logger.warning("The page could not be told of a change", exc_info=True)
             await self._clock.sleep(_PAUSE)
+
+    async def _look(self, asked: Mapping[str, str], change: int) -> Shown:
+        key, now = frozenset(asked.items()), self._clock.monotonic()
+        kept = self._kept.get(key)
+        # All tabs ask at once after a change.
+        if kept is None or kept.change != change or now - kept.at > _KEPT_SECONDS:
+            kept = _Kept(await self._view.look(asked), change, now)
+            while len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = kept
+        return kept.shown
+
+
+class ActingPanel(Panel[Shown]):
+    """A panel whose buttons and forms do something."""
+
+    def __init__(
+        self, name: str, view: ActingView[Shown], draw: Draw[Shown], clock: Clock, send: Send
+    ) -> None:
+        super().__init__(name, view, draw, clock, send)
+        self.act, self.preview = view.act, view.preview
+
+
+class TodayPanel(ActingPanel[DayView]):
+    """The day, with the number of open things beside that of its change."""
+
+    def __init__(self, day: DayService, clock: Clock, send: Send) -> None:
+        super().__init__("today", day, day_html, clock, send)
+        self._day = day
+
+    async def state(self) -> Json:
+        # Read the number first: what changes in between is then told again.
+        state = await super().state()
+        return {**state, "open": await self._day.open_items()}
+
+
+class Panels:
+    """All panels of the page, by name."""
+
+    def __init__(self, views: Views, clock: Clock, send: Send) -> None:
+        panels: Iterable[Panel[Any]] = (
+            TodayPanel(views.today, clock, send),
+            Panel("money", views.money, money_html, clock, send),
+            ActingPanel("health", views.health, health_html, clock, send),
+            ActingPanel("settings", views.settings, settings_html, clock, send),
+        )
+        self._panels = {each.name: each for each in panels}
+
+    def named(self, name: str) -> Panel[Any]:
+        found = self._panels.get(name)
+        if found is None:
+            raise RequestRefused(404, frames.NOT_FOUND)
+        return found
+
+    def acting(self, name: str) -> ActingPanel[Any]:
+        found = self.named(name)
+        if not isinstance(found, ActingPanel):
+            raise RequestRefused(404, frames.NOT_FOUND)
+        return found
+
+    async def states(self) -> Json:
+        return {name: await each.state() for name, each in self._panels.items()}
+
+    async def watch(self) -> None:
+        """Tell the tabs of the changes of each panel, until cancelled."""
+        async with asyncio.TaskGroup() as watching:
+            for each in self._panels.values():
+                watching.create_task(each.watch())
+
+
+def preview_html(preview: Preview) -> str:
+    """The sentences of a preview, and a button for each other reading."""
+    kind = ' class="problem"' if preview.is_error else ""
+    lines = [f"<p{kind}><bdi>{escape(each)}</bdi></p>" for each in preview.sentences]
+    buttons = [
+        f'<button name="reading" value="{escape(each.value)}">{escape(each.label)}</button>'
+        for each in preview.readings
+    ]
+    return "".join(lines) + (f'<div class="buttons">{"".join(buttons)}</div>' if buttons else "")

@@ -33,7 +33,7 @@ from ollim_bot.surfaces.web.access import (
 )
 from ollim_bot.surfaces.web.api import NAME, Api, Uploads
 from ollim_bot.surfaces.web.frames import Json, command_json, status_json
-from ollim_bot.surfaces.web.panels import TODAY, TodayPanel
+from ollim_bot.surfaces.web.panels import Panels
 from ollim_bot.surfaces.web.presenter import RenderedMessages, WebPresenter
 from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
 from ollim_bot.surfaces.web.refusals import RequestRefused, WebLimits, refusals_in_shape
@@ -148,7 +148,7 @@ class TabSocket:
         book: RenderedMessages,
         presenter: WebPresenter,
         read: ReadMark,
-        today: TodayPanel,
+        panels: Panels,
         tabs: Tabs,
         limits: WebLimits,
         keys: BrowserKeys,
@@ -157,7 +157,7 @@ class TabSocket:
         self._book = book
         self._presenter = presenter
         self._read = read
-        self._today = today
+        self._panels = panels
         self._tabs = tabs
         self._limits = limits
         self._keys = keys
@@ -192,7 +192,7 @@ class TabSocket:
         last = await self._reception.last_change()
         missed = None if change is None else await self._missed(change)
         messages, has_more = (None, False) if missed is not None else await self._newest()
-        today = await self._today.state()
+        panels = await self._panels.states()
         known = {str(each["id"]): each for each in messages or missed or ()}
         # No await from here on, so that no frame comes in between.
         tab.greet(
@@ -207,7 +207,7 @@ class TabSocket:
                 "has_more": has_more,
                 "live": self._presenter.live(),
                 "read": self._read.last,
-                "panels": {TODAY: today},
+                "panels": panels,
             },
             known,
         )
@@ -328,7 +328,7 @@ def page_app(
     app.on_response_prepare.append(add_headers)
     app.add_routes(
         [
-            *(web.get(path, page) for path in SHELLS),
+            web.get(f"/{{place:{SHELLS.pattern.removeprefix('/')}}}", page),
             web.get("/static/{name}", static),
             web.get("/static/{folder}/{name}", static),
             web.get(HEALTH, healthy),
@@ -462,10 +462,10 @@ class WebSurface:
         book = RenderedMessages(reception)
         read = ReadMark(self._kept_mark, reception, self._tabs.send)
         await read.load()
-        today = TodayPanel(reception, self._clock, self._tabs.send)
-        api = Api(reception, book, read, today, self._uploads, self._open_attachment, self._limits)
+        panels = Panels(reception.views, self._clock, self._tabs.send)
+        api = Api(reception, book, read, panels, self._uploads, self._open_attachment, self._limits)
         socket = TabSocket(
-            reception, book, self._presenter, read, today, self._tabs, self._limits, self._keys
+            reception, book, self._presenter, read, panels, self._tabs, self._limits, self._keys
         )
         app = page_app(self._access, api, socket, self._limits, self._health.report)
         app.on_shutdown.append(self._tabs.close)
@@ -473,7 +473,7 @@ class WebSurface:
         async with serving(app, self._port, self._limits, self._connections) as self._port:
             self._book = book
             self._is_serving.set()
-            watching = asyncio.create_task(today.watch())
+            watching = asyncio.create_task(panels.watch())
             try:
                 await self._keys.watch(self._tabs.browsers)
             finally:

@@ -265,7 +265,11 @@ export function escaped(text) {
  * @returns {Promise<unknown>}
  */
 export function loadStyle(name) {
-    const style = make("link", { rel: "stylesheet", href: new URL(name, import.meta.url).pathname });
+    const href = new URL(name, import.meta.url).pathname;
+    if (document.head.querySelector(`link[href="${href}"]`)) {
+        return Promise.resolve();
+    }
+    const style = make("link", { rel: "stylesheet", href });
     return new Promise((resolve, reject) => {
         style.addEventListener("load", resolve);
         style.addEventListener("error", reject);

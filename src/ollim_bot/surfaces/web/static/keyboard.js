@@ -33,7 +33,7 @@ export function listenToKeys(store, composer, views) {
             store.change(searchOpened, "");
         } else if (event.key === "Escape") {
             escapePressed(store, composer);
-        } else if (event.target instanceof HTMLInputElement) {
+        } else if (isOtherField(event.target)) {
             return;
         } else if (isTyping(event) && event.timeStamp - goingSince < LONGEST_PAUSE_MS) {
             goingSince = -Infinity;
@@ -90,4 +90,9 @@ function isTyping(event) {
     const isCharacter = event.key.length === 1 && event.key !== " ";
     const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
     return isCharacter && !hasModifier && event.target !== byId("box");
+}
+
+/** @param {EventTarget | null} target */
+function isOtherField(target) {
+    return target instanceof Element && target.matches("input, select, textarea:not(#box)");
 }

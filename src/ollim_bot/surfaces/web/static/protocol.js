@@ -111,8 +111,15 @@
  * @property {string | null} read
  * @property {Panels} panels
  *
- * @typedef {{change: number, open: number}} PanelState  its newest change; how many things are open
- * @typedef {{today: PanelState}} Panels
+ * @typedef {{change: number, open?: number}} PanelState  its newest change; of Today, how many things
+ *     are open
+ * @typedef {Record<string, PanelState>} Panels  by name
+ *
+ * @typedef {object} ViewAnswer  to a button or form of a view
+ * @property {string} html
+ * @property {boolean} is_error
+ * @property {string} field  the name of the field that is wrong
+ * @property {string} go  the address to go to
  *
  * @typedef {Greeting
  *     | {type: "message", message: Message, change: number}
@@ -122,7 +129,7 @@
  *     | Activity & {type: "activity", turn: string}
  *     | {type: "ended", turn: string}
  *     | {type: "status", status: Status}
- *     | PanelState & {type: "stale", panel: keyof Panels}
+ *     | PanelState & {type: "stale", panel: string}
  *     | {type: "read", id: string}} Frame
  */
 

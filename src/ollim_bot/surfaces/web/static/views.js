@@ -6,20 +6,39 @@
  * @typedef {import("./state.js").Store} Store
  */
 
-import { byId, loadStyle, say } from "./dom.js";
+import { byId, closest, loadStyle, make, say } from "./dom.js";
 import { zoneOf } from "./format.js";
 
-const TODAY = "/today";
-const LETTERS = new Map([["c", "/"], ["t", TODAY]]);
+/**
+ * @typedef {object} View
+ * @property {string} name  of its panel
+ * @property {string} path  one that ends with a slash is followed by an id
+ * @property {string} title
+ * @property {string} [letter]  goes to it after `g`
+ * @property {boolean} [isInBar]  on a narrow screen; the others are under More
+ * @property {string} [style]
+ */
+
+/** @type {View[]} */
+const VIEWS = [
+    { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
+    { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
+    { name: "money", path: "/money", title: "Money", letter: "m" },
+    { name: "health", path: "/health", title: "Health", letter: "h" },
+    { name: "settings", path: "/settings", title: "Settings", letter: "o" },
+];
+const [CHAT, TODAY] = VIEWS;
 const LETTERS_KEY = "ollim.letters";
 
 export class Views {
     #store;
     #onShown;
-    #panel = byId("panel");
+    #today = byId("panel");
+    #place = byId("view");
     #letters = byId("letters", HTMLInputElement);
     #wide = matchMedia("(width >= 1100px)");
-    #isLoaded = false;
+    /** @type {Map<View, import("./panel.js").PanelView | null>}  null while it is being loaded */
+    #panels = new Map();
 
     /**
      * @param {Store} store
@@ -29,6 +48,7 @@ export class Views {
         this.#store = store;
         this.#onShown = onShown;
         this.#letters.checked = localStorage.getItem(LETTERS_KEY) !== "off";
+        this.#link();
         this.#listen();
         store.watch((state) => this.#update(state));
         this.#show();
@@ -40,7 +60,7 @@ export class Views {
     }
 
     get isChatShown() {
-        return this.#wide.matches || location.pathname !== TODAY;
+        return current() === CHAT || (current() === TODAY && this.#wide.matches);
     }
 
     /**
@@ -48,21 +68,51 @@ export class Views {
      * @param {string} letter
      */
     goByLetter(letter) {
-        const path = LETTERS.get(letter);
-        if (path !== undefined) {
-            this.#go(path);
+        const view = VIEWS.find((one) => one.letter === letter);
+        if (view) {
+            this.go(view.path);
         }
-        return path !== undefined;
+        return view !== undefined;
+    }
+
+    /** @param {string} address */
+    go(address) {
+        if (location.pathname + location.search !== address) {
+            history.pushState(null, "", address);
+        }
+        this.#show();
+        const view = current();
+        const place = view === TODAY ? this.#today : this.#place;
+        (view === CHAT ? byId("box") : place).focus();
+    }
+
+    /** Each view has a link: in the bar, or on a narrow screen under More. */
+    #link() {
+        const linked = VIEWS.filter(({ path }) => path === "/" || !path.endsWith("/"));
+        const more = byId("views").querySelector("button");
+        for (const { name, path, title, isInBar } of linked) {
+            const count = name === "today" && make("span", { id: "open", class: "count", hidden: true });
+            const kind = isInBar ? null : "further";
+            const link = make("a", { href: path, class: kind, "data-view": name }, title, count && " ", count);
+            more?.before(link);
+        }
+        const further = linked.filter(({ isInBar }) => !isInBar);
+        byId("more").prepend(...further.map(({ path, title }) => (
+            make("a", { href: path, class: "further" }, title)
+        )));
     }
 
     #listen() {
-        byId("views").addEventListener("click", (event) => {
-            const link = event.target instanceof Element ? event.target.closest("a") : null;
-            if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
-                event.preventDefault();
-                this.#go(link.pathname);
-            }
-        });
+        for (const id of ["views", "more"]) {
+            byId(id).addEventListener("click", (event) => {
+                const link = closest(event, "a");
+                if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+                    event.preventDefault();
+                    byId("more").hidePopover();
+                    this.go(link.getAttribute("href") ?? "/");
+                }
+            });
+        }
         byId("more").addEventListener("click", ({ target }) => {
             if (target instanceof HTMLElement && target.dataset.opens) {
                 byId("more").hidePopover();
@@ -76,24 +126,10 @@ export class Views {
         this.#wide.addEventListener("change", () => this.#show());
     }
 
-    /** @param {string} path */
-    #go(path) {
-        if (location.pathname !== path) {
-            history.pushState(null, "", path);
-        }
-        this.#show();
-        if (path === TODAY) {
-            this.#panel.focus();
-        } else {
-            byId("box").focus();
-        }
-    }
-
     #show() {
-        const { pathname } = location;
-        document.body.dataset.view = pathname === TODAY ? "today" : "chat";
-        for (const link of byId("views").querySelectorAll("a")) {
-            link.ariaCurrent = link.pathname === pathname ? "page" : null;
+        document.body.dataset.view = current().name;
+        for (const link of document.querySelectorAll(":is(#views, #more) a")) {
+            link.ariaCurrent = link.getAttribute("href") === location.pathname ? "page" : null;
         }
         this.#update(this.#store.state);
         this.#onShown();
@@ -102,31 +138,73 @@ export class Views {
     /** @param {State} state */
     #update(state) {
         const { panels, status } = state;
-        const isShown = panels !== null && (this.#wide.matches || location.pathname === TODAY);
-        this.#panel.hidden = !isShown;
-        const open = panels?.today.open ?? 0;
+        const open = panels?.today?.open ?? 0;
         byId("open").hidden = open === 0;
         say(byId("open"), `${open}`);
         byId("zones").hidden = status === null || isSameClock(status.zone);
         say(byId("zones"), `Times are ${cityOf(zoneOf(state))}’s; this device is in ${cityOf(ownZone())}.`);
-        if (isShown && !this.#isLoaded) {
-            this.#isLoaded = true;
-            this.#load();
+        const view = current();
+        this.#place.hidden = panels === null || view === CHAT || view === TODAY;
+        this.#today.hidden = panels === null || !(this.#wide.matches || view === TODAY);
+        this.#arrange(TODAY, !this.#today.hidden);
+        for (const other of VIEWS.slice(2)) {
+            this.#arrange(other, panels !== null && other === view);
         }
     }
 
-    async #load() {
-        try {
-            // Nothing is shown without its style.
-            const [{ TodayView }] = await Promise.all([
-                import("./today.js"), loadStyle("today.css"),
-            ]);
-            new TodayView(this.#store, this.#panel);
-        } catch {
-            // The bot went away in between; the next change tries again.
-            this.#isLoaded = false;
+    /**
+     * Show or hide a view; it is loaded when it is first shown.
+     * @param {View} view
+     * @param {boolean} isShown
+     */
+    #arrange(view, isShown) {
+        const panel = this.#panels.get(view);
+        if (isShown && panel === undefined) {
+            this.#panels.set(view, null);
+            this.#load(view);
+        } else if (isShown && panel) {
+            const id = view.path.endsWith("/") ? location.pathname.slice(view.path.length) : "";
+            const asked = new URLSearchParams(view === current() ? location.search : "");
+            if (id) {
+                asked.set("id", decodeURIComponent(id));
+            }
+            panel.show(asked.toString());
+        } else {
+            panel?.hide();
         }
     }
+
+    /** @param {View} view */
+    async #load(view) {
+        try {
+            // Nothing is shown without its style.
+            const [{ PanelView }, today] = await Promise.all([
+                import("./panel.js"),
+                view === TODAY ? import("./today.js") : null,
+                loadStyle("panel.css"),
+                view.style && loadStyle(view.style),
+            ]);
+            const host = view === TODAY ? this.#today : make("section", { "aria-label": view.title });
+            if (view !== TODAY) {
+                this.#place.append(host);
+            }
+            const panel = new PanelView(this.#store, host, view, (address) => this.go(address));
+            this.#panels.set(view, panel);
+            today?.keepTime(this.#store, panel);
+            this.#update(this.#store.state);
+        } catch {
+            // The bot went away in between; the next change tries again.
+            this.#panels.delete(view);
+        }
+    }
+}
+
+/** The view of the address. */
+function current() {
+    const { pathname } = location;
+    return VIEWS.find(({ path }) => (
+        path === pathname || (path !== "/" && path.endsWith("/") && pathname.startsWith(path))
+    )) ?? CHAT;
 }
 
 function ownZone() {

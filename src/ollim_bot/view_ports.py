@@ -1,0 +1,55 @@
+"""The ports of the views beside the conversation: what the page shows of the day, and acts on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from ollim_bot.domain.costs import CostReport
+from ollim_bot.domain.day import DayView
+from ollim_bot.domain.health import HealthReport
+from ollim_bot.domain.setting_view import SettingGroup
+from ollim_bot.domain.views import Preview, ViewAnswer
+
+Shown_co = TypeVar("Shown_co", covariant=True)
+
+
+class View(Protocol[Shown_co]):
+    """A part of the program's state that the page shows."""
+
+    async def look(self, asked: Mapping[str, str], /) -> Shown_co:
+        """The state as it is now; `asked` are the words of the address.
+
+        Raises `OllimError` where it cannot be read.
+        """
+
+    def changes(self) -> AsyncIterator[None]:
+        """An item after each change of what it shows; several at once make one."""
+
+
+class ActingView(View[Shown_co], Protocol[Shown_co]):
+    """A view whose lines can be acted on."""
+
+    async def act(self, surface: str, action: str, fields: Mapping[str, str], /) -> ViewAnswer:
+        """Does it. What is no longer there answers with a sentence, and nothing is done."""
+
+    async def preview(self, action: str, fields: Mapping[str, str], /) -> Preview:
+        """What the action would do with these fields; nothing is done."""
+
+
+class DayService(ActingView[DayView], Protocol):
+    """The day. The action `press` presses the button `custom_id` as on a card, with `words`."""
+
+    async def open_items(self) -> int:
+        """How many things wait for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """The views of the page."""
+
+    today: DayService
+    money: View[CostReport]
+    settings: ActingView[Sequence[SettingGroup]]
+    health: ActingView[HealthReport]

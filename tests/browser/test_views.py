@@ -1,0 +1,67 @@
+"""Every view in four forms: narrow and wide, light and dark; axe-core finds nothing wrong."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+import pytest
+from playwright.async_api import Page, expect
+from tests.browser.axe import violations
+from tests.browser.scene import PageScene
+from tests.web.days import full_day
+from tests.web.test_health import full_report
+from tests.web.test_money import spent
+
+from ollim_bot.domain.costs import Amount
+from ollim_bot.domain.quiet import QuietHours, QuietSettings
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.setting_view import PresentState, setting_groups
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+# The letter of each view, and a heading in it.
+VIEWS = {"c": "Ollim", "t": "Overdue", "m": "By job", "o": "Quiet", "h": "What to do"}
+SIZES = ((390, 844), (1280, 900))
+_WIDER = """() => [document.documentElement, ...document.querySelectorAll("#view, #panel")]
+    .some((one) => one.scrollWidth > one.clientWidth)"""
+_SMALL = """() => [...document.querySelectorAll(
+        ".panel :is(button, summary, input, select, textarea), #views > *")]
+    .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 44)
+    .map((one) => one.outerHTML)"""
+
+
+def fill(scene: PageScene) -> None:
+    """Give each view something to show."""
+    fakes, now = scene.core.fakes, scene.core.now()
+    fakes.day.current = full_day(now)
+    fakes.money.current = spent()
+    fakes.health.current = full_report()
+    quiet = QuietSettings(UTC, QuietHours.parse("22:00-07:00"))
+    fakes.settings.current = setting_groups(
+        RuntimeConfig(auto_backup=True), PresentState(now, quiet, Amount())
+    )
+
+
+async def go_to(page: Page, letter: str) -> None:
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("g")
+    await page.keyboard.press(letter)
+
+
+async def test_every_view_is_right_in_four_forms(scene: PageScene) -> None:
+    fill(scene)
+    page = await scene.open()
+    problems: list[object] = []
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme=scheme)
+        for width, height in SIZES:
+            await page.set_viewport_size({"width": width, "height": height})
+            for letter, first in VIEWS.items():
+                await go_to(page, letter)
+                await expect(page.get_by_role("heading", name=first).first).to_be_visible()
+                found = [*await violations(page), *await page.evaluate(_SMALL)]
+                found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
+                problems += [(letter, width, scheme, each) for each in found]
+            await page.get_by_role("button", name="More", exact=True).last.click()
+            problems += [("more", width, scheme, each) for each in await violations(page)]
+    assert problems == []
