@@ -205,6 +205,9 @@ _SHORTEST_PREFIX = 4
 _BACKGROUND = (SessionChange.BG_FORK, SessionChange.ISOLATED_BG)
 
 
+_MORE_COSTS = "`ollim-bot cost` shows the month, by job and by model."
+
+
 class CostCommands:
     def __init__(self, store: Store, clock: Clock, price: Price) -> None:
         self._store = store
@@ -226,7 +229,8 @@ class CostCommands:
         if runs:
             number += f" and {counted(runs, 'background run')}"
         today = Amount.of(rows) if rows else Amount(prices=frozenset({self._price}))
-        return f"Today: {number}, {today.in_words()}.{_fullness(messages)}"
+        more = f" {_MORE_COSTS}" if rows else ""
+        return f"Today: {number}, {today.in_words()}.{_fullness(messages)}{more}"
 
 
 @dataclass(frozen=True, slots=True)
