@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine
+from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.tasks import MemoryTasks
 from tests.conversation.scene import NOW, STATUS, Scene, scene
 from tests.conversation.test_today import HOUR, PILLS, WATER, item, put
@@ -25,6 +27,8 @@ from ollim_bot.domain.taint import TaintedTask
 from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.errors import SignInNeeded
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.task_file import TaskFile
 
 TOOL = "mcp__discord__break_down"
 STEPS = ["find the letter", "call the office", "write the date down"]
@@ -134,11 +138,16 @@ async def test_the_first_open_step_is_the_first_step_of_the_due_item() -> None:
         assert first_step_in(open_item(at).note) == ""
 
 
-async def test_steps_of_tainted_words_stay_tainted_and_reach_the_agent_fenced() -> None:
-    tasks, task = taxes()
+async def test_steps_of_tainted_words_stay_tainted_and_reach_the_agent_fenced(
+    tmp_path: Path,
+) -> None:
+    paths = DataPaths(tmp_path)
+    paths.lock_of(paths.tasks).parent.mkdir(parents=True)
+    tasks = TaskFile(paths, RecordingJournal(), lambda: NOW)
+    task = tasks.add("taxes", NOW.date())
     mark = "web page"
     engine = ScriptedEngine().then(makes_steps(Thing.of_task(task).key), Says("Go."))
-    engine.then(makes_steps("drink water", ["fill a glass"]), Says("Go."))
+    engine.then(makes_steps("drink water", ["fill a glass (due 2026-11-20)"]), Says("Go."))
     async with scene(engine, tasks=lambda: tasks) as at:
         at.store.run(lambda tx: tx.taint.change(lambda k: k.with_task(TaintedTask("taxes", mark))))
         await at.chat.command("web", "/tasks")
@@ -156,7 +165,10 @@ async def test_steps_of_tainted_words_stay_tainted_and_reach_the_agent_fenced() 
         put(at, DRINK)
         await at.send("and the water", "click-1")
         await at.quiet()
-        assert at.store.query(lambda tx: tx.taint.get()).mark_of("fill a glass") == mark
+        assert (
+            at.store.query(lambda tx: tx.taint.get()).mark_of("fill a glass (due 2026-11-20)")
+            == mark
+        )
         assert open_item(at).untrusted == mark
 
 
