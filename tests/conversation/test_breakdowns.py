@@ -165,10 +165,8 @@ async def test_steps_of_tainted_words_stay_tainted_and_reach_the_agent_fenced(
         put(at, DRINK)
         await at.send("and the water", "click-1")
         await at.quiet()
-        assert (
-            at.store.query(lambda tx: tx.taint.get()).mark_of("fill a glass (due 2026-11-20)")
-            == mark
-        )
+        # The file takes the date off the title.
+        assert at.store.query(lambda tx: tx.taint.get()).mark_of("fill a glass") == mark
         assert open_item(at).untrusted == mark
 
 
@@ -268,8 +266,12 @@ async def test_a_list_that_refuses_changes_nothing_and_a_thing_that_is_done_says
 async def test_after_ten_minutes_the_undo_of_the_steps_is_gone() -> None:
     tasks, task = taxes()
     async with scene(ScriptedEngine(), tasks=lambda: tasks, status=OFFLINE) as at:
+        at.store.run(
+            lambda tx: tx.taint.change(lambda k: k.with_task(TaintedTask("taxes", "mail")))
+        )
         await press_on_day(at, f"task:{task.id}")
         await click(at, "Type the steps", "one\ntwo, and more")
+        assert at.store.query(lambda tx: tx.taint.get()).mark_of("one") == "mail"
         undo, message = button(at, "Undo"), newest_card(at)[0]
         await at.clock.advance(601)
         await at.until(lambda: "Undo" not in [each.label for each in newest_card(at)[1].buttons])
