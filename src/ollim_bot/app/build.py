@@ -44,12 +44,14 @@ from ollim_bot.conversation.forks.commands import (
 from ollim_bot.conversation.forks.forks import Forks, ForkSession, Replies, fork_spec
 from ollim_bot.conversation.google import EventButtons, EventCalendar, GoogleConnection
 from ollim_bot.conversation.greeting import Greeting
+from ollim_bot.conversation.health import Examiner, HealthPage
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
+from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
@@ -62,6 +64,7 @@ from ollim_bot.conversation.turns.loop import InputLoop, Recovery
 from ollim_bot.conversation.turns.questions import TurnInputs
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.conversation.views import SettingPage, money_view
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
@@ -103,8 +106,9 @@ from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_folder import SharedReadings
 from ollim_bot.store.run_requests import RequestFolder
+from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import count_in_tainted_turn
-from ollim_bot.store.store import Store
+from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
 from ollim_bot.tools.guards import JobChecker
@@ -124,8 +128,9 @@ class ConversationDeps:
     log; `channels` confirm what is sent.
     `tasks` returns the list of tasks in use now, `events` the calendar whose events can be changed.
     `take_address` uses an address that the owner pasted. `calendars` reads the copies of their
-    calendars. `google` takes the place of Google's own addresses. `patience` is how many seconds to
-    wait for a slow surface. `zone` is the owner's while the configuration names none.
+    calendars, and `news` are published when these have changed. `google` takes the place of
+    Google's own addresses. `patience` is how many seconds to wait for a slow surface. `zone` is the
+    owner's while the configuration names none.
     """
 
     engine: AgentEngine
@@ -143,6 +148,7 @@ class ConversationDeps:
     working_directory: Path
     status: Status
     doctor: Callable[[], Awaitable[str]]
+    health: Examiner
     restart: Callable[[], None]
     update: Callable[[], Awaitable[str]]
     newer_version: Callable[[], Awaitable[str | None]]
@@ -152,6 +158,7 @@ class ConversationDeps:
     channels: Sequence[Channel] = ()
     take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
     calendars: Callable[[], Sequence[CalendarCopy]] = tuple
+    news: Watches = field(default_factory=Watches)
     webhook_port: int | None = None
     zone: tzinfo = UTC
     google: GoogleAddresses = field(default_factory=GoogleAddresses)
@@ -182,9 +189,16 @@ class ConversationParts:
             self.poster,
             self.deliveries,
             self.board,
-            Views(
-                DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
-            ),
+            self._views(buttons),
+        )
+
+    def _views(self, buttons: ButtonRouter) -> Views:
+        deps = self._deps
+        return Views(
+            DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+            money_view(deps.store, deps.clock),
+            SettingPage(deps.store, deps.clock, self._services.settings.change),
+            HealthPage(deps.store, deps.clock, [each.name for each in deps.channels], deps.health),
         )
 
     @property
@@ -339,8 +353,12 @@ class ConversationParts:
         """What slash commands do, and the loop that takes them and all other inputs."""
         deps, store, clock, state = self._deps, self._deps.store, self._deps.clock, self.state
         poster, forks, runner = self.poster, self.forks, self.runner
-        day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks))
+        day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks), deps.news)
         self.overviews = Overviews(store, deps.repositories, poster, clock, day, deps.webhook_port)
+        skills = SkillFolder(DataPaths(deps.working_directory).skills)
+        self.week_plans = WeekPlans(
+            store, deps.repositories, lambda: skills.read().loaded.keys(), clock
+        )
         self.task_commands = TaskCommands(store, deps.tasks, poster, clock)
         root, zone, board = deps.working_directory, deps.zone, self.board
         services = self._services = CommandServices(

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from ollim_bot.domain.answer_undo import undo_button, why_not_undone
 from ollim_bot.domain.calendar import CalendarCopy, age_words, time_words
 from ollim_bot.domain.cards import Button, Card, CardLine
-from ollim_bot.domain.due_items import DueItem, settled_card, settled_line, waiting_buttons
+from ollim_bot.domain.due_items import DueItem, settled_line, waiting_buttons
+from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import Reminder
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, describe, duration_in_words, elapsed, instant
+from ollim_bot.domain.moments import (
+    MONTHS,
+    WEEKDAYS,
+    describe,
+    duration_in_words,
+    elapsed,
+    instant,
+    midnight_after,
+)
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.overviews import (
     UpcomingToday,
     coming_buttons,
     coming_today,
     in_overdue_order,
-    midnight_after,
     short_moment,
     still_today,
     task_lines,
@@ -29,6 +39,8 @@ from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.text import one_line
 
 _LONGEST_EVENT = 100
+
+Jobs = Mapping[tuple[OccurrenceKind, str], ScheduledJob]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +136,7 @@ def day_of(
     following = next((each for each in coming if not each.is_skipped), None)
     put_off = [each for each in answered if each.is_still_put_off(now)]
     done = [each for each in answered if not each.is_put_off]
+    by_name: Jobs = {(each.kind, each.spec.id): each for each in jobs}
     zone = now.tzinfo or UTC
     events = still_today(calendars, now)
     return DayView(
@@ -153,8 +166,8 @@ def day_of(
             DayLine(each.text, buttons=each.buttons)
             for each in task_lines(tasks, undos, now, has_room=True)
         ],
-        put_off=[_answered(each, now) for each in put_off],
-        done=[_answered(each, now) for each in done],
+        put_off=[_answered(each, now, by_name, skips) for each in put_off],
+        done=[_answered(each, now, by_name, skips) for each in done],
         notes=[
             f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
             for copy in calendars
@@ -196,10 +209,12 @@ def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
     )
 
 
-def _answered(item: DueItem, now: datetime) -> DayLine:
-    return DayLine(
-        settled_line(item, now), item.answered_at, buttons=settled_card(item, now).buttons
-    )
+def _answered(item: DueItem, now: datetime, jobs: Jobs, skips: Skips) -> DayLine:
+    one = Occurrence.parse(item.occurrence)
+    job = jobs.get((one.kind, one.job_id))
+    is_over = bool(why_not_undone(item, now, job, skips))
+    buttons = () if is_over else (undo_button(item),)
+    return DayLine(settled_line(item, now), item.answered_at, buttons=buttons)
 
 
 def _quiet_spans(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:
