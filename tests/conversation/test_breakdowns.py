@@ -114,7 +114,7 @@ async def test_the_agent_makes_steps_of_a_task_once_and_undo_takes_them_away() -
 
 
 async def test_the_first_open_step_is_the_first_step_of_the_due_item() -> None:
-    tasks = MemoryTasks()
+    tasks = MemoryTasks("Google Tasks")
     engine = ScriptedEngine().then(makes_steps(Thing.of_item(DRINK).key), Says("Go."))
     async with scene(engine, tasks=lambda: tasks) as at:
         put(at, DRINK, item(PILLS, NOW - HOUR))
@@ -136,6 +136,9 @@ async def test_the_first_open_step_is_the_first_step_of_the_due_item() -> None:
         await at.chat.click("web", newest_card(at)[0].id, steps_undo.custom_id)
         assert tasks.tasks(with_done=True) == []
         assert first_step_in(open_item(at).note) == ""
+        kept = at.store.query(lambda tx: tx.changes.newest(20))
+        added = [(each.did, each.by) for each in kept if each.did != "changed"]
+        assert added == [("removed", Changer.BUTTON)] * 4 + [("added", Changer.AGENT)] * 4
 
 
 async def test_steps_of_tainted_words_stay_tainted_and_reach_the_agent_fenced(
@@ -266,9 +269,8 @@ async def test_a_list_that_refuses_changes_nothing_and_a_thing_that_is_done_says
 async def test_after_ten_minutes_the_undo_of_the_steps_is_gone() -> None:
     tasks, task = taxes()
     async with scene(ScriptedEngine(), tasks=lambda: tasks, status=OFFLINE) as at:
-        at.store.run(
-            lambda tx: tx.taint.change(lambda k: k.with_task(TaintedTask("taxes", "mail")))
-        )
+        marked = TaintedTask("taxes", "mail")
+        at.store.run(lambda tx: tx.taint.change(lambda known: known.with_task(marked)))
         await press_on_day(at, f"task:{task.id}")
         await click(at, "Type the steps", "one\ntwo, and more")
         assert at.store.query(lambda tx: tx.taint.get()).mark_of("one") == "mail"
