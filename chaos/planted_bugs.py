@@ -169,7 +169,7 @@ PLANTED_BUGS = (
     PlantedBug(
         "what the new clock jumps over is forgotten",
         "domain/travel.py",
-        "        return instant(self._old_wall, self.after).astimezone(UTC)\n",
+        "        return instant(old, self.after).astimezone(UTC)\n",
         "        return self.at.astimezone(UTC)\n",
         focus=("travel",),
     ),

@@ -13,10 +13,13 @@ from typing import Generic, TypeVar
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.costs import cost_report
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
+from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.search import Search, terms_of
+from ollim_bot.domain.setting_view import SettingGroup
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import (
     ChatSurface,
@@ -140,14 +143,20 @@ class FakeViews:
 
     def __init__(self, clock: Clock) -> None:
         self.day = FakeDay(clock)
+        self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
+        self.settings = FakeView[Sequence[SettingGroup]](tuple)
+        self.health = FakeView(lambda: HealthReport(clock.now()))
 
     def reset(self) -> None:
         """Begin anew for another test."""
         self.day.reset()
+        self.money.reset()
+        self.settings.reset()
+        self.health.reset()
 
     @property
     def ports(self) -> Views:
-        return Views(self.day)
+        return Views(self.day, self.money, self.settings, self.health)
 
 
 class FakeReception:

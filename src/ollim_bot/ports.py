@@ -264,7 +264,8 @@ class IncomingMessage:
     The sender makes `id`, so that a repeated send is recognised. `quote` is the text of the message
     that is replied to, where only the surface knows that text. `button` is the label of a pressed
     button; `text` is then the prompt stored behind the button. `untrusted` is set where the owner
-    sends a text without having written it, `untrusted_quote` where that is true of the quote.
+    sends a text without having written it, `untrusted_quote` where that is true of the quote, or of
+    the `subject` that a button of the program is about.
     """
 
     id: InputId
@@ -277,6 +278,7 @@ class IncomingMessage:
     refs: Mapping[str, str] = field(default_factory=dict)
     untrusted: Untrusted | None = None
     untrusted_quote: Untrusted | None = None
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -586,6 +588,19 @@ class TaskList(Protocol):
 
     def delete(self, task_id: str) -> DeletedTask: ...
     def restore(self, deleted: DeletedTask) -> Task: ...
+    def add_steps(self, steps: Sequence[str], task_id: str = "", title: str = "") -> Sequence[Task]:
+        """Make the steps parts of a task, in one write; returns the task and then the steps.
+
+        Without an id, the open task with that title is meant; one is made if there is none. A step
+        that the task has already is not added again, so that a repeated call adds nothing.
+        """
+
+    def remove_open(self, task_ids: Sequence[str]) -> Sequence[str]:
+        """Delete in this order, in one write, those that are there, open and without parts.
+
+        Returns their ids.
+        """
+
     def lists(self) -> Mapping[str, str]:
         """The names of the lists, each with its title where it is kept."""
 

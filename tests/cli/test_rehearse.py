@@ -175,6 +175,36 @@ def test_programs_get_every_moment_and_every_finding(terminal: Terminal) -> None
     assert (told["problems"], told["superseded"], told["is_whole"]) == ([], 0, True)
 
 
+def test_a_draft_is_rehearsed_in_place_of_its_job_or_beside_and_the_difference_comes_first(
+    terminal: Terminal,
+) -> None:
+    add(terminal, "mail", "0 15 * * *", "--background")
+    draft = "---\nid: {}\n{}background: true\n---\nlook at mail\n"
+    (terminal.home / "draft.md").write_text(draft.format("mail", 'cron: "0 9,15 * * *"\n'))
+    page = terminal.done("rehearse", "--with", "draft.md")
+    assert page.startswith(
+        "With draft.md in place of “do mail”: adds 7 pings a week.\n\nWhat would happen until "
+    )
+    assert "   9:00  look at mail  may ping\n" in page
+    told = terminal.json("rehearse", "--with", "draft.md", "--days", "1")
+    assert told["difference"]["pings"] == {"added": 7, "removed": 0, "in_quiet": 0, "held": 0}
+    assert [fire["due"][11:16] for fire in told["fires"]] == ["15:00", "09:00"]
+
+    (terminal.home / "draft.md").write_text(draft.format("mum", 'run-at: "2026-11-17T09:00"\n'))
+    page = terminal.done("rehearse", "--with", "draft.md")
+    assert page.startswith("With draft.md beside your jobs: adds 1 ping in the coming week.\n")
+    assert "difference" not in terminal.json("rehearse")
+
+
+def test_a_wrong_draft_is_named_with_its_line(terminal: Terminal) -> None:
+    (terminal.home / "draft.md").write_text('---\nid: bad\ncron: "99 * * * *"\n---\nx\n')
+    assert terminal.refused("rehearse", "--with", "draft.md").startswith("draft.md:3: ")
+    assert terminal.refused("rehearse", "--with", "none.md").startswith("none.md cannot be read: ")
+    terminal.environ["OLLIM_CALLED_BY"] = "conversation"
+    refused = terminal.refused("rehearse", "--with", "draft.md", code=1)
+    assert refused.startswith("`ollim-bot rehearse --with` is for the owner alone.")
+
+
 @pytest.mark.parametrize("days", ["0", "367", "x", "-1", "1.5"])
 def test_a_wrong_number_of_days_is_refused(terminal: Terminal, days: str) -> None:
     refused = terminal.refused("rehearse", f"--days={days}")

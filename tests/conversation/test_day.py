@@ -59,8 +59,10 @@ async def test_the_day_has_what_waits_what_comes_and_what_was_answered() -> None
             *("Taken", "Skipped", "Snooze 10 min", "1 h", "Other…", "Let it go")
         ]
         assert labels(day.overdue[1]) == [
-            *("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…", "Let it go")
+            *("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…"),
+            *("Break it down", "Let it go"),
         ]
+        assert labels(day.tasks[0]) == ["Done", "Break it down"]
         assert day.next is not None
         assert labels(day.next) == ["Skip once"]
         assert day.next.at == NOW.replace(hour=11, minute=0)
@@ -157,11 +159,14 @@ async def test_a_change_is_told_at_once() -> None:
         await told
         # `tasks.md` was changed by hand, and a calendar has another event.
         by_hand = ChangeRow("0a1b2c3d", NOW, "tasks.md", Changer.HAND, "", "- [ ] milk\n")
-        for happen in (lambda: at.store.run(lambda tx: tx.changes.put(by_hand)), news.publish):
+        for is_by_hand in (True, False):
             told = asyncio.ensure_future(anext(changes))
             await asyncio.sleep(0)
             assert not told.done()
-            happen()
+            if is_by_hand:
+                at.store.run(lambda tx: tx.changes.put(by_hand))
+            else:
+                news.publish()
             await told
         await changes.aclose()  # type: ignore[attr-defined]
 

@@ -297,8 +297,10 @@ def test_what_commands_change_is_listed_and_undone(data: DataDirectory, is_runni
         return command(data, *words)
 
     run("config", "set", "model.main", "sonnet")
+    run("config", "set", "timezone", "Europe/Berlin")
     made = [
         ("config", "set", "model.main", "opus"),
+        ("config", "set", "timezone", "Asia/Tokyo"),
         ("routine", "add", "-m", "Plan", "--cron", "0 9 * * *", "--id", "plan"),
         ("routine", "pause", "plan"),
         ("routine", "cancel", "plan"),
@@ -313,10 +315,10 @@ def test_what_commands_change_is_listed_and_undone(data: DataDirectory, is_runni
         before = jobs()
         for words in made:
             assert run(*words)[0] == 0, words
-        code, said = run("changes", "--json", "--limit", "6")
+        code, said = run("changes", "--json", "--limit", str(len(made)))
         assert code == 0, said
         rows = json.loads(said)["changes"]
-        assert [each["by"] for each in rows] == ["command line"] * 6
+        assert [each["by"] for each in rows] == ["command line"] * len(made)
         for row in rows:
             code, said = run("undo", row["id"])
             assert code == 0, said
@@ -324,6 +326,7 @@ def test_what_commands_change_is_listed_and_undone(data: DataDirectory, is_runni
         assert jobs() == before
         assert not data.paths.tasks.exists()
         assert run("config", "get", "model.main")[1] == "sonnet\n"
+        assert run("config", "get", "timezone")[1] == "Europe/Berlin\n"
 
     if not is_running:
         undo_all()

@@ -3,54 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from html.parser import HTMLParser
 
 from tests.web.browser import Browser, unknown_browser
 from tests.web.days import HOSTILE, full_day, waiting_line
+from tests.web.markup import ATTRIBUTES, TAGS, Markup
 from tests.web.scene import SUNDAY, Scene
 
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.errors import OllimError
-
-TAGS = {
-    *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div", "button"),
-    *("details", "summary", "form", "label", "input", "progress", "figure", "figcaption"),
-}
-ATTRIBUTES = {
-    *(
-        "class",
-        "id",
-        "datetime",
-        "type",
-        "name",
-        "max",
-        "value",
-        "required",
-        "autocomplete",
-        "role",
-    ),
-    *("aria-label", "aria-labelledby", "aria-hidden"),
-    *("data-action", "data-field-custom_id", "data-fold", "data-at", "data-left", "data-now"),
-}
-
-
-class Markup(HTMLParser):
-    """Collects the tags, attributes and words of a fragment."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.words: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data.strip())
 
 
 async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: Scene) -> None:
@@ -61,7 +22,9 @@ async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: S
         assert b"dentist" not in view.body
         assert (await other.get("/api/panels/today")).status == 401
         assert (await other.post("/api/panels/today/actions", press("x"))).status == 401
-        assert (await other.get("/week")).status == 401, "a view that does not exist has no place"
+        assert (await other.get("/nothing")).status == 401, (
+            "a view that does not exist has no place"
+        )
         near = await other.get("/today", Host=f"localhost:{scene.surface.port}")
         assert near.headers["Location"] == f"{scene.url}/today"
 
@@ -160,10 +123,10 @@ async def test_every_tab_is_told_of_a_change_with_its_number_and_what_is_open(
 ) -> None:
     day = scene.reception.day
     async with browser.tab() as (one, hello), browser.tab() as (other, _):
-        assert hello["panels"] == {"today": {"change": 0, "open": 0}}
+        assert hello["panels"]["today"] == {"change": 0, "open": 0}
         day.change(DayView(SUNDAY, overdue=[waiting_line("tea", "k1", SUNDAY)]))
         told = {"type": "stale", "panel": "today", "change": 1, "open": 1}
         assert [await one.until("stale"), await other.until("stale")] == [told, told]
         assert (await browser.get("/api/panels/today")).json["change"] == 1
     async with browser.tab() as (_, hello):
-        assert hello["panels"] == {"today": {"change": 1, "open": 1}}
+        assert hello["panels"]["today"] == {"change": 1, "open": 1}

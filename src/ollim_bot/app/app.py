@@ -107,7 +107,7 @@ from ollim_bot.tools.guards import JobValidator, SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
-from ollim_bot.upkeep.examination import examine_in_chat
+from ollim_bot.upkeep.examination import BotDoctor, examine_in_chat
 from ollim_bot.upkeep.hand_over import settle_update
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
@@ -478,6 +478,7 @@ class App:
             former=self._changes(store, journal),
             working_directory=paths.root,
             doctor=lambda: examine_in_chat(settings, chosen.provider, self._clock.now()),
+            health=BotDoctor(settings, chosen.provider, self._clock.now),
             restart=lambda: self.stop(Ending.RESTART),
             update=self._begin_update,
             newer_version=self._adapters.newer_version,
@@ -661,7 +662,7 @@ class App:
             others += [partial(self._tell_problems, parts), self._tidy]
             others += [parts.echo.run, parts.retries.run, parts.board.run]
             others += [parts.server_cards.run, parts.google.run]
-            others += [parts.task_mover.run, parts.task_commands.run]
+            others += [parts.task_mover.run, parts.task_commands.run, parts.breakdowns.run]
             tasks = [group.create_task(run()) for run in vital]
             for run in (*others, *services):
                 kept = keep_running(run, store, parts.notices, self._clock)

@@ -24,6 +24,13 @@ from ollim_bot.cli.framework import (
     title,
     zone_of,
 )
+from ollim_bot.cli.rehearse_draft import (
+    Draft,
+    difference_object,
+    difference_of,
+    draft_sentence,
+    read_draft,
+)
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.calendar import (
     CalendarCopy,
@@ -346,6 +353,11 @@ class _Jobs(NamedTuple):
     "preview the coming days: what comes when, and what gets in its way",
     _EXAMPLE,
     argument("--days", metavar="7", help="how many days; a week if not given"),
+    argument(
+        "--with",
+        metavar="FILE",
+        help="with this job file in place of the job with its id, or beside the others",
+    ),
     JSON,
 )
 def run(given: Given, caller: Caller) -> None:
@@ -361,14 +373,27 @@ def run(given: Given, caller: Caller) -> None:
         skills=SkillFolder(data.paths.skills).read().loaded.keys(),
         is_skipped=skips.has if skips.moments else None,
     )
-    rehearsal = rehearse(jobs.jobs, circumstances, days)
+    draft = _draft(given, caller, jobs.jobs)
+    rehearsal = rehearse(jobs.jobs if draft is None else draft.jobs, circumstances, days)
     events = Events(
         readable_copies(data.paths),
         caller.agent is None,
         circumstances.config.travel_minutes,
         circumstances.quiet,
     )
-    _answer(rehearsal, events, jobs.problems, as_json="json" in given, is_running=is_running)
+    if "json" in given:
+        found = page_object(rehearsal, events, is_running=is_running)
+        if draft is not None:
+            made = difference_of(draft, jobs.jobs, circumstances, data)
+            found = {"difference": difference_object(made), **found}
+        print_json(found | {"problems": jobs.problems})
+        return
+    if draft is not None:
+        made = difference_of(draft, jobs.jobs, circumstances, data)
+        show(f"{plain(draft_sentence(draft, made))}\n")
+    show(page(rehearsal, events, is_running=is_running))
+    for problem in jobs.problems:
+        show(plain(problem), "  ", stream=sys.stderr)
 
 
 def warnings_of(job: ScheduledJob, data: Data) -> Sequence[str]:
@@ -390,20 +415,9 @@ def _circumstances(data: Data) -> Assumptions:
     )
 
 
-def _answer(
-    rehearsal: Rehearsal,
-    events: Events,
-    problems: Sequence[str],
-    *,
-    as_json: bool,
-    is_running: bool,
-) -> None:
-    if as_json:
-        print_json(page_object(rehearsal, events, is_running=is_running) | {"problems": problems})
-        return
-    show(page(rehearsal, events, is_running=is_running))
-    for problem in problems:
-        show(plain(problem), "  ", stream=sys.stderr)
+def _draft(given: Given, caller: Caller, jobs: Sequence[ScheduledJob]) -> Draft | None:
+    name = given.get("with")
+    return None if name is None else read_draft(caller.path(name), plain(name), jobs)
 
 
 def _days(text: str) -> int:

@@ -62,6 +62,8 @@ _MENDING = "--fix"
 # Writes a file of any name, past the rules for the paths that the agent may write.
 _OUTPUT = "--output"
 _EXPORTING = ("runs", "cost")
+# Reads a file of any name, past the rules for the paths that the agent may read.
+_DRAFT = "--with"
 
 
 class CommandLine(NamedTuple):
@@ -105,6 +107,8 @@ def owners_command(command: CommandLine) -> str | None:
         return f"{PROGRAM} doctor {_MENDING}"
     if noun in _EXPORTING and any(word.startswith(_OUTPUT) for word in (verb, *rest)):
         return " ".join(filter(None, (PROGRAM, noun, verb, _OUTPUT)))
+    if noun == "rehearse" and any(word.startswith(_DRAFT) for word in (verb, *rest)):
+        return f"{PROGRAM} rehearse {_DRAFT}"
     if noun in _OPEN and (noun, verb) not in _OWNERS_VERBS:
         return None
     if (noun, verb) in _OPEN_VERBS:

@@ -92,3 +92,9 @@ def with_plan(job: J, day: date | None) -> J:
     if day is None or not isinstance(job, Routine) or not isinstance(job.rhythm, AfterDone):
         return job
     return replace(job, rhythm=replace(job.rhythm, done_on=day))
+
+
+def with_plan_of(job: J, former: Job | None) -> J:
+    """The draft of a job, with the next moment that the job has and no file says."""
+    rhythm = former.rhythm if isinstance(former, Routine) else None
+    return with_plan(job, rhythm.done_on) if isinstance(rhythm, AfterDone) else job

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
+from statistics import median
+from typing import NamedTuple
 
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.usage import UsageRow, dollars
 
 CONVERSATION = "conversation"
+# The runs from which the cost of another one is taken.
+PAST = timedelta(days=60)
 _DAY = timedelta(days=1)
 _MOST_RUNS = 5
 
@@ -80,7 +85,7 @@ class CostReport:
     """What everything since `since` has cost, with today, this month and the daily limit.
 
     `month_at_pace` is what the whole month costs if it goes on like this; None if nothing has a
-    price yet. `costliest` are the occurrences that cost most.
+    price yet. `costliest` are the occurrences that cost most. `titles` are those of the jobs.
     """
 
     since: date
@@ -94,6 +99,7 @@ class CostReport:
     by_job: Sequence[CostLine]
     by_model: Sequence[CostLine]
     costliest: Sequence[CostLine]
+    titles: Mapping[str, str]
 
 
 def month_start(now: datetime) -> datetime:
@@ -101,7 +107,11 @@ def month_start(now: datetime) -> datetime:
 
 
 def cost_report(
-    rows: Sequence[UsageRow], since: datetime, now: datetime, cap: float | None
+    rows: Sequence[UsageRow],
+    since: datetime,
+    now: datetime,
+    cap: float | None,
+    titles: Mapping[str, str] | None = None,
 ) -> CostReport:
     """`rows` are those since the beginning of the month, or since `since` if that is earlier."""
     zone = now.tzinfo or UTC
@@ -126,6 +136,7 @@ def cost_report(
         costliest=_lines((row for row in chosen if row.occurrence), lambda row: row.occurrence)[
             :_MOST_RUNS
         ],
+        titles=titles or {},
     )
 
 
@@ -151,3 +162,72 @@ def _month_at_pace(month: Amount, now: datetime) -> int:
     days = monthrange(now.year, now.month)[1]
     passed = max(_DAY, now.replace(tzinfo=None) - began.replace(tzinfo=None))
     return round(month.micros * (days * _DAY / passed))
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """What one occurrence of a job has cost, in all its attempts."""
+
+    job: str
+    micros: int
+    models: str
+    is_background: bool
+    is_included: bool
+
+
+class _Like(NamedTuple):
+    """The runs to compare with; an empty `model` means any."""
+
+    is_background: bool
+    model: str
+
+
+class PastCosts:
+    """What a run of a job usually costs: the median of its past runs, else of those of others."""
+
+    def __init__(self, rows: Iterable[UsageRow]) -> None:
+        by_occurrence: dict[str, list[UsageRow]] = {}
+        for row in rows:
+            if row.occurrence and row.price.is_listed:
+                by_occurrence.setdefault(row.occurrence, []).append(row)
+        self._runs = [_past_run(name, found) for name, found in by_occurrence.items()]
+        self._by_job: dict[str, list[PastRun]] = {}
+        for run in self._runs:
+            self._by_job.setdefault(run.job, []).append(run)
+        self._of_others: dict[_Like, int | None] = {}
+
+    @property
+    def is_included(self) -> bool:
+        """Whether a subscription has paid for the newest run."""
+        return bool(self._runs) and self._runs[-1].is_included
+
+    def usual(self, job: Job) -> int | None:
+        """Millionths of a dollar; None if no run like it is known, 0 if no model is asked."""
+        if job.spec.plain:
+            return 0
+        like = _Like(job.spec.background, job.spec.model or "")
+        own = _median(self._by_job.get(f"{job.kind} {job.spec.id}", ()), like)
+        if own is not None:
+            return own
+        if like not in self._of_others:
+            self._of_others[like] = _median(self._runs, like)
+        return self._of_others[like]
+
+
+def _past_run(occurrence: str, rows: Sequence[UsageRow]) -> PastRun:
+    return PastRun(
+        job_name(occurrence),
+        sum(row.micros for row in rows),
+        " ".join(row.model for row in rows),
+        all(row.kind.is_background for row in rows),
+        rows[-1].price is Price.INCLUDED,
+    )
+
+
+def _median(runs: Iterable[PastRun], like: _Like) -> int | None:
+    costs = [
+        run.micros
+        for run in runs
+        if run.is_background == like.is_background and like.model in run.models
+    ]
+    return round(median(costs)) if costs else None

@@ -162,7 +162,10 @@ def day_of(
             if each.all_day
         ],
         quiet=[*_quiet_spans(quiet, now)],
-        tasks=[DayLine(each.text, buttons=each.buttons) for each in task_lines(tasks, undos, now)],
+        tasks=[
+            DayLine(each.text, buttons=each.buttons)
+            for each in task_lines(tasks, undos, now, has_room=True)
+        ],
         put_off=[_answered(each, now, by_name, skips) for each in put_off],
         done=[_answered(each, now, by_name, skips) for each in done],
         notes=[

@@ -119,6 +119,15 @@ def first_step_in(note: str) -> str:
     return str(note_fields(note)["spec"].get("first_step", ""))
 
 
+def with_first_step(item: DueItem, step: str, untrusted: str = "") -> DueItem:
+    """The item with another first step, whose words may have a mark."""
+    fields = json.loads(item.note)
+    spec = fields["spec"]
+    mark = marked_taint(",".join(filter(None, (spec.get("untrusted"), untrusted)))).mark
+    fields["spec"] = {**spec, "first_step": step, **({"untrusted": mark} if mark else {})}
+    return replace(item, note=json.dumps(fields))
+
+
 def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
     """The reminder of the note, with the rest of its chain, at another moment."""
     spec, chain = note_fields(note)["spec"], note_fields(note)["chain"]
@@ -376,6 +385,7 @@ SNOOZE, LET_GO, UNDO = "snooze", "let_go", "undo"
 ITEM = "item"
 # A wait that the owner says in words.
 OTHER = "other"
+BREAK_DOWN = "break_down"
 
 _LONGEST_TITLE = 256
 _WAITS: Mapping[str, str] = {"10m": "Snooze 10 min", "1h": "1 h", "9am": "Tomorrow 9:00"}
@@ -425,6 +435,7 @@ def _asking(item: DueItem) -> tuple[Button, ...]:
         *settling_buttons(item),
         *(Button(label, SNOOZE, f"{item.key}:{wait}") for wait, label in waits),
         Button("Other…", SNOOZE, f"{item.key}:{OTHER}", asks=_ASK_WHEN),
+        *_breaking_down(item),
     )
 
 
@@ -434,7 +445,17 @@ def _deciding(item: DueItem) -> tuple[Button, ...]:
         *settling_buttons(item),
         *(Button(label, MOVE, f"{ITEM}:{item.key}:{wait}") for wait, label in moves),
         Button("Let it go", LET_GO, item.key),
+        *_breaking_down(item),
     )
+
+
+def _breaking_down(item: DueItem) -> tuple[Button, ...]:
+    return () if item.is_dose else (break_down_button(f"{ITEM}:{item.key}"),)
+
+
+def break_down_button(ref: str, line: int = 0) -> Button:
+    """Makes small steps of what `ref` names: `item:` with a key, or `task:` with an id."""
+    return Button("Break it down", BREAK_DOWN, ref, line=line)
 
 
 def settling_buttons(item: DueItem) -> tuple[Button, ...]:

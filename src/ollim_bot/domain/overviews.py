@@ -20,6 +20,7 @@ from ollim_bot.domain.due_items import (
     SNOOZE,
     Answer,
     DueItem,
+    break_down_button,
     item_key,
     settled_card,
     settled_line,
@@ -45,7 +46,7 @@ from ollim_bot.domain.schedule import (
     next_due,
     occurrence_at,
 )
-from ollim_bot.domain.task_cards import TASK_DONE, TaskUndo, task_words
+from ollim_bot.domain.task_cards import TASK, TASK_DONE, TaskUndo, task_words
 from ollim_bot.domain.tasks import Task, in_order, is_due
 from ollim_bot.domain.text import FROM_UNTRUSTED, one_line
 from ollim_bot.domain.webhooks import facts_of
@@ -469,11 +470,17 @@ def _place(kind: str, name: str) -> str:
     return hashlib.sha256(f"{kind} {name}".encode()).hexdigest()[:12]
 
 
-def task_lines(tasks: Sequence[Task], undos: Sequence[TaskUndo], now: datetime) -> Iterator[_Line]:
-    """The tasks that are due, and those that a click has just settled."""
+def task_lines(
+    tasks: Sequence[Task], undos: Sequence[TaskUndo], now: datetime, *, has_room: bool = False
+) -> Iterator[_Line]:
+    """The tasks that are due, and those that a click has just settled.
+
+    Each can be broken down where there is room for another button.
+    """
     for task in in_order([task for task in tasks if is_due(task, now.date())]):
         done = Button("Done", TASK_DONE, task.id, ButtonStyle.SUCCESS)
-        yield _Line(task_words(task, now.date()), (done,), _place("task", task.id))
+        more = (break_down_button(f"{TASK}:{task.id}"),) if has_room else ()
+        yield _Line(task_words(task, now.date()), (done, *more), _place("task", task.id))
     for undo in undos:
         button = replace(undo.button, label="Undo")
         yield _Line(undo.words, (button,), _place("task", undo.task.id))

@@ -6,6 +6,7 @@ A reminder that is set for a quiet moment comes then; its confirmation offers th
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
@@ -70,6 +71,10 @@ class QuietHours:
                 return end
         return None
 
+    def start_on(self, day: date, zone: tzinfo) -> datetime:
+        """When the night of that day begins, in UTC."""
+        return self._night(day, zone)[0]
+
     def _night(self, day: date, zone: tzinfo) -> tuple[datetime, datetime]:
         last = day if self.start < self.end else day + _DAY
         walls = datetime.combine(day, self.start), datetime.combine(last, self.end)
@@ -119,6 +124,27 @@ def quiet_until(settings: QuietSettings, moment: datetime) -> datetime | None:
     while latest is not None:
         end, latest = latest, settings._end_at(latest)
     return None if end is None else end.astimezone(settings.zone)
+
+
+def quiet_spans(
+    settings: QuietSettings, start: datetime, end: datetime
+) -> Sequence[tuple[datetime, datetime]]:
+    """The quiet from `start` on: when each begins, before `end`, and when it ends, in UTC."""
+    begins = [start.astimezone(UTC)]
+    if settings.hours is not None:
+        day, last = (each.astimezone(settings.zone).date() for each in (start, end))
+        while day <= last:
+            begins.append(settings.hours.start_on(day, settings.zone))
+            day += _DAY
+        if settings.choice.lifted_until is not None:
+            begins.append(settings.choice.lifted_until.astimezone(UTC))
+    spans: list[tuple[datetime, datetime]] = []
+    for begin in sorted(begins):
+        is_new = begins[0] <= begin < end and (not spans or begin >= spans[-1][1])
+        until = quiet_until(settings, begin) if is_new else None
+        if until is not None:
+            spans.append((begin, until.astimezone(UTC)))
+    return spans
 
 
 def is_quiet(settings: QuietSettings, moment: datetime) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -59,6 +59,19 @@ class Store(Protocol):
         """False from the first write that the disk refused until one succeeds again."""
 
     async def until_writable(self) -> None: ...
+
+
+async def changes_of(store: Store, *names: str, also: Watches | None = None) -> AsyncIterator[None]:
+    """An item after each commit that changes one of these; several at once make one.
+
+    So does all that `also` publishes.
+    """
+    beside = Watches() if also is None else also
+    with store.changes(*names) as has_changed, beside.watching((), has_changed):
+        while True:
+            await has_changed.wait()
+            has_changed.clear()
+            yield
 
 
 class Watches:

@@ -30,6 +30,7 @@ from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.domain.quiet import MOVE
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock
+from ollim_bot.store.breakdowns import end_steps_undo
 from ollim_bot.store.item_answers import ItemAnswers, end_undo
 from ollim_bot.store.steps import end_clear_undo
 from ollim_bot.store.store import Store
@@ -39,6 +40,7 @@ from ollim_bot.store.task_undo import end_task_undo
 _LONGEST_SLEEP = 10.0
 # Seconds until a disk that refused to remove an Undo is tried again.
 _NEXT_TRY = 60.0
+_WITH_UNDO = ("due_items", "cleared", "task_undos", "breakdowns")
 
 _logger = logging.getLogger(__name__)
 
@@ -98,15 +100,20 @@ class UndoExpiry:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        with self._store.changes("due_items", "cleared", "task_undos") as has_changed:
+        with self._store.changes(*_WITH_UNDO) as has_changed:
             while True:
                 has_changed.clear()
                 await wait_until_set(has_changed, self._clock, await self._seconds_left())
 
     async def _seconds_left(self) -> float | None:
         """Remove what is over; returns when to look again, None if no Undo is left."""
-        offered, cleared, tasks = await self._store.read(
-            lambda tx: (tx.due_items.with_undo(), tx.cleared.get(), tx.task_undos.get())
+        offered, cleared, tasks, steps = await self._store.read(
+            lambda tx: (
+                tx.due_items.with_undo(),
+                tx.cleared.get(),
+                tx.task_undos.get(),
+                tx.breakdowns.get(),
+            )
         )
         now = self._clock.now()
         left = cleared.undo_left(now)
@@ -117,11 +124,14 @@ class UndoExpiry:
                 await self._store.transact(end_clear_undo)
             if tasks.over(now):
                 await self._store.transact(end_task_undo)
+            if steps.over(now):
+                await self._store.transact(end_steps_undo)
         except StorageError:
             _logger.warning("An Undo could not be removed", exc_info=True)
             return _NEXT_TRY
         ends = [each.undo_until for each in offered if each.undo_until and each.can_undo(now)]
         ends += [each.until for each in tasks.undos if not each.is_over(now)]
+        ends += [each.undo_until for each in steps.known if each.undo_until and each.can_undo(now)]
         lasting = [elapsed(now, each) for each in ends]
         lasting += [left] if left is not None and left > timedelta() else []
         seconds = min((each.total_seconds() for each in lasting), default=None)

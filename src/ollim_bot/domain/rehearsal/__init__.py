@@ -7,14 +7,8 @@ a run takes is assumed.
 from __future__ import annotations
 
 from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, findings, warnings
-from ollim_bot.domain.rehearsal.simulation import (
-    AssumedRuns,
-    Assumptions,
-    Fire,
-    Ping,
-    Rehearsal,
-    rehearse,
-)
+from ollim_bot.domain.rehearsal.fires import AssumedRuns, Assumptions, Fire, Ping
+from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
 
 __all__ = [
     "MOST_ASKED",

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
-from itertools import chain, groupby
+from itertools import chain, groupby, takewhile
+from operator import attrgetter
 
 from ollim_bot.domain.jobs import Late, Routine, is_ordered
 from ollim_bot.domain.moments import (
@@ -20,15 +21,8 @@ from ollim_bot.domain.moments import (
     offset_at,
 )
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.rehearsal.simulation import (
-    Assumptions,
-    Fire,
-    Ping,
-    Rehearsal,
-    Timing,
-    by_timing,
-    rehearse,
-)
+from ollim_bot.domain.rehearsal.fires import Assumptions, Fire, Ping, Timing, by_timing
+from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, next_due
 
 _DAY = timedelta(days=1)
@@ -144,7 +138,8 @@ def _cannot_run(rehearsal: Rehearsal) -> Iterator[Finding]:
 
 
 def _missed(rehearsal: Rehearsal) -> Iterator[Finding]:
-    for fire in rehearsal.fires:
+    now = rehearsal.now.astimezone(UTC)
+    for fire in takewhile(lambda fire: fire.due <= now, rehearsal.fires):
         if not fire.is_late and fire.state is not OccurrenceState.MISSED:
             continue
         if fire.state is not OccurrenceState.MISSED:
@@ -181,7 +176,11 @@ def _overlapping(rehearsal: Rehearsal) -> Iterator[Finding]:
 
 
 def _waiting(rehearsal: Rehearsal) -> Iterator[Finding]:
-    waiting = [fire for fire in rehearsal.fires if fire.wait and fire.job.spec.background]
+    waiting = [
+        fire
+        for fire in rehearsal.fires
+        if fire.starts is not None and fire.job.spec.background and fire.starts > fire.at
+    ]
     if not waiting:
         return
     longest = max(waiting, key=lambda fire: fire.wait)
@@ -197,12 +196,12 @@ def _waiting(rehearsal: Rehearsal) -> Iterator[Finding]:
 
 def _together(rehearsal: Rehearsal) -> Iterator[Finding]:
     """Each set of jobs that are due together, the largest first."""
-    meetings: dict[tuple[JobKey, ...], list[list[Fire]]] = {}
-    coming = (fire for fire in rehearsal.fires if fire.due > rehearsal.now)
-    for _, found in groupby(coming, key=lambda fire: fire.due):
+    meetings: dict[tuple[int, ...], list[list[Fire]]] = {}
+    now = rehearsal.now.astimezone(UTC)
+    for due, found in groupby(rehearsal.fires, key=attrgetter("due")):
         fires = [*found]
-        if len(fires) >= SEVERAL:
-            meetings.setdefault(tuple(key_of(fire.job) for fire in fires), []).append(fires)
+        if len(fires) >= SEVERAL and due > now:
+            meetings.setdefault(tuple([id(fire.job) for fire in fires]), []).append(fires)
     for met in sorted(meetings.values(), key=lambda met: -len(met[0])):
         more = {1: "", 2: " and once more"}.get(len(met), f" and {len(met) - 1} more times")
         when = f"{describe(met[0][0].due, rehearsal.now)}{more}"
@@ -215,7 +214,7 @@ def _together(rehearsal: Rehearsal) -> Iterator[Finding]:
 
 
 def _clocks(rehearsal: Rehearsal) -> Iterator[Finding]:
-    jobs = {key_of(fire.job): fire.job for fire in rehearsal.fires}
+    jobs = {id(fire.job): fire.job for fire in rehearsal.fires}
     alike = by_timing(jobs.values(), rehearsal.zone)
     found = oddities(alike, rehearsal.now, rehearsal.until)
     for odd in sorted(found, key=lambda odd: (odd.at, key_of(odd.job))):

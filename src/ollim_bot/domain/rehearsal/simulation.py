@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from enum import StrEnum
 from heapq import heappop, heappush, merge
-from itertools import count, groupby, islice
+from itertools import islice
+from typing import NamedTuple
 
-from ollim_bot.domain.catch_up import catch_up
 from ollim_bot.domain.decision import (
-    BETWEEN_LATE_RUNS,
     WITHDRAWN,
     Circumstances,
     Decision,
@@ -26,367 +25,344 @@ from ollim_bot.domain.decision import (
     needs_ping_token,
     run_priority,
 )
-from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
-from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.jobs import Routine, is_ordered
+from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget, PingRefused, charged
-from ollim_bot.domain.quiet import QuietSettings, quiet_until
-from ollim_bot.domain.repeats import AfterDone, Rhythm
-from ollim_bot.domain.runs import Run, RunPolicy
-from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.schedule import (
-    ScheduledJob,
-    is_late,
-    key_of,
-    moments_between,
-    next_due,
-    occurrence_at,
+from ollim_bot.domain.quiet import quiet_spans, quiet_until
+from ollim_bot.domain.rehearsal.fires import (
+    AssumedRuns,
+    Assumptions,
+    Fire,
+    Ping,
+    by_timing,
+    caught_up,
+    coming,
 )
+from ollim_bot.domain.runs import Run, RunPolicy
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
+
+MOST_FIRES = 200_000
+
+# A mark is set after so many fires, and after more where more runs are going or waiting.
+BETWEEN_MARKS = 64
+# Far below what makes a token, and far above the rounding of a week.
+_TOLERANCE = 1e-10
 
 
-@dataclass(frozen=True, slots=True)
-class Assumptions:
-    """What a rehearsal starts from. `zone` is the owner's.
+class _QuietTable:
+    """Answers `quiet_until` for many moments from `now` on; the table reaches to `end`."""
 
-    With `watched_until`, the bot ran until that moment and starts `now`. `skills` are the skills
-    that exist; None means that all do. `is_skipped` tells what the owner wants skipped. `quiet`
-    says when it is quiet; None means never.
-    """
+    def __init__(self, given: Assumptions, end: datetime) -> None:
+        self._settings, self._end = given.quiet, end
+        spans = [] if given.quiet is None else quiet_spans(given.quiet, given.now, end)
+        self._begins = [begin for begin, _ in spans]
+        self._ends = [until for _, until in spans]
+        self._shown = [until.astimezone(given.zone) for until in self._ends]
 
-    now: datetime
-    zone: tzinfo
-    budget: PingBudget
-    config: RuntimeConfig
-    watched_until: datetime | None = None
-    skills: Set[str] | None = None
-    is_skipped: Callable[[Occurrence], bool] | None = None
-    quiet: QuietSettings | None = None
-
-    def quiet_until(self, moment: datetime) -> datetime | None:
+    def until(self, moment: datetime) -> datetime | None:
         """When the quiet ends that holds at `moment`; None if none does."""
-        return None if self.quiet is None else quiet_until(self.quiet, moment)
-
-
-class Ping(StrEnum):
-    """What becomes of the one ping of a run; a `must` reminder comes in any case.
-
-    A held ping, or a held turn of the conversation, comes when the quiet ends.
-    """
-
-    NONE = "none"
-    SENT = "sent"
-    HELD = "held"
-    REFUSED = "refused"
-    ORDERED = "ordered"
-
-
-@dataclass(frozen=True, slots=True)
-class AssumedRuns:
-    """Assumes how long each run takes; it pings once at its end."""
-
-    run: timedelta = timedelta(minutes=2)
+        if moment >= self._end:
+            return None if self._settings is None else quiet_until(self._settings, moment)
+        place = bisect_right(self._begins, moment) - 1
+        return self._shown[place] if place >= 0 and moment < self._ends[place] else None
 
 
 @dataclass(slots=True)
-class Fire:
-    """Moments are in UTC. At `at` the bot dispatches it; at `starts` the agent begins.
+class _Case:
+    """What holds for every moment of a job; `decisions` are those that were made before."""
 
-    `starts` is None for an occurrence that is not run. `quiet_until` is the end of the quiet that
-    it comes in, or would have pinged in. `heads_ups` announce it. At the moments `again` it comes
-    again, if the owner does not answer.
-    """
+    key: JobKey
+    is_ordered: bool
+    is_routine: bool
+    needs_token: bool
+    missing_skills: Sequence[str]
+    policy: RunPolicy
+    decisions: dict[tuple[bool, ...], Decision] = field(default_factory=dict)
 
-    job: ScheduledJob
-    due: datetime
-    at: datetime
-    state: OccurrenceState = OccurrenceState.DONE
-    reason: SkipReason | None = None
-    starts: datetime | None = None
-    ping: Ping = Ping.NONE
-    quiet_until: datetime | None = None
-    heads_ups: tuple[datetime, ...] = ()
-    again: tuple[datetime, ...] = ()
 
-    @property
-    def is_late(self) -> bool:
-        return not self.is_held_turn and is_late(self.due, self.at)
+@dataclass(slots=True)
+class State:
+    """Where a simulation stands between two fires; `held` are turns by the end of their quiet."""
 
-    @property
-    def is_held_turn(self) -> bool:
-        """Whether it is a turn of the conversation that waits for the end of the quiet."""
-        is_turn = not (self.job.spec.background or self.job.spec.plain)
-        return is_turn and self.ping is Ping.HELD
+    budget: PingBudget
+    going: list[tuple[datetime, int, Fire]] = field(default_factory=list)
+    waiting: list[tuple[tuple[int, float], int, Fire]] = field(default_factory=list)
+    held: dict[JobKey, tuple[datetime, Fire]] = field(default_factory=dict)
+    routines: set[str] = field(default_factory=set)
+    running: int = 0
+    conversation_free_at: datetime | None = None
+    order: int = 0
 
     @property
-    def wait(self) -> timedelta:
-        """How long it waits for other runs that came before."""
-        is_run = self.starts is not None and not self.is_held_turn
-        return self.starts - self.at if is_run and self.starts else timedelta()
+    def size(self) -> int:
+        return len(self.going) + len(self.waiting) + len(self.held)
 
-    @property
-    def is_ordered(self) -> bool:
-        return is_ordered(self.job)
+    def copy(self) -> State:
+        return replace(
+            self,
+            going=[*self.going],
+            waiting=[*self.waiting],
+            held={**self.held},
+            routines={*self.routines},
+        )
 
+    def fires(self) -> Iterator[Fire]:
+        """The fires whose outcome is not known yet."""
+        yield from (fire for _, _, fire in self.going)
+        yield from (fire for _, _, fire in self.waiting)
+        yield from (fire for _, fire in self.held.values())
 
-Timing = tuple[Rhythm | datetime, tzinfo, date | None]
+    def is_like(self, other: State, now: datetime) -> bool:
+        """Whether the same follows from both, of the same fires from `now` on."""
+        return (
+            (self.running, self.routines) == (other.running, other.routines)
+            and self._free_at(now) == other._free_at(now)
+            and self.size == other.size
+            and _is_same_order(self.going, other.going)
+            and _is_same_order(self.waiting, other.waiting)
+            and [*map(_name, self.held.values())] == [*map(_name, other.held.values())]
+            and _has_same_tokens(self.budget, other.budget)
+        )
 
-
-def by_timing(
-    jobs: Iterable[ScheduledJob], zone: tzinfo
-) -> Mapping[Timing, Sequence[ScheduledJob]]:
-    """Group the jobs that are due at the same moments, which are then computed once."""
-    alike: dict[Timing, list[ScheduledJob]] = {}
-    for job in jobs:
-        when = job.rhythm if isinstance(job, Routine) else job.run_at
-        day = when.done_on if isinstance(when, AfterDone) else None
-        alike.setdefault((when, job.spec.zone(zone), day), []).append(job)
-    return alike
-
-
-def coming(
-    alike: Mapping[Timing, Sequence[ScheduledJob]], start: datetime, end: datetime, zone: tzinfo
-) -> Iterator[Fire]:
-    """Yield what is due after `start` and by `end`, by time, then by job."""
-    groups = [*alike.values()]
-    walks = [_walk(number, same[0], start, end, zone) for number, same in enumerate(groups)]
-    for at, found in groupby(merge(*walks), key=lambda pair: pair[0]):
-        due = [job for _, number in found for job in groups[number]]
-        yield from (Fire(job, at, at) for job in sorted(due, key=key_of))
-
-
-def _walk(
-    number: int, job: ScheduledJob, start: datetime, end: datetime, zone: tzinfo
-) -> Iterator[tuple[datetime, int]]:
-    """What follows its answer is taken to be answered at its moment."""
-    if not isinstance(job, Routine) or not isinstance(job.rhythm, AfterDone):
-        yield from ((at, number) for at in moments_between(job, start, end, zone))
-        return
-    rhythm, own_zone = job.rhythm, job.spec.zone(zone)
-    at = next(moments_between(job, start, end, zone), None)
-    while at is not None and at <= end:
-        yield at, number
-        at = rhythm.after_answer(at, own_zone).astimezone(UTC)
+    def _free_at(self, now: datetime) -> datetime | None:
+        free_at = self.conversation_free_at
+        return free_at if free_at is not None and free_at > now else None
 
 
-def caught_up(
-    alike: Mapping[Timing, Sequence[ScheduledJob]], given: Assumptions
-) -> tuple[list[Fire], int]:
-    """What a start does about missed moments, and how many are superseded."""
-    if given.watched_until is None:
-        return [], 0
-    now, zone = given.now.astimezone(UTC), given.zone
-    watched_until = min(given.watched_until.astimezone(UTC), now)
-    missing = [
-        job
-        for same in alike.values()
-        if (due := next_due(same[0], watched_until, zone)) is not None and due <= now
-        for job in same
-    ]
-    plan = catch_up(missing, watched_until, now, zone, given.is_skipped)
-    on_time = [one for one in plan.run if not one.late_since(now)]
-    late = [one for one in plan.run if one.late_since(now)]
-    fires = [
-        *(Fire(job, due, now) for job, due in _overdue(alike, watched_until, zone)),
-        *(
-            Fire(one.job, one.newest, now, OccurrenceState.MISSED)
-            for one in (*plan.tell, *plan.skip)
-        ),
-        *(Fire(one.job, one.newest, now) for one in on_time),
-        *(
-            Fire(one.job, one.newest, now + number * BETWEEN_LATE_RUNS)
-            for number, one in enumerate(late)
-        ),
-    ]
-    return fires, sum(one.older_count for one in (*plan.run, *plan.tell, *plan.skip))
+def _is_same_order(some: Sequence[tuple[object, int, Fire]], others: Sequence[object]) -> bool:
+    return [*map(_name, sorted(some))] == [*map(_name, sorted(others))]  # type: ignore[type-var]
 
 
-def _overdue(
-    alike: Mapping[Timing, Sequence[ScheduledJob]], watched_until: datetime, zone: tzinfo
-) -> Iterator[tuple[Reminder, datetime]]:
-    """Reminders that were due before `watched_until`, whose files are still there."""
-    for same in alike.values():
-        for job in same:
-            if isinstance(job, Reminder):
-                due = job.due(zone).astimezone(UTC)
-                if due <= watched_until:
-                    yield job, due
+def _name(entry: object) -> tuple[object, datetime, int]:
+    """The first and the fire of an entry; a changed job is another one."""
+    first, fire = entry[0], entry[-1]  # type: ignore[index]
+    return first, fire.due, id(fire.job)
+
+
+def _has_same_tokens(one: PingBudget, other: PingBudget) -> bool:
+    now = max(one.last_refill, other.last_refill, key=datetime.timestamp)
+    difference = one.refilled(now).available - other.refilled(now).available
+    return one.held == other.held and abs(difference) < _TOLERANCE
+
+
+class Mark(NamedTuple):
+    """The state before the fire with this place, when everything earlier has ended."""
+
+    place: int
+    state: State
 
 
 class Simulation:
-    """Plays fires in order, each by `decide`.
+    """Plays fires in order, each by `decide`, and writes the outcome into each.
 
     At one instant, fires come before the ends of runs: a run that lasts exactly until the next
     moment of its job is still running then, because it began slightly after its own moment.
     """
 
-    def __init__(self, given: Assumptions, length: timedelta) -> None:
+    def __init__(self, given: Assumptions, length: timedelta, end: datetime) -> None:
+        self.state = State(given.budget)
         self._given = given
-        self._budget = given.budget
         self._length = length
-        self._order = count()
-        self._going: list[tuple[datetime, int, Fire]] = []
-        self._waiting: list[tuple[tuple[int, float], int, Fire]] = []
-        self._held_turns: dict[str, Fire] = {}
-        self._routines: set[str] = set()
-        self._running = 0
-        self._conversation_free_at: datetime | None = None
+        self._quiet = _QuietTable(given, end)
+        self._cases: dict[int, _Case] = {}
 
-    def through(self, fires: Iterable[Fire]) -> None:
-        """Write the outcome into each fire; the fires must be in order."""
-        for fire in fires:
-            self._end_all(fire.at)
+    def through(self, fires: Sequence[Fire], between_marks: int = BETWEEN_MARKS) -> list[Mark]:
+        """Play all of them; the marks are places from which the rest can be played again."""
+        marks: list[Mark] = []
+        following = 0
+        for place, fire in enumerate(fires):
+            self.end_until(fire.at)
+            if place == following:
+                marks.append(Mark(place, self.state.copy()))
+                following += max(between_marks, self.state.size)
             if fire.state is OccurrenceState.DONE:
                 self._fire(fire)
-        self._end_all(None)
+        self.end_until(None)
+        return marks
+
+    def play(self, fire: Fire) -> None:
+        self.end_until(fire.at)
+        if fire.state is OccurrenceState.DONE:
+            self._fire(fire)
+
+    def end_until(self, before: datetime | None) -> None:
+        """End the runs and the waits for the end of the quiet, in the order of their ends."""
+        going, held = self.state.going, self.state.held
+        while going or held:
+            turn = next(iter(held.values()))[0] if held else None
+            is_turn = turn is not None and (not going or turn <= going[0][0])
+            first = turn if is_turn else going[0][0]
+            if before is not None and first is not None and first >= before:
+                return
+            if is_turn:
+                self._take_turn(held.pop(next(iter(held)))[1], turn)
+            else:
+                end, _, fire = heappop(going)
+                self._end(end, fire)
+
+    def _end(self, now: datetime, fire: Fire) -> None:
+        if isinstance(fire.job, Routine):
+            self.state.routines.discard(fire.job.spec.id)
+        if fire.job.spec.background:
+            self._ping(fire, now)
+            self.state.running -= 1
+            self._call_up(now)
 
     def _fire(self, fire: Fire) -> None:
-        fire.ping = Ping.ORDERED if fire.is_ordered else Ping.NONE
-        fire.quiet_until = self._given.quiet_until(fire.at)
-        decision = self._decided(fire)
+        case = self._case_of(fire.job)
+        fire.ping = Ping.ORDERED if case.is_ordered else Ping.NONE
+        fire.quiet_until = self._quiet.until(fire.at)
+        decision = self._decided(fire, case)
         match decision:
-            case RunInForeground():
-                self._replace_held_turn(fire)
-                self._take_turn(fire)
-            case WaitForQuietEnd():
-                self._replace_held_turn(fire)
-                fire.ping = Ping.HELD
-                self._held_turns[fire.job.spec.id] = fire
-            case RunInBackground():
-                self._queue(fire)
             case DeliverPlainly():
                 fire.starts = fire.at
                 if fire.quiet_until is not None and not fire.job.must:
                     fire.ping = Ping.HELD
+            case RunInBackground():
+                self._queue(fire)
+            case RunInForeground():
+                self._drop_held_turn(case)
+                self._take_turn(fire)
+            case WaitForQuietEnd():
+                self._drop_held_turn(case)
+                self._hold_turn(fire, case)
             case Skip():
+                self._skip(fire, decision)
                 if is_unwanted(decision.reason, is_manual=False):
                     fire.ping = Ping.NONE
-                _skip(fire, decision)
+                    return
             case _:
                 raise AssertionError(f"{decision} does not follow from a rehearsal")
-        if not (isinstance(decision, Skip) and is_unwanted(decision.reason, is_manual=False)):
-            self._around(fire)
+        self._around(fire)
 
     def _around(self, fire: Fire) -> None:
         """Add the heads-ups, and the further times of what the owner gets."""
-        given, spec = self._given, fire.job.spec
-        found = (fire.due - length for length in spec.before)
-        fire.heads_ups = tuple(
-            at
-            for at in found
-            if at > given.now and (fire.job.must or given.quiet_until(at) is None)
-        )
+        spec = fire.job.spec
+        if spec.before:
+            found = (fire.due - length for length in spec.before)
+            fire.heads_ups = tuple(
+                at
+                for at in found
+                if at > self._given.now and (fire.job.must or self._quiet.until(at) is None)
+            )
         if spec.nag is not None and fire.ping is not Ping.NONE:
             numbers = range(1, spec.nag.times + 1)
             fire.again = tuple(fire.at + spec.nag.pause * number for number in numbers)
 
-    def _decided(self, fire: Fire) -> Decision:
-        given = self._circumstances(fire)
-        decision = decide(fire.job, given)
-        if isinstance(decision, RunInBackground) and needs_ping_token(fire.job, is_manual=False):
+    def _case_of(self, job: ScheduledJob) -> _Case:
+        case = self._cases.get(id(job))
+        if case is None:
+            there, skills = self._given.skills, job.spec.skills
+            case = self._cases[id(job)] = _Case(
+                key_of(job),
+                is_ordered(job),
+                isinstance(job, Routine),
+                needs_ping_token(job, is_manual=False),
+                [] if there is None else [name for name in skills if name not in there],
+                RunPolicy.of_job(job, ()),
+            )
+        return case
+
+    def _decided(self, fire: Fire, case: _Case) -> Decision:
+        decision = self._decided_with_token(fire, case, has_token=True)
+        if case.needs_token and isinstance(decision, RunInBackground):
             now = fire.at.astimezone(self._given.zone)
-            self._budget, is_paid = self._budget.set_aside(_name(fire), now)
+            name = occurrence_at(fire.job, fire.due).id
+            self.state.budget, is_paid = self.state.budget.set_aside(name, now)
             fire.ping = Ping.NONE if is_paid else Ping.REFUSED
-            return decide(fire.job, given._replace(has_ping_token=is_paid))
+            return self._decided_with_token(fire, case, has_token=is_paid)
         return decision
 
-    def _circumstances(self, fire: Fire) -> Circumstances:
-        given, job = self._given, fire.job
-        wish = given.is_skipped
-        return Circumstances(
-            fire.due,
-            fire.at,
-            given.zone,
-            is_skipped=wish is not None and wish(occurrence_at(job, fire.due)),
-            is_running=isinstance(job, Routine) and job.spec.id in self._routines,
-            missing_skills=self._missing_skills(job),
-            quiet_until=fire.quiet_until,
-        )
+    def _decided_with_token(self, fire: Fire, case: _Case, *, has_token: bool) -> Decision:
+        """Decide once for all moments of a job alike: no rule reads the clock without absence."""
+        wish, job = self._given.is_skipped, fire.job
+        is_skipped = wish is not None and wish(occurrence_at(job, fire.due))
+        is_running = case.is_routine and job.spec.id in self.state.routines
+        alike = (is_skipped, is_running, fire.quiet_until is not None, has_token)
+        decision = case.decisions.get(alike)
+        if decision is None:
+            circumstances = Circumstances(
+                fire.due,
+                fire.at,
+                self._given.zone,
+                is_skipped=is_skipped,
+                is_running=is_running,
+                missing_skills=case.missing_skills,
+                has_ping_token=has_token,
+                quiet_until=fire.quiet_until,
+            )
+            decision = case.decisions[alike] = decide(job, circumstances)
+        return decision
 
-    def _missing_skills(self, job: ScheduledJob) -> Sequence[str]:
-        there = self._given.skills
-        if there is None or not job.spec.skills:
-            return ()
-        return [name for name in job.spec.skills if name not in there]
+    def _hold_turn(self, fire: Fire, case: _Case) -> None:
+        assert fire.quiet_until is not None
+        fire.ping = Ping.HELD
+        self.state.held[case.key] = fire.quiet_until.astimezone(UTC), fire
 
-    def _replace_held_turn(self, fire: Fire) -> None:
+    def _drop_held_turn(self, case: _Case) -> None:
         """Of a routine, only the newest turn waits for the end of the quiet."""
-        older = self._held_turns.pop(fire.job.spec.id, None)
-        if older is not None and isinstance(fire.job, Routine):
-            older.ping = Ping.NONE
-            _skip(older, Skip(SkipReason.QUIET))
+        held = self.state.held.pop(case.key, None)
+        if held is not None:
+            held[1].ping = Ping.NONE
+            self._skip(held[1], Skip(SkipReason.QUIET))
 
-    def _release_turns(self, before: datetime | None) -> None:
-        for name, fire in [*self._held_turns.items()]:
-            if before is None or (fire.quiet_until is not None and fire.quiet_until < before):
-                self._take_turn(self._held_turns.pop(name))
-
-    def _take_turn(self, fire: Fire) -> None:
+    def _take_turn(self, fire: Fire, may_start: datetime | None = None) -> None:
         """Take the next turn of the conversation, or deliver plainly if that comes too late."""
-        may_start = fire.quiet_until if fire.is_held_turn else None
-        starts = max(may_start or fire.at, self._conversation_free_at or fire.at)
+        starts = max(may_start or fire.at, self.state.conversation_free_at or fire.at)
         if fire.is_ordered and starts > deliver_by(fire.due, fire.at):
-            _skip(fire, WITHDRAWN)
+            self._skip(fire, WITHDRAWN)
             return
-        self._go(fire)
+        self._note_routine(fire)
         fire.starts = starts
-        self._conversation_free_at = starts + self._length
-        heappush(self._going, (self._conversation_free_at, next(self._order), fire))
+        self.state.conversation_free_at = starts + self._length
+        self._go(fire, self.state.conversation_free_at)
 
     def _queue(self, fire: Fire) -> None:
-        self._go(fire)
+        self._note_routine(fire)
         rank = run_priority(fire.job, fire.due)
-        heappush(self._waiting, (rank, next(self._order), fire))
+        heappush(self.state.waiting, (rank, self._next_order(), fire))
         self._call_up(fire.at)
 
-    def _go(self, fire: Fire) -> None:
+    def _note_routine(self, fire: Fire) -> None:
         if isinstance(fire.job, Routine):
-            self._routines.add(fire.job.spec.id)
+            self.state.routines.add(fire.job.spec.id)
 
     def _call_up(self, now: datetime) -> None:
-        while self._waiting and self._running < self._given.config.bg_concurrency:
-            _, _, fire = heappop(self._waiting)
-            self._running += 1
+        state = self.state
+        while state.waiting and state.running < self._given.config.bg_concurrency:
+            _, _, fire = heappop(state.waiting)
+            state.running += 1
             fire.starts = now
-            heappush(self._going, (now + self._length, next(self._order), fire))
+            self._go(fire, now + self._length)
 
-    def _end_all(self, before: datetime | None) -> None:
-        self._release_turns(before)
-        while self._going and (before is None or self._going[0][0] < before):
-            now, _, fire = heappop(self._going)
-            if isinstance(fire.job, Routine):
-                self._routines.discard(fire.job.spec.id)
-            if fire.job.spec.background:
-                self._ping(fire, now)
-                self._running -= 1
-                self._call_up(now)
+    def _go(self, fire: Fire, end: datetime) -> None:
+        heappush(self.state.going, (end, self._next_order(), fire))
+
+    def _next_order(self) -> int:
+        self.state.order += 1
+        return self.state.order
 
     def _ping(self, fire: Fire, now: datetime) -> None:
-        if fire.is_ordered or not fire.job.spec.allow_ping:
+        case, state = self._case_of(fire.job), self.state
+        if case.is_ordered or not case.policy.allow_ping:
             return
-        name = _name(fire) if self._budget.held else ""
-        self._budget, verdict = charged(
-            self._budget,
-            Run(RunPolicy.of_job(fire.job, ()), now, occurrence=name),
+        name = occurrence_at(fire.job, fire.due).id if state.budget.held else ""
+        state.budget, verdict = charged(
+            state.budget,
+            Run(case.policy, now, occurrence=name),
             now.astimezone(self._given.zone),
             wants_critical=False,
             is_busy=False,
             daily_cap=self._given.config.critical_daily_cap,
         )
-        fire.quiet_until = self._given.quiet_until(now)
+        fire.quiet_until = self._quiet.until(now)
         if isinstance(verdict, PingRefused):
             fire.ping = Ping.REFUSED
         else:
             fire.ping = Ping.SENT if fire.quiet_until is None else Ping.HELD
 
-
-def _name(fire: Fire) -> str:
-    return occurrence_at(fire.job, fire.due).id
-
-
-def _skip(fire: Fire, skip: Skip) -> None:
-    fire.state, fire.reason = OccurrenceState.SKIPPED, skip.reason
-
-
-MOST_FIRES = 200_000
+    def _skip(self, fire: Fire, skip: Skip) -> None:
+        fire.state, fire.reason = OccurrenceState.SKIPPED, skip.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +398,19 @@ def rehearse(
     most: int = MOST_FIRES,
 ) -> Rehearsal:
     """Everything that fires within `days`; fewer days if there are more than `most` fires."""
+    return rehearse_with_marks(jobs, given, days, guess=guess, most=most)[0]
+
+
+def rehearse_with_marks(
+    jobs: Iterable[ScheduledJob],
+    given: Assumptions,
+    days: int,
+    *,
+    guess: AssumedRuns | None = None,
+    most: int = MOST_FIRES,
+    between_marks: int = BETWEEN_MARKS,
+) -> tuple[Rehearsal, Sequence[Mark]]:
+    """As `rehearse`, with places from which the rest can be played again."""
     longest = timedelta(seconds=given.config.bg_fork_timeout)
     guess = AssumedRuns(min((guess or AssumedRuns()).run, longest))
     alike = by_timing(sorted((job for job in jobs if job.spec.enabled), key=key_of), given.zone)
@@ -432,9 +421,9 @@ def rehearse(
     is_whole = len(fires) <= most
     if not is_whole:
         end = fires.pop().at
-    Simulation(given, guess.run).through(fires)
+    marks = Simulation(given, guess.run, end).through(fires, between_marks)
     fires.sort(key=lambda fire: fire.due)
-    return Rehearsal(
+    rehearsal = Rehearsal(
         now=given.now.astimezone(given.zone),
         until=end.astimezone(given.zone),
         zone=given.zone,
@@ -444,3 +433,4 @@ def rehearse(
         superseded=superseded,
         is_whole=is_whole,
     )
+    return rehearsal, marks

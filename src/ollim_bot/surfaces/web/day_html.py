@@ -9,7 +9,7 @@ from html import escape
 
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.day import DayLine, DayView, PingGauge, free_stretches
-from ollim_bot.domain.due_items import SNOOZE
+from ollim_bot.domain.due_items import BREAK_DOWN, LET_GO, SNOOZE
 from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
 
 _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
@@ -145,7 +145,8 @@ def _buttons(line: DayLine) -> str:
     if not line.buttons:
         return ""
     snoozes = [each for each in line.buttons if each.action == SNOOZE]
-    folded = [each for each in line.buttons if each in snoozes[1:] or each.action == "let_go"]
+    rare = (LET_GO, BREAK_DOWN) if snoozes else ()
+    folded = [each for each in line.buttons if each in snoozes[1:] or each.action in rare]
     shown = "".join(_button(each, line) for each in line.buttons if each not in folded)
     more = "".join(_button(each, line) for each in folded)
     if more:

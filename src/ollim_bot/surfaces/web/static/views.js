@@ -23,6 +23,9 @@ import { zoneOf } from "./format.js";
 const VIEWS = [
     { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
     { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
+    { name: "money", path: "/money", title: "Money", letter: "m" },
+    { name: "health", path: "/health", title: "Health", letter: "h" },
+    { name: "settings", path: "/settings", title: "Settings", letter: "o" },
 ];
 const [CHAT, TODAY] = VIEWS;
 const LETTERS_KEY = "ollim.letters";

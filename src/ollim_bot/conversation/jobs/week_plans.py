@@ -1,0 +1,128 @@
+"""Keeps the rehearsed week of the present jobs, and says what a draft of a job would change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Set
+from contextlib import ExitStack
+from datetime import UTC, timedelta
+from typing import NamedTuple
+
+from ollim_bot.domain.answer_plans import with_plan_of
+from ollim_bot.domain.costs import PAST, PastCosts
+from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.rehearsal import Assumptions
+from ollim_bot.domain.rehearsal.difference import Difference
+from ollim_bot.domain.rehearsal.difference_words import NOTHING_CHANGES, in_words
+from ollim_bot.domain.rehearsal.week import RehearsedWeek, rehearse_week
+from ollim_bot.domain.schedule import ScheduledJob, key_of
+from ollim_bot.ports import Clock, JobRepositories
+from ollim_bot.store.steps import quiet_settings
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+# What a rehearsal reads. The ledger has a row for each change of a job.
+READ_BY_REHEARSAL = frozenset({"ledger", "config", "budget", "skips", "quiet", "zone"})
+
+# How old a week may be: always, after a change, as a run makes several, and for another job file.
+_LONGEST = timedelta(hours=1)
+_AFTER_CHANGE = timedelta(seconds=5)
+_OF_OTHER_FILE = timedelta(seconds=1)
+
+
+class KeptWeek(NamedTuple):
+    """`week.now` is when it was rehearsed; `costs` are those of the past runs then."""
+
+    week: RehearsedWeek
+    costs: PastCosts
+
+    def age(self, clock: Clock) -> timedelta:
+        return elapsed(self.week.now, clock.now())
+
+
+class WeekPlans:
+    """Rehearses in a thread, one at a time; `skills` are the names of those that load.
+
+    The bot lets a thread go on for half a millisecond at a time, so the event loop goes on.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        repositories: JobRepositories,
+        skills: Callable[[], Set[str]],
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._repositories = repositories
+        self._skills = skills
+        self._clock = clock
+        self._watches = ExitStack()
+        self._has_changed = self._watches.enter_context(store.changes(*READ_BY_REHEARSAL))
+        self._one_at_a_time = asyncio.Lock()
+        self._kept: KeptWeek | None = None
+
+    async def week(self) -> KeptWeek:
+        """The coming week; it is rehearsed again if something has changed since.
+
+        Raises `StorageError` if the jobs cannot be read.
+        """
+        async with self._one_at_a_time:
+            return await self._fresh(None)
+
+    async def difference(self, before: ScheduledJob | None, after: ScheduledJob | None) -> str:
+        """What the coming week has other with `after` in place of `before`, in plain words.
+
+        None is a job that is not there. Raises `StorageError` if the jobs cannot be read.
+        """
+        if before is None and after is None:
+            return NOTHING_CHANGES
+        async with self._one_at_a_time:
+            kept = await self._fresh(before)
+            return in_words(await asyncio.to_thread(_difference, kept, before, after))
+
+    async def _fresh(self, job: ScheduledJob | None) -> KeptWeek:
+        """The kept week if it is as things are, and has `job` as given; else a new one."""
+        kept = self._kept
+        if kept is None or kept.age(self._clock) >= self._longest_age(kept, job):
+            self._has_changed.clear()
+            kept = self._kept = await asyncio.to_thread(self._rehearse)
+        return kept
+
+    def _longest_age(self, kept: KeptWeek, job: ScheduledJob | None) -> timedelta:
+        if job is not None and kept.week.jobs.get(key_of(job)) != job:
+            return _OF_OTHER_FILE
+        return _AFTER_CHANGE if self._has_changed.is_set() else _LONGEST
+
+    def _rehearse(self) -> KeptWeek:
+        now = self._clock.now()
+        jobs: list[ScheduledJob] = [
+            *(each.item for each in self._repositories.routines.all()),
+            *(each.item for each in self._repositories.reminders.all()),
+        ]
+        skills = self._skills()
+
+        def question(tx: Transaction) -> tuple[Assumptions, PastCosts]:
+            skips = tx.skips.get()
+            given = Assumptions(
+                now,
+                now.tzinfo or UTC,
+                tx.budget.get(),
+                tx.config.get(),
+                skills=skills,
+                is_skipped=skips.has if skips.moments or skips.repetitions else None,
+                quiet=quiet_settings(tx, now.tzinfo),
+            )
+            return given, PastCosts(tx.usage.since(now - PAST))
+
+        given, costs = self._store.query(question)
+        return KeptWeek(rehearse_week(jobs, given), costs)
+
+
+def _difference(
+    kept: KeptWeek, before: ScheduledJob | None, after: ScheduledJob | None
+) -> Difference:
+    former = kept.week.jobs.get(key_of(before)) if before is not None else None
+    return kept.week.difference(
+        former, None if after is None else with_plan_of(after, former), kept.costs
+    )
