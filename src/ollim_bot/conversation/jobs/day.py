@@ -17,7 +17,7 @@ from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store.steps import quiet_settings
-from ollim_bot.store.store import Store
+from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
 
 # The records beside those of the overviews: the gauge of pings, when it is quiet, and what was
@@ -73,15 +73,8 @@ class DayPanel:
     async def open_items(self) -> int:
         return await self._store.read(lambda tx: len(tx.due_items.open()))
 
-    async def changes(self) -> AsyncIterator[None]:
-        with (
-            self._store.changes(*MADE_OF, *_MORE) as has_changed,
-            self._sources.news.watching((), has_changed),
-        ):
-            while True:
-                await has_changed.wait()
-                has_changed.clear()
-                yield
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *MADE_OF, *_MORE, also=self._sources.news)
 
     def _read(self) -> DayView:
         now = self._clock.now()
