@@ -28,6 +28,7 @@ from bench import (
     storage,
     turns,
     webhooks,
+    week,
     week_page,
 )
 from bench.measure import Result
@@ -37,6 +38,7 @@ PARTS: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
     "commands": (cli_start.measure, cli_start.__doc__),
     "jobs": (jobs.measure, jobs.__doc__),
     "schedule": (schedule.measure, schedule.__doc__),
+    "week": (week.measure, week.__doc__),
     "new-files": (new_files.measure, new_files.__doc__),
     "storage": (storage.measure, storage.__doc__),
     "ledger": (ledger.measure, ledger.__doc__),
