@@ -27,8 +27,8 @@ _HINT = '<a class="back" href="/today">Add one in Today</a>'
 _CLEAR = "Nothing gets in the way of anything else."
 _MOST_FINDINGS = 5
 # The lines of all folded hours together, and of each of very many.
-_MOST_FOLDED = 240
-_LEAST_FOLDED = 3
+_MOST_FOLDED = 200
+_LEAST_FOLDED = 1
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
