@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from ollim_bot.domain.costs import CostReport
 from ollim_bot.domain.day import DayView
+from ollim_bot.domain.health import HealthReport
+from ollim_bot.domain.job_form import JobForm
+from ollim_bot.domain.setting_view import SettingGroup
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.domain.week import WeekView
 
@@ -49,3 +53,7 @@ class Views:
 
     today: DayService
     week: View[WeekView]
+    job: ActingView[JobForm]
+    money: View[CostReport]
+    settings: ActingView[Sequence[SettingGroup]]
+    health: ActingView[HealthReport]

@@ -78,6 +78,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "tool_servers": (),
     "task_undos": ("task",),
     "task_moves": ("task",),
+    "breakdowns": ("task", "step"),
     "taint": ("task",),
     # tables
     **dict.fromkeys(("meta", "records", "mirrors", "session_history", "channels"), ()),
@@ -100,6 +101,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("search_docs", "read_doc", "send_file"), ()),
     "add_reminder": ("reminder", "description", "first step", "reminder of a run"),
     "list_reminders": ("later reminder", "later description", "later step", "its description"),
+    "break_down": ("task", "step"),
     "discord_embed": ("card", "stored prompt"),
     "ping_user": ("ping", "held ping", "ping of a reminder"),
     "report_updates": ("report", "fork report"),

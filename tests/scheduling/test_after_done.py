@@ -13,7 +13,9 @@ from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_nags import click
 from tests.scheduling.test_plain_delivery import is_right, items
 from tests.scheduling.test_travelling import (
+    AUCKLAND,
     BERLIN,
+    LOS_ANGELES,
     NEW_YORK,
     TOKYO,
     clock_in,
@@ -389,7 +391,7 @@ async def _live(at: ScheduleScene, event: str, head: dict[str, Any], chance: Ran
             head |= {"days": chance.choice(["1 day", "3 days"]), "clock": chance.choice(CLOCKS)}
             plants(at, **head)
         case "moved":
-            await travel(at, chance.choice([BERLIN, TOKYO, NEW_YORK]))
+            await travel(at, chance.choice([BERLIN, TOKYO, NEW_YORK, LOS_ANGELES, AUCKLAND]))
         case _:
             found = [
                 (message.id, button.custom_id)

@@ -3,54 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from html.parser import HTMLParser
 
 from tests.web.browser import Browser, unknown_browser
 from tests.web.days import HOSTILE, full_day, waiting_line
+from tests.web.markup import ATTRIBUTES, TAGS, Markup
 from tests.web.scene import SUNDAY, Scene
 
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.errors import OllimError
-
-TAGS = {
-    *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div", "button"),
-    *("details", "summary", "form", "label", "input", "progress", "figure", "figcaption"),
-}
-ATTRIBUTES = {
-    *(
-        "class",
-        "id",
-        "datetime",
-        "type",
-        "name",
-        "max",
-        "value",
-        "required",
-        "autocomplete",
-        "role",
-    ),
-    *("aria-label", "aria-labelledby", "aria-hidden"),
-    *("data-action", "data-field-custom_id", "data-fold", "data-at", "data-left", "data-now"),
-}
-
-
-class Markup(HTMLParser):
-    """Collects the tags, attributes and words of a fragment."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.words: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data.strip())
 
 
 async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: Scene) -> None:
@@ -61,7 +22,9 @@ async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: S
         assert b"dentist" not in view.body
         assert (await other.get("/api/panels/today")).status == 401
         assert (await other.post("/api/panels/today/actions", press("x"))).status == 401
-        assert (await other.get("/week")).status == 401, "a view that does not exist has no place"
+        assert (await other.get("/nothing")).status == 401, (
+            "a view that does not exist has no place"
+        )
         near = await other.get("/today", Host=f"localhost:{scene.surface.port}")
         assert near.headers["Location"] == f"{scene.url}/today"
 
@@ -84,6 +47,7 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert "3 of 5 pings left · one more at 14:55 · 2 messages are held" in words
     assert words.endswith("Done · 1 ✓ feed the cat · 7:10 Undo")
     assert '<progress max="60" value="42"' in reply["html"]
+    assert '<a href="/jobs/water" aria-label="Edit: drink water">Edit</a>' in reply["html"]
     assert reply["change"] == 0
 
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from ollim_bot.domain.answer_undo import undo_button, why_not_undone
 from ollim_bot.domain.calendar import CalendarCopy, age_words, time_words
 from ollim_bot.domain.cards import Button, Card, CardLine
-from ollim_bot.domain.due_items import DueItem, settled_card, settled_line, waiting_buttons
+from ollim_bot.domain.due_items import DueItem, root_in, settled_line, waiting_buttons
+from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import Reminder
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, describe, duration_in_words, elapsed
+from ollim_bot.domain.moments import (
+    MONTHS,
+    WEEKDAYS,
+    describe,
+    duration_in_words,
+    elapsed,
+    midnight_after,
+)
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.overviews import (
     UpcomingToday,
     coming_buttons,
     coming_today,
     in_overdue_order,
-    midnight_after,
     short_moment,
     still_today,
     task_lines,
@@ -30,6 +39,8 @@ from ollim_bot.domain.text import one_line
 
 _LONGEST_EVENT = 100
 
+Jobs = Mapping[tuple[OccurrenceKind, str], ScheduledJob]
+
 
 @dataclass(frozen=True, slots=True)
 class DayLine:
@@ -37,6 +48,7 @@ class DayLine:
 
     `at` is its moment; None where only the day counts. `until` is the end of what lasts, and
     `since` the moment from which a timer runs. `note` is what there is to say beside the title.
+    `job` is the id of the job with a file behind it.
     """
 
     title: str
@@ -46,6 +58,7 @@ class DayLine:
     note: str = ""
     buttons: tuple[Button, ...] = ()
     is_skipped: bool = False
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +137,13 @@ def day_of(
     following = next((each for each in coming if not each.is_skipped), None)
     put_off = [each for each in answered if each.is_still_put_off(now)]
     done = [each for each in answered if not each.is_put_off]
+    by_name: Jobs = {(each.kind, each.spec.id): each for each in jobs}
+    known = frozenset(each.spec.id for each in jobs)
     zone = now.tzinfo or UTC
     events = still_today(calendars, now)
     return DayView(
         now,
-        overdue=[_waiting(each, now) for each in in_overdue_order(waiting)],
+        overdue=[_waiting(each, now, known) for each in in_overdue_order(waiting)],
         next=following,
         later=[each for each in coming if each is not following],
         events=[
@@ -148,18 +163,13 @@ def day_of(
             for each in events
             if each.all_day
         ],
-        quiet=[
-            DayLine(
-                "Quiet",
-                start.astimezone(zone),
-                until.astimezone(zone),
-                note=f"until {describe(until, now)}",
-            )
-            for start, until in quiet_spans(quiet, now, midnight_after(now))
+        quiet=[*_quiet_lines(quiet, now)],
+        tasks=[
+            DayLine(each.text, buttons=each.buttons)
+            for each in task_lines(tasks, undos, now, has_room=True)
         ],
-        tasks=[DayLine(each.text, buttons=each.buttons) for each in task_lines(tasks, undos, now)],
-        put_off=[_answered(each, now) for each in put_off],
-        done=[_answered(each, now) for each in done],
+        put_off=[_answered(each, now, by_name, skips, known) for each in put_off],
+        done=[_answered(each, now, by_name, skips, known) for each in done],
         notes=[
             f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
             for copy in calendars
@@ -179,12 +189,19 @@ def gauge(budget: PingBudget, held: int, now: datetime) -> PingGauge:
     return PingGauge(current.tokens, current.capacity, next_at, held)
 
 
-def _waiting(item: DueItem, now: datetime) -> DayLine:
+def _waiting(item: DueItem, now: datetime, known: Set[str]) -> DayLine:
     unanswered = " · not answered" if item.is_dose else ""
     more = item.earlier_count
     earlier = f" · {more} more before it, not answered" if more else ""
     note = f"since {short_moment(item.due, now)}{unanswered}{earlier}"
-    return DayLine(item.owner_title, item.due, note=note, buttons=waiting_buttons(item))
+    buttons = waiting_buttons(item)
+    return DayLine(item.owner_title, item.due, note=note, buttons=buttons, job=_job(item, known))
+
+
+def _job(item: DueItem, known: Set[str]) -> str:
+    """The id of the item's job, or of the reminder that a snooze made of it, if it has a file."""
+    ids = item.copy, root_in(item.note)
+    return next((each for each in ids if each in known), "")
 
 
 def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
@@ -198,13 +215,24 @@ def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
         note=" · ".join(notes),
         buttons=coming_buttons(job, is_skipped=is_skipped),
         is_skipped=is_skipped,
+        job=job.spec.id,
     )
 
 
-def _answered(item: DueItem, now: datetime) -> DayLine:
-    return DayLine(
-        settled_line(item, now), item.answered_at, buttons=settled_card(item, now).buttons
-    )
+def _answered(item: DueItem, now: datetime, jobs: Jobs, skips: Skips, known: Set[str]) -> DayLine:
+    one = Occurrence.parse(item.occurrence)
+    job = jobs.get((one.kind, one.job_id))
+    is_over = bool(why_not_undone(item, now, job, skips))
+    buttons = () if is_over else (undo_button(item),)
+    words = settled_line(item, now)
+    return DayLine(words, item.answered_at, buttons=buttons, job=_job(item, known))
+
+
+def _quiet_lines(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:
+    """The quiet of the rest of the day: that of now, and the one that begins before midnight."""
+    for begin, end in quiet_spans(settings, now, midnight_after(now)):
+        start, until = begin.astimezone(now.tzinfo), end.astimezone(now.tzinfo)
+        yield DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
 
 
 def free_stretches(lines: Iterable[DayLine], now: datetime) -> Iterator[DayLine]:

@@ -204,14 +204,11 @@ class Repeat:
         return takewhile(lambda moment: moment.astimezone(UTC) < end, moments)
 
     def walls(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """The wall-clock times later than `after` and not later than `until`, in order.
-
-        Those after the last of `times` are among them.
-        """
+        """The wall-clock times later than `after` and not later than `until`, in order."""
         if self.start is not None:
             after = max(after, _midnight(self.start) - _HAIR)
-        if self.until is not None:
-            until = min(until, _midnight(self.until) + _ONE_DAY - _HAIR)
+        if (end := _end(self, UTC)) is not None:
+            until = min(until, end.replace(tzinfo=None) - _HAIR)
         if isinstance(self.rule, Cron):
             return self.rule.walls(after.replace(microsecond=0), until)
         return takewhile(lambda wall: wall <= until, self._walls_after(after))
@@ -325,9 +322,9 @@ class AfterDone:
         return (each for each in self._moments(zone) if each.astimezone(UTC) >= start)
 
     def walls(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """The wall-clock time of its first moment, if it lies between."""
-        wall = datetime.combine(self.start, self.at)
-        return iter([wall] if after < wall <= until else [])
+        """The wall-clock times of its known moments later than `after`, up to `until`."""
+        known = (moment.replace(tzinfo=None) for moment in self._moments(UTC))
+        return (wall for wall in known if after < wall <= until)
 
     def _moments(self, zone: tzinfo) -> Sequence[datetime]:
         first = self.first(zone)

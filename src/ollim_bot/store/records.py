@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, NoReturn, TypeVar
 
+from ollim_bot.domain.breakdowns import Breakdowns
 from ollim_bot.domain.digest import Digests
 from ollim_bot.domain.inbox import FailedTurns
 from ollim_bot.domain.initiative import SetByAgent
@@ -142,6 +143,7 @@ class Records:
     tool_servers = _plain(SERVER_RECORD, ToolServerRecord)
     task_undos = _plain("task_undos", TaskUndos)
     task_moves = _plain("task_moves", TaskMoves)
+    breakdowns = _plain("breakdowns", Breakdowns)
     taint = _plain("taint", TaintRecord)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)

@@ -8,6 +8,7 @@ from html import escape
 from urllib.parse import quote
 
 from ollim_bot.domain.calendar import clock_words, day_words, time_words
+from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import WEEKDAYS, describe, elapsed
 from ollim_bot.domain.rehearsal import Finding, FindingKind
 from ollim_bot.domain.week import (
@@ -221,7 +222,7 @@ def _hour(hour: WeekHour, most: int) -> str:
 
 def _line(line: WeekLine) -> str:
     state = " is-skipped" if line.is_skipped else " is-refused" if line.is_refused else ""
-    place = f"/jobs/{quote(line.job.id, safe='')}"
+    place = escape(address_of(f"{line.job.kind}:{line.job.id}"))
     return (
         f'<li class="thing{state}"><p>{_time(line.at)} <span>'
         f'<a href="{place}"><bdi class="what">{escape(line.title)}</bdi></a> '
