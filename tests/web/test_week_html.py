@@ -31,7 +31,7 @@ def test_the_week_is_plain_markup_in_which_every_text_is_words() -> None:
     # The drawings have their numbers as tables; each line leads to its job.
     spent = [each for each in week.budget if each.paid or each.refused]
     assert html.count('<th scope="row">') == len(spent) + len(week.money.by_day)
-    assert 'href="/jobs/pills"' in html
+    assert 'href="/jobs/routine:pills"' in html
 
 
 def test_an_hour_with_more_than_twenty_moments_folds_and_has_a_list_of_its_own() -> None:

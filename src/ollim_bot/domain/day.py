@@ -148,15 +148,7 @@ def day_of(
         later=[each for each in coming if each is not following],
         events=[_event(each, now) for each in events if not each.all_day],
         all_day=[_event(each, now) for each in events if each.all_day],
-        quiet=[
-            DayLine(
-                "Quiet",
-                start.astimezone(zone),
-                until.astimezone(zone),
-                note=f"until {describe(until, now)}",
-            )
-            for start, until in quiet_spans(quiet, now, midnight_after(now))
-        ],
+        quiet=[*_quiet_lines(quiet, now)],
         tasks=[
             DayLine(each.text, buttons=each.buttons)
             for each in task_lines(tasks, undos, now, has_room=True)
@@ -229,6 +221,13 @@ def _answered(item: DueItem, now: datetime, jobs: Jobs, skips: Skips, known: Set
     buttons = () if is_over else (undo_button(item),)
     words = settled_line(item, now)
     return DayLine(words, item.answered_at, buttons=buttons, job=_job(item, known))
+
+
+def _quiet_lines(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:
+    """The quiet of the rest of the day: that of now, and the one that begins before midnight."""
+    for begin, end in quiet_spans(settings, now, midnight_after(now)):
+        start, until = begin.astimezone(now.tzinfo), end.astimezone(now.tzinfo)
+        yield DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
 
 
 def free_stretches(lines: Iterable[DayLine], now: datetime) -> Iterator[DayLine]:

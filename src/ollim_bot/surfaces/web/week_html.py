@@ -8,6 +8,7 @@ from html import escape
 from urllib.parse import quote
 
 from ollim_bot.domain.calendar import clock_words, day_words, time_words
+from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import WEEKDAYS, describe, elapsed
 from ollim_bot.domain.rehearsal import Finding, FindingKind
 from ollim_bot.domain.week import (
@@ -27,8 +28,8 @@ _HINT = '<a class="back" href="/today">Add one in Today</a>'
 _CLEAR = "Nothing gets in the way of anything else."
 _MOST_FINDINGS = 5
 # The lines of all folded hours together, and of each of very many.
-_MOST_FOLDED = 240
-_LEAST_FOLDED = 3
+_MOST_FOLDED = 200
+_LEAST_FOLDED = 1
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
@@ -221,7 +222,7 @@ def _hour(hour: WeekHour, most: int) -> str:
 
 def _line(line: WeekLine) -> str:
     state = " is-skipped" if line.is_skipped else " is-refused" if line.is_refused else ""
-    place = f"/jobs/{quote(line.job.id, safe='')}"
+    place = escape(address_of(f"{line.job.kind}:{line.job.id}"))
     return (
         f'<li class="thing{state}"><p>{_time(line.at)} <span>'
         f'<a href="{place}"><bdi class="what">{escape(line.title)}</bdi></a> '
