@@ -45,7 +45,6 @@ from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.errors import (
-    BadJob,
     ChangedMeanwhile,
     NotFound,
     OllimError,
@@ -209,10 +208,11 @@ class JobFormView:
             names = " or ".join(f"/jobs/{each}:{job_id}" for each in found)
             raise WrongInput(f"Several jobs have the id {job_id}. Open {names}.")
         ((of, file),) = found.items()
-        try:
-            return _Stored(of, file, self._repositories.of(of).get(job_id).item)
-        except BadJob:
-            return _Stored(of, file, None)
+        job: Job | None = read_text(JOB_TYPES[of], file.text).job
+        if job is not None and job.follows_answers:
+            # Its next moment is not in the file.
+            job = self._repositories.of(of).get(job_id).item
+        return _Stored(of, file, job)
 
     async def _press(self, surface: str, action: str, key: str) -> ViewAnswer:
         """Press the button that the card of the job has for it."""
