@@ -12,6 +12,7 @@ from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.setting_view import SettingGroup
 from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.domain.week import WeekView
 
 Shown_co = TypeVar("Shown_co", covariant=True)
 
@@ -51,6 +52,7 @@ class Views:
     """The views of the page."""
 
     today: DayService
+    week: View[WeekView]
     job: ActingView[JobForm]
     money: View[CostReport]
     settings: ActingView[Sequence[SettingGroup]]

@@ -12,6 +12,7 @@ from tests.web.days import full_day
 from tests.web.forms import hostile_form
 from tests.web.test_health import full_report
 from tests.web.test_money import spent
+from tests.web.weeks import full_week
 
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
@@ -21,7 +22,14 @@ from ollim_bot.domain.setting_view import PresentState, setting_groups
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 # The letter of each view, and a heading in it.
-VIEWS = {"c": "Ollim", "t": "Overdue", "m": "By job", "o": "Quiet", "h": "What to do"}
+VIEWS = {
+    "c": "Ollim",
+    "t": "Overdue",
+    "w": "By day",
+    "m": "By job",
+    "o": "Quiet",
+    "h": "What to do",
+}
 SIZES = ((390, 844), (1280, 900))
 _WIDER = """() => [document.documentElement, ...document.querySelectorAll("#view, #panel")]
     .some((one) => one.scrollWidth > one.clientWidth)"""
@@ -35,6 +43,7 @@ def fill(scene: PageScene) -> None:
     """Give each view something to show."""
     fakes, now = scene.core.fakes, scene.core.now()
     fakes.day.current = full_day(now)
+    fakes.week.current = full_week(now)
     fakes.job.current = hostile_form().with_typed({"when": "every day at 8:00"})
     fakes.money.current = spent()
     fakes.health.current = full_report()

@@ -11,10 +11,12 @@ from tests.conversation.scene import NOW, scene, scripted
 from tests.conversation.test_today import HOUR, PILLS, STRETCH, TEA, WATER, item, put
 from tests.patience import patience
 
+from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.due_items import Answer
 from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.views import ViewAnswer
+from ollim_bot.store.store import Watches
 
 
 def labels(line: DayLine) -> list[str]:
@@ -117,6 +119,28 @@ async def test_a_press_does_what_the_button_of_a_card_does_once() -> None:
         assert [each.done for each in tasks.tasks(with_done=True)] == [False]
 
 
+async def test_an_answer_is_taken_back_until_its_next_moment_and_then_says_why_not() -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PILLS)
+        put(at, item(PILLS, NOW - 2 * HOUR), item(WATER, NOW - HOUR))
+        view = at.chat.views.today
+
+        async def press(custom_id: str) -> ViewAnswer:
+            return await view.act("web", "press", {"custom_id": custom_id})
+
+        for line in (await view.look({})).overdue:
+            await press(line.buttons[0].custom_id)
+        await at.clock.advance(9 * 3600)
+        undo_pills, undo_water = (press_id(each, "Undo") for each in (await view.look({})).done)
+        assert not (await press(undo_water)).is_error
+        await at.clock.advance(3600)
+        assert [labels(each) for each in (await view.look({})).done] == [[]]
+        refused = await press(undo_pills)
+        why = "The next moment of “Take the pills” has come since, so this answer stays."
+        assert (refused.text, refused.is_error) == (why, True)
+        assert [each.title for each in (await view.look({})).overdue] == ["Drink water"]
+
+
 async def test_what_only_looks_like_a_button_of_the_day_does_nothing() -> None:
     async with scene(scripted()) as at:
         at.stores.reminders.add(TEA)
@@ -128,12 +152,21 @@ async def test_what_only_looks_like_a_button_of_the_day_does_nothing() -> None:
 
 
 async def test_a_change_is_told_at_once() -> None:
-    async with scene(scripted()) as at, asyncio.timeout(patience()):
+    news = Watches()
+    async with scene(scripted(), news=news) as at, asyncio.timeout(patience()):
         changes = at.chat.views.today.changes()
         told = asyncio.ensure_future(anext(changes))
         await asyncio.sleep(0)
         put(at, item(WATER, NOW - HOUR))
         await told
+        # `tasks.md` was changed by hand, and a calendar has another event.
+        by_hand = ChangeRow("0a1b2c3d", NOW, "tasks.md", Changer.HAND, "", "- [ ] milk\n")
+        for happen in (lambda: at.store.run(lambda tx: tx.changes.put(by_hand)), news.publish):
+            told = asyncio.ensure_future(anext(changes))
+            await asyncio.sleep(0)
+            assert not told.done()
+            happen()
+            await told
         await changes.aclose()  # type: ignore[attr-defined]
 
 

@@ -52,6 +52,7 @@ from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
+from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
@@ -109,7 +110,7 @@ from ollim_bot.store.job_folder import SharedReadings
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import count_in_tainted_turn
-from ollim_bot.store.store import Store
+from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
 from ollim_bot.tools.guards import JobChecker
@@ -129,8 +130,9 @@ class ConversationDeps:
     log; `channels` confirm what is sent.
     `tasks` returns the list of tasks in use now, `events` the calendar whose events can be changed.
     `take_address` uses an address that the owner pasted. `calendars` reads the copies of their
-    calendars. `google` takes the place of Google's own addresses. `patience` is how many seconds to
-    wait for a slow surface. `zone` is the owner's while the configuration names none.
+    calendars, and `news` are published when these have changed. `google` takes the place of
+    Google's own addresses. `patience` is how many seconds to wait for a slow surface. `zone` is the
+    owner's while the configuration names none.
     """
 
     engine: AgentEngine
@@ -158,6 +160,7 @@ class ConversationDeps:
     channels: Sequence[Channel] = ()
     take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
     calendars: Callable[[], Sequence[CalendarCopy]] = tuple
+    news: Watches = field(default_factory=Watches)
     webhook_port: int | None = None
     zone: tzinfo = UTC
     google: GoogleAddresses = field(default_factory=GoogleAddresses)
@@ -194,17 +197,20 @@ class ConversationParts:
     def _views(self, buttons: ButtonRouter) -> Views:
         deps = self._deps
         return Views(
-            DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
-            JobFormView(
+            today=DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+            week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
+            job=JobFormView(
                 deps.store,
                 deps.repositories,
                 deps.clock,
                 buttons.press,
                 self.week_plans.difference,
             ),
-            money_view(deps.store, deps.clock),
-            SettingPage(deps.store, deps.clock, self._services.settings.change),
-            HealthPage(deps.store, deps.clock, [each.name for each in deps.channels], deps.health),
+            money=money_view(deps.store, deps.clock),
+            settings=SettingPage(deps.store, deps.clock, self._services.settings.change),
+            health=HealthPage(
+                deps.store, deps.clock, [each.name for each in deps.channels], deps.health
+            ),
         )
 
     @property
@@ -359,7 +365,7 @@ class ConversationParts:
         """What slash commands do, and the loop that takes them and all other inputs."""
         deps, store, clock, state = self._deps, self._deps.store, self._deps.clock, self.state
         poster, forks, runner = self.poster, self.forks, self.runner
-        day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks))
+        day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks), deps.news)
         self.overviews = Overviews(store, deps.repositories, poster, clock, day, deps.webhook_port)
         skills = SkillFolder(DataPaths(deps.working_directory).skills)
         self.week_plans = WeekPlans(

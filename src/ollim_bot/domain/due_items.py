@@ -186,8 +186,8 @@ class DueItem:
     that shows the item. `shown` counts those messages; `again_at` is when the next one is due, if
     the item is open then. A dose that is taken after `late_after` is nearer to the next one.
     `is_followed_up` says that a later check of its chain, or a later moment of its job, asks in its
-    place. `earlier` are the newest of those moments that were not answered, and `earlier_count` is
-    their whole number.
+    place; `has_later` that a later one came after its answer. `earlier` are the newest of those
+    moments that were not answered, and `earlier_count` is their whole number.
 
     `waiting` is the message that shows it when the quiet ends; without any message yet, `card` is
     the same, and afterwards empty if it was answered before it came. `same_as` is the key of the
@@ -208,6 +208,7 @@ class DueItem:
     again_at: datetime | None = None
     late_after: datetime | None = None
     is_followed_up: bool = False
+    has_later: bool = False
     waiting: MessageId | None = None
     same_as: str = ""
     answer: Answer | None = None
@@ -355,6 +356,7 @@ class DueItem:
             footer="",
             undo_until=None,
             again_at=None,
+            has_later=False,
         )
 
     def can_undo(self, now: datetime) -> bool:

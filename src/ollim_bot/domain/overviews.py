@@ -34,7 +34,7 @@ from ollim_bot.domain.moments import (
     clock_time,
     describe,
     describe_with_distance,
-    instant,
+    midnight_after,
 )
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import (
@@ -66,7 +66,6 @@ _LEFT_TO_CALLED = 3
 _MOST_IN_GROUP = 6
 # The name of the line that turns the page, and words of lines that came or went since.
 _PAGE, _NEW, _GONE = "page", "New", " · no longer here"
-_DAY = timedelta(days=1)
 _NOTHING: Mapping[JobKind, str] = {
     JobKind.ROUTINE: "There are no routines. Tell me what to do again and again, and when.",
     JobKind.REMINDER: "There are no reminders. Tell me what to remind you of, and when.",
@@ -585,13 +584,6 @@ def _coming_line(coming: UpcomingToday, title: str, now: datetime) -> _Line:
     notes += [f"{more} more today"] if more else []
     buttons = coming_buttons(job, is_skipped=is_skipped)
     return _Line(" · ".join(notes), buttons, _place("job", _name(job)))
-
-
-def midnight_after(now: datetime) -> datetime:
-    """The instant at which the next day begins."""
-    tomorrow = now.date() + _DAY
-    wall = datetime(tomorrow.year, tomorrow.month, tomorrow.day)
-    return instant(wall, now.tzinfo or UTC)
 
 
 def short_moment(moment: datetime, now: datetime) -> str:

@@ -50,13 +50,14 @@ class ChangeJournal:
         try:
             while True:
                 self._has_more.clear()
-                await asyncio.to_thread(self._look, changes)
+                await asyncio.to_thread(self.keep_noted, changes)
                 await self._has_more.wait()
         finally:
             with suppress(StorageError):
-                self._look(changes)
+                self.keep_noted(changes)
 
-    def _look(self, changes: FileChanges) -> None:
+    def keep_noted(self, changes: FileChanges) -> None:
+        """Keep what was noted since the last call."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
         for place, by in waiting.items():

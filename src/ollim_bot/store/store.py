@@ -71,7 +71,7 @@ async def changes_of(store: Store, *names: str) -> AsyncIterator[None]:
 
 
 class Watches:
-    """The events to set after a commit, each with the names that concern it."""
+    """The events to set after a change, each with the names that concern it; none mean any."""
 
     def __init__(self) -> None:
         self._events: list[tuple[frozenset[str], asyncio.Event]] = []
@@ -87,7 +87,7 @@ class Watches:
         finally:
             self._events.remove(watch)
 
-    def publish(self, changed: frozenset[str]) -> None:
+    def publish(self, changed: frozenset[str] = frozenset()) -> None:
         for names, event in self._events:
             if names & changed or not names:
                 event.set()

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
-from ollim_bot.conversation.tasks import end_task_undo
+from ollim_bot.domain.answer_undo import ANSWER
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
@@ -34,6 +34,7 @@ from ollim_bot.store.breakdowns import end_steps_undo
 from ollim_bot.store.item_answers import ItemAnswers, end_undo
 from ollim_bot.store.steps import end_clear_undo
 from ollim_bot.store.store import Store
+from ollim_bot.store.task_undo import end_task_undo
 
 # Bounds how late a sleep of the machine, or a set clock, is noticed. In seconds.
 _LONGEST_SLEEP = 10.0
@@ -58,6 +59,7 @@ class ItemButtons:
             SNOOZE: self._answering(Answer.SNOOZED),
             f"{MOVE}:{ITEM}": self._answering(Answer.MOVED),
             f"{UNDO}:{ITEM}": Action(self._undo, Uses.NOTHING),
+            f"{UNDO}:{ANSWER}": Action(self._take_back, Uses.NOTHING),
         }
 
     def _answering(self, answer: Answer) -> Action:
@@ -80,6 +82,13 @@ class ItemButtons:
     async def _undo(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
         item = await self._items.undo(button.data.removeprefix(f"{ITEM}:"), surface)
         return CommandAnswer() if item else CommandAnswer(texts.UNDO_OVER, is_error=True)
+
+    async def _take_back(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
+        try:
+            await self._items.take_back(button.data.removeprefix(f"{ANSWER}:"), surface)
+        except OllimError as refused:
+            return CommandAnswer(str(refused), is_error=True)
+        return CommandAnswer()
 
 
 class UndoExpiry:
