@@ -56,7 +56,7 @@ from ollim_bot.store.changes import acting
 from ollim_bot.store.job_folder import read_text
 from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.steps import leave_update, quiet_settings
-from ollim_bot.store.store import Store
+from ollim_bot.store.store import Store, changes_of
 
 Difference = Callable[[ScheduledJob | None, ScheduledJob | None], Awaitable[str]]
 
@@ -127,12 +127,8 @@ class JobFormView:
             return form
         return form.with_typed(draft.fields, draft.file)
 
-    async def changes(self) -> AsyncIterator[None]:
-        with self._store.changes(*MADE_OF, "changes") as has_changed:
-            while True:
-                await has_changed.wait()
-                has_changed.clear()
-                yield
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *MADE_OF, "changes")
 
     async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
         try:
