@@ -18,6 +18,9 @@ from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.inbox import InputId
+from ollim_bot.domain.job_form import JobForm
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobText
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingGroup
@@ -144,6 +147,9 @@ class FakeViews:
 
     def __init__(self, clock: Clock) -> None:
         self.day = FakeDay(clock)
+        self.job = FakeView(
+            lambda: JobForm("plan", JobKind.ROUTINE, "plan", JobText("plan.md", ""), clock.now())
+        )
         self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
         self.settings = FakeView[Sequence[SettingGroup]](tuple)
         self.health = FakeView(lambda: HealthReport(clock.now()))
@@ -152,6 +158,7 @@ class FakeViews:
     def reset(self) -> None:
         """Begin anew for another test."""
         self.day.reset()
+        self.job.reset()
         self.money.reset()
         self.settings.reset()
         self.health.reset()
@@ -159,7 +166,7 @@ class FakeViews:
 
     @property
     def ports(self) -> Views:
-        return Views(self.day, self.money, self.settings, self.health, self.sessions)
+        return Views(self.day, self.job, self.money, self.settings, self.health, self.sessions)
 
 
 class FakeReception:

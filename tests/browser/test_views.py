@@ -9,6 +9,7 @@ from playwright.async_api import Page, expect
 from tests.browser.axe import violations
 from tests.browser.scene import PageScene
 from tests.web.days import HOSTILE, full_day
+from tests.web.forms import hostile_form
 from tests.web.test_health import full_report
 from tests.web.test_money import spent
 
@@ -43,6 +44,7 @@ def fill(scene: PageScene) -> None:
     """Give each view something to show."""
     fakes, now = scene.core.fakes, scene.core.now()
     fakes.day.current = full_day(now)
+    fakes.job.current = hostile_form().with_typed({"when": "every day at 8:00"})
     fakes.money.current = spent()
     fakes.health.current = full_report()
     quiet = QuietSettings(UTC, QuietHours.parse("22:00-07:00"))
@@ -75,6 +77,14 @@ async def test_every_view_is_right_in_four_forms(scene: PageScene) -> None:
                 found = [*await violations(page), *await page.evaluate(_SMALL)]
                 found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
                 problems += [(letter, width, scheme, each) for each in found]
+            await go_to(page, "t")
+            await page.get_by_role("link", name="Edit: drink water").click()
+            await expect(page.get_by_role("button", name="Save anyway").first).to_be_visible()
+            await page.get_by_text("May be words of others").click()
+            await page.get_by_text("The file itself").click()
+            found = [*await violations(page), *await page.evaluate(_SMALL)]
+            found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
+            problems += [("job", width, scheme, each) for each in found]
             await page.get_by_role("button", name="More", exact=True).last.click()
             problems += [("more", width, scheme, each) for each in await violations(page)]
     assert problems == []

@@ -65,6 +65,8 @@ async def test_the_day_has_what_waits_what_comes_and_what_was_answered() -> None
         assert labels(day.tasks[0]) == ["Done", "Break it down"]
         assert day.next is not None
         assert labels(day.next) == ["Skip once"]
+        lines = (*day.overdue, day.next, *day.later)
+        assert [each.job for each in lines] == ["p1", "", "s1", "t1", "p1"]
         assert day.next.at == NOW.replace(hour=11, minute=0)
         assert (day.pings.left, day.pings.capacity, day.pings.held) == (5, 5, 0)
         assert await at.chat.views.today.open_items() == 2

@@ -49,6 +49,7 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert "3 of 5 pings left · one more at 14:55 · 2 messages are held" in words
     assert words.endswith("Done · 1 ✓ feed the cat · 7:10 Undo")
     assert '<progress max="60" value="42"' in reply["html"]
+    assert '<a href="/jobs/water" aria-label="Edit: drink water">Edit</a>' in reply["html"]
     assert reply["change"] == 0
 
 

@@ -51,6 +51,7 @@ from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
+from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
@@ -204,6 +205,13 @@ class ConversationParts:
                 deps.clock,
                 buttons.press,
                 QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock),
+            ),
+            JobFormView(
+                deps.store,
+                deps.repositories,
+                deps.clock,
+                buttons.press,
+                self.week_plans.difference,
             ),
             money_view(deps.store, deps.clock),
             SettingPage(deps.store, deps.clock, self._services.settings.change),

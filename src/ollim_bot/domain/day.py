@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from ollim_bot.domain.answer_undo import undo_button, why_not_undone
 from ollim_bot.domain.calendar import CalendarCopy, age_words, time_words
 from ollim_bot.domain.cards import Button, Card, CardLine
-from ollim_bot.domain.due_items import DueItem, settled_line, waiting_buttons
+from ollim_bot.domain.due_items import DueItem, root_in, settled_line, waiting_buttons
 from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import (
@@ -49,6 +49,7 @@ class DayLine:
 
     `at` is its moment; None where only the day counts. `until` is the end of what lasts, and
     `since` the moment from which a timer runs. `note` is what there is to say beside the title.
+    `job` is the id of the job with a file behind it.
     """
 
     title: str
@@ -58,6 +59,7 @@ class DayLine:
     note: str = ""
     buttons: tuple[Button, ...] = ()
     is_skipped: bool = False
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +139,12 @@ def day_of(
     put_off = [each for each in answered if each.is_still_put_off(now)]
     done = [each for each in answered if not each.is_put_off]
     by_name: Jobs = {(each.kind, each.spec.id): each for each in jobs}
+    known = frozenset(each.spec.id for each in jobs)
     zone = now.tzinfo or UTC
     events = still_today(calendars, now)
     return DayView(
         now,
-        overdue=[_waiting(each, now) for each in in_overdue_order(waiting)],
+        overdue=[_waiting(each, now, known) for each in in_overdue_order(waiting)],
         next=following,
         later=[each for each in coming if each is not following],
         events=[
@@ -166,8 +169,8 @@ def day_of(
             DayLine(each.text, buttons=each.buttons)
             for each in task_lines(tasks, undos, now, has_room=True)
         ],
-        put_off=[_answered(each, now, by_name, skips) for each in put_off],
-        done=[_answered(each, now, by_name, skips) for each in done],
+        put_off=[_answered(each, now, by_name, skips, known) for each in put_off],
+        done=[_answered(each, now, by_name, skips, known) for each in done],
         notes=[
             f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
             for copy in calendars
@@ -187,12 +190,19 @@ def gauge(budget: PingBudget, held: int, now: datetime) -> PingGauge:
     return PingGauge(current.tokens, current.capacity, next_at, held)
 
 
-def _waiting(item: DueItem, now: datetime) -> DayLine:
+def _waiting(item: DueItem, now: datetime, known: Set[str]) -> DayLine:
     unanswered = " · not answered" if item.is_dose else ""
     more = item.earlier_count
     earlier = f" · {more} more before it, not answered" if more else ""
     note = f"since {short_moment(item.due, now)}{unanswered}{earlier}"
-    return DayLine(item.owner_title, item.due, note=note, buttons=waiting_buttons(item))
+    buttons = waiting_buttons(item)
+    return DayLine(item.owner_title, item.due, note=note, buttons=buttons, job=_job(item, known))
+
+
+def _job(item: DueItem, known: Set[str]) -> str:
+    """The id of the item's job, or of the reminder that a snooze made of it, if it has a file."""
+    ids = item.copy, root_in(item.note)
+    return next((each for each in ids if each in known), "")
 
 
 def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
@@ -206,15 +216,17 @@ def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
         note=" · ".join(notes),
         buttons=coming_buttons(job, is_skipped=is_skipped),
         is_skipped=is_skipped,
+        job=job.spec.id,
     )
 
 
-def _answered(item: DueItem, now: datetime, jobs: Jobs, skips: Skips) -> DayLine:
+def _answered(item: DueItem, now: datetime, jobs: Jobs, skips: Skips, known: Set[str]) -> DayLine:
     one = Occurrence.parse(item.occurrence)
     job = jobs.get((one.kind, one.job_id))
     is_over = bool(why_not_undone(item, now, job, skips))
     buttons = () if is_over else (undo_button(item),)
-    return DayLine(settled_line(item, now), item.answered_at, buttons=buttons)
+    words = settled_line(item, now)
+    return DayLine(words, item.answered_at, buttons=buttons, job=_job(item, known))
 
 
 def _quiet_spans(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:

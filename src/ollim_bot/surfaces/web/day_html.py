@@ -10,6 +10,7 @@ from html import escape
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.day import DayLine, DayView, PingGauge, free_stretches
 from ollim_bot.domain.due_items import BREAK_DOWN, LET_GO, SNOOZE
+from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
 
 _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
@@ -151,7 +152,7 @@ def _pings(pings: PingGauge) -> str:
 
 def _buttons(line: DayLine) -> str:
     """The buttons that settle it and the first that puts it off; the others are folded."""
-    if not line.buttons:
+    if not line.buttons and not line.job:
         return ""
     snoozes = [each for each in line.buttons if each.action == SNOOZE]
     rare = (LET_GO, BREAK_DOWN) if snoozes else ()
@@ -165,7 +166,14 @@ def _buttons(line: DayLine) -> str:
             f'<details class="more" data-fold="{key}"><summary aria-label="{name}">More</summary>'
             f'<div class="buttons">{more}</div></details>'
         )
-    return f'<div class="buttons">{shown}{more}</div>'
+    return f'<div class="buttons">{shown}{_edit(line)}{more}</div>'
+
+
+def _edit(line: DayLine) -> str:
+    if not line.job:
+        return ""
+    name = escape(f"Edit: {line.title}")
+    return f'<a href="{escape(address_of(line.job))}" aria-label="{name}">Edit</a>'
 
 
 def _button(button: Button, line: DayLine) -> str:

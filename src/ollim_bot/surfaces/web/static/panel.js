@@ -286,7 +286,7 @@ export class PanelView {
         }
         pressed.removeAttribute("aria-busy");
         this.#settle(pressed, answer, typed);
-        if (answer.go && !answer.is_error) {
+        if (answer.go) {
             this.#go(answer.go);
         }
         this.load();

@@ -23,6 +23,7 @@ import { zoneOf } from "./format.js";
 const VIEWS = [
     { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
     { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
+    { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
     { name: "money", path: "/money", title: "Money", letter: "m" },
     { name: "health", path: "/health", title: "Health", letter: "h" },
     { name: "settings", path: "/settings", title: "Settings", letter: "o" },
@@ -114,6 +115,13 @@ export class Views {
                 }
             });
         }
+        byId("log").addEventListener("click", (event) => {
+            const link = closest(event, "a[href^='/jobs/']");
+            if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+                event.preventDefault();
+                this.go(link.getAttribute("href") ?? "/");
+            }
+        });
         byId("more").addEventListener("click", ({ target }) => {
             if (target instanceof HTMLElement && target.dataset.opens) {
                 byId("more").hidePopover();
