@@ -14,12 +14,13 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import NamedTuple, TypeVar
 
+from ollim_bot.domain.added_lines import AddedLine
 from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
 from ollim_bot.domain.changes import Changer, ChangeRow, task_words
 from ollim_bot.domain.jobs import JobKind, Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.phrases import moment_to_keep, parse_day, parse_rhythm
-from ollim_bot.domain.quick_add import AddedLine, NewTask, QuickAdd, QuickLine, plain_line
+from ollim_bot.domain.quick_add import NewTask, QuickAdd, QuickLine, plain_line
 from ollim_bot.domain.quiet import QuietSettings, quiet_until
 from ollim_bot.domain.repeats import read_rhythm
 from ollim_bot.domain.tasks import FILE_LIST, Task, due_words, one_line

@@ -1,22 +1,19 @@
-"""One line that adds something: the ways to read it, and the lines that were added last."""
+"""One line that adds something, and the ways to read it."""
 
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
+from ollim_bot.domain.job_form import dated
 from ollim_bot.domain.jobs import Reminder, Routine
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time
 from ollim_bot.domain.quiet import IN_QUIET_HOURS
 from ollim_bot.domain.tasks import due_words
 
 LONGEST_LINE = 400
 # The name of the way that makes a task of the line.
 AS_TASK = "task"
-# A page that lost its answer asks again soon.
-_REMEMBERED = 50
-_NEAR_DAYS = {0: "today", 1: "tomorrow"}
 _CONTROLS = ("Cc", "Cs", "Zl", "Zp")
 
 
@@ -74,47 +71,16 @@ class QuickLine:
         return None if self.problem else next(iter(self.ways), None)
 
 
-@dataclass(frozen=True, slots=True)
-class AddedLine:
-    """`key` is what the page called the line; `told` is the answer, empty while it is added."""
-
-    key: str
-    told: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AddedLines:
-    """The lines that were added last, so that each is added once."""
-
-    lines: tuple[AddedLine, ...] = ()
-
-    def find(self, key: str) -> AddedLine | None:
-        return next((each for each in self.lines if each.key == key), None)
-
-    def including(self, line: AddedLine) -> AddedLines:
-        others = (each for each in self.lines if each.key != line.key)
-        return replace(self, lines=(*others, line)[-_REMEMBERED:])
-
-
 def plain_line(text: str) -> str:
     """The text in one line, without control characters."""
     seen = (" " if unicodedata.category(char) in _CONTROLS else char for char in text)
     return " ".join("".join(seen).split())
 
 
-def day_and_time(moment: datetime, now: datetime) -> str:
-    """`tomorrow, Wed 18 Nov, 9:00`, in the zone of `now`."""
-    local = moment.astimezone(now.tzinfo).replace(microsecond=0)
-    near = _NEAR_DAYS.get((local.date() - now.date()).days)
-    year = "" if local.year == now.year else f" {local.year}"
-    named = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]}{year}"
-    return ", ".join(filter(None, (near, named, clock_time(local.replace(second=0)))))
-
-
 def _moments(job: Reminder | Routine, now: datetime) -> list[str]:
     zone = now.tzinfo or UTC
     if isinstance(job, Reminder):
-        return [day_and_time(job.due(zone), now), "once"]
+        return [dated(job.due(zone).replace(second=0), now), "once"]
     words, coming = job.rhythm.explain(), job.next_after(now, zone)
     rhythm = f"{words[:1].lower()}{words[1:]}"
-    return [rhythm, f"next {day_and_time(coming, now)}"] if coming else [rhythm]
+    return [rhythm, f"next {dated(coming, now)}"] if coming else [rhythm]

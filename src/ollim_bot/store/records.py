@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, NoReturn, TypeVar
 
+from ollim_bot.domain.added_lines import AddedLines
 from ollim_bot.domain.breakdowns import Breakdowns
 from ollim_bot.domain.digest import Digests
 from ollim_bot.domain.inbox import FailedTurns
@@ -17,7 +18,6 @@ from ollim_bot.domain.overviews import OpenOverviews
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.presence import DailyRecord, PassedOver, Presence
 from ollim_bot.domain.provider import ProviderMemory
-from ollim_bot.domain.quick_add import AddedLines
 from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.domain.schedule import GivenNames, Grants, Skips
 from ollim_bot.domain.sessions import ClearedConversation, SessionEvent
