@@ -139,7 +139,6 @@ def day_of(
     done = [each for each in answered if not each.is_put_off]
     by_name: Jobs = {(each.kind, each.spec.id): each for each in jobs}
     known = frozenset(each.spec.id for each in jobs)
-    zone = now.tzinfo or UTC
     events = still_today(calendars, now)
     return DayView(
         now,
