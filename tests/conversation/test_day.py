@@ -161,11 +161,14 @@ async def test_a_change_is_told_at_once() -> None:
         await told
         # `tasks.md` was changed by hand, and a calendar has another event.
         by_hand = ChangeRow("0a1b2c3d", NOW, "tasks.md", Changer.HAND, "", "- [ ] milk\n")
-        for happen in (lambda: at.store.run(lambda tx: tx.changes.put(by_hand)), news.publish):
+        for is_by_hand in (True, False):
             told = asyncio.ensure_future(anext(changes))
             await asyncio.sleep(0)
             assert not told.done()
-            happen()
+            if is_by_hand:
+                at.store.run(lambda tx: tx.changes.put(by_hand))
+            else:
+                news.publish()
             await told
         await changes.aclose()  # type: ignore[attr-defined]
 

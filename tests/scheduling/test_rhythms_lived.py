@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from random import Random
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -171,7 +172,7 @@ class LivedRhythms:
             lambda tx: (tx.budget.get(), tx.config.get(), tx.skips.get())
         )
         given = Assumptions(self.now, self._zone, budget, config, is_skipped=skips.has)
-        jobs = [*scheduled_jobs(self.machine.index)]
+        jobs = [*scheduled_jobs(cast("Any", self.machine.index))]
         return {
             occurrence_at(fire.job, fire.due).id: (
                 fire.due,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -57,7 +57,7 @@ def _list(given: Given, caller: Caller) -> None:
         lines = _lines(report, given["by"])
         show(_table(lines, given["by"], titles) if lines else "Nothing has been used yet.")
     else:
-        show(_summary(report, titles))
+        show(_summary(report, titles, month_start(data.now).date()))
 
 
 def _since(given: Given, now: datetime) -> datetime:
@@ -80,7 +80,7 @@ def _lines(report: CostReport, by: str) -> Sequence[CostLine]:
     return {"day": report.by_day, "job": report.by_job, "model": report.by_model}[by]
 
 
-def _summary(report: CostReport, titles: Mapping[str, str]) -> str:
+def _summary(report: CostReport, titles: Mapping[str, str], month: date) -> str:
     cap = "no daily limit" if report.cap is None else f"${report.cap:.2f} a day for jobs"
     rows = [
         ("  today", report.today.in_words()),
@@ -93,7 +93,7 @@ def _summary(report: CostReport, titles: Mapping[str, str]) -> str:
         ("  conversation", report.conversation.in_words()),
         ("  jobs", report.jobs.in_words()),
     ]
-    head = "What the model costs" if report.since.day == 1 else f"Since {report.since:%d %b %Y}"
+    head = "What the model costs" if report.since == month else f"Since {report.since:%d %b %Y}"
     parts = [f"{head}\n{columns(rows)}"]
     if report.costliest:
         runs = [_run_row(each, titles) for each in report.costliest]

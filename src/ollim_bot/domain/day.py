@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from ollim_bot.domain.answer_undo import undo_button, why_not_undone
-from ollim_bot.domain.calendar import CalendarCopy, age_words, time_words
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.due_items import DueItem, root_in, settled_line, waiting_buttons
 from ollim_bot.domain.job_kinds import OccurrenceKind
@@ -18,7 +18,6 @@ from ollim_bot.domain.moments import (
     describe,
     duration_in_words,
     elapsed,
-    instant,
     midnight_after,
 )
 from ollim_bot.domain.occurrences import Occurrence
@@ -32,7 +31,7 @@ from ollim_bot.domain.overviews import (
     task_lines,
 )
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.quiet import QuietSettings, quiet_until
+from ollim_bot.domain.quiet import QuietSettings, quiet_spans
 from ollim_bot.domain.schedule import ScheduledJob, Skips
 from ollim_bot.domain.task_cards import TaskUndo
 from ollim_bot.domain.tasks import Task
@@ -140,31 +139,15 @@ def day_of(
     done = [each for each in answered if not each.is_put_off]
     by_name: Jobs = {(each.kind, each.spec.id): each for each in jobs}
     known = frozenset(each.spec.id for each in jobs)
-    zone = now.tzinfo or UTC
     events = still_today(calendars, now)
     return DayView(
         now,
         overdue=[_waiting(each, now, known) for each in in_overdue_order(waiting)],
         next=following,
         later=[each for each in coming if each is not following],
-        events=[
-            DayLine(
-                one_line(each.summary, _LONGEST_EVENT) or "no title",
-                each.begins(zone).astimezone(zone),
-                each.ends(zone).astimezone(zone),
-                note=f"{time_words(each, now)} · {one_line(each.calendar, _LONGEST_EVENT)}",
-            )
-            for each in events
-            if not each.all_day
-        ],
-        all_day=[
-            DayLine(
-                one_line(each.summary, _LONGEST_EVENT) or "no title", note=time_words(each, now)
-            )
-            for each in events
-            if each.all_day
-        ],
-        quiet=[*_quiet_spans(quiet, now)],
+        events=[_event(each, now) for each in events if not each.all_day],
+        all_day=[_event(each, now) for each in events if each.all_day],
+        quiet=[*_quiet_lines(quiet, now)],
         tasks=[
             DayLine(each.text, buttons=each.buttons)
             for each in task_lines(tasks, undos, now, has_room=True)
@@ -178,6 +161,16 @@ def day_of(
         ],
         pings=pings,
     )
+
+
+def _event(event: CalendarEvent, now: datetime) -> DayLine:
+    title = one_line(event.summary, _LONGEST_EVENT) or "no title"
+    if event.all_day:
+        return DayLine(title, note=time_words(event, now))
+    zone = now.tzinfo or UTC
+    begins, ends = event.begins(zone).astimezone(zone), event.ends(zone).astimezone(zone)
+    calendar = one_line(event.calendar, _LONGEST_EVENT)
+    return DayLine(title, begins, ends, note=f"{time_words(event, now)} · {calendar}")
 
 
 def gauge(budget: PingBudget, held: int, now: datetime) -> PingGauge:
@@ -229,18 +222,11 @@ def _answered(item: DueItem, now: datetime, jobs: Jobs, skips: Skips, known: Set
     return DayLine(words, item.answered_at, buttons=buttons, job=_job(item, known))
 
 
-def _quiet_spans(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:
+def _quiet_lines(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:
     """The quiet of the rest of the day: that of now, and the one that begins before midnight."""
-    starts = [now]
-    if settings.hours is not None:
-        wall = datetime.combine(now.date(), settings.hours.start)
-        starts.append(instant(wall, now.tzinfo or UTC))
-    free_from = now
-    for start in starts:
-        until = quiet_until(settings, start)
-        if until is not None and start >= free_from:
-            yield DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
-            free_from = until
+    for begin, end in quiet_spans(settings, now, midnight_after(now)):
+        start, until = begin.astimezone(now.tzinfo), end.astimezone(now.tzinfo)
+        yield DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
 
 
 def free_stretches(lines: Iterable[DayLine], now: datetime) -> Iterator[DayLine]:

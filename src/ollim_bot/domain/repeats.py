@@ -322,9 +322,9 @@ class AfterDone:
         return (each for each in self._moments(zone) if each.astimezone(UTC) >= start)
 
     def walls(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """The wall-clock times of its known moments later than `after`, up to `until`."""
-        known = (moment.replace(tzinfo=None) for moment in self._moments(UTC))
-        return (wall for wall in known if after < wall <= until)
+        """The wall-clock time of its first moment, if it lies between."""
+        wall = datetime.combine(self.start, self.at)
+        return iter([wall] if after < wall <= until else [])
 
     def _moments(self, zone: tzinfo) -> Sequence[datetime]:
         first = self.first(zone)

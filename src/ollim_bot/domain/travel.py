@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.moments import clock_time, describe, instant, offset_at, zone_named
 from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.repeats import AfterDone
 from ollim_bot.domain.schedule import (
     JobKey,
     ScheduledJob,
@@ -72,6 +73,8 @@ class ZoneMove:
         """Whether a routine comes at the same times on all days between the two clocks."""
         if not isinstance(job, Routine):
             return True
+        if isinstance(job.rhythm, AfterDone):
+            return False
         first, last = sorted([self._old_wall, self._new_wall])
         earlier = {wall + _DAY for wall in job.rhythm.walls(first - _DAY, last)}
         return earlier == {*job.rhythm.walls(first, last + _DAY)}

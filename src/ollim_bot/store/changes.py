@@ -95,6 +95,11 @@ def acting(by: Changer, key: str = "") -> Iterator[None]:
         _ACTING.reset(token)
 
 
+def changer_now() -> Changer:
+    """Who acts in this thread or task now."""
+    return _ACTING.get().by
+
+
 class UndoRefused(OllimError):
     def __init__(self, why: NotUndone, sentence: str) -> None:
         super().__init__(sentence)

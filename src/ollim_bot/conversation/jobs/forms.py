@@ -45,7 +45,6 @@ from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.errors import (
-    BadJob,
     ChangedMeanwhile,
     NotFound,
     OllimError,
@@ -57,7 +56,7 @@ from ollim_bot.store.changes import acting
 from ollim_bot.store.job_folder import read_text
 from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.steps import leave_update, quiet_settings
-from ollim_bot.store.store import Store
+from ollim_bot.store.store import Store, changes_of
 
 Difference = Callable[[ScheduledJob | None, ScheduledJob | None], Awaitable[str]]
 
@@ -128,12 +127,8 @@ class JobFormView:
             return form
         return form.with_typed(draft.fields, draft.file)
 
-    async def changes(self) -> AsyncIterator[None]:
-        with self._store.changes(*MADE_OF, "changes") as has_changed:
-            while True:
-                await has_changed.wait()
-                has_changed.clear()
-                yield
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *MADE_OF, "changes")
 
     async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
         try:
@@ -209,10 +204,11 @@ class JobFormView:
             names = " or ".join(f"/jobs/{each}:{job_id}" for each in found)
             raise WrongInput(f"Several jobs have the id {job_id}. Open {names}.")
         ((of, file),) = found.items()
-        try:
-            return _Stored(of, file, self._repositories.of(of).get(job_id).item)
-        except BadJob:
-            return _Stored(of, file, None)
+        job: Job | None = read_text(JOB_TYPES[of], file.text).job
+        if job is not None and job.follows_answers:
+            # Its next moment is not in the file.
+            job = self._repositories.of(of).get(job_id).item
+        return _Stored(of, file, job)
 
     async def _press(self, surface: str, action: str, key: str) -> ViewAnswer:
         """Press the button that the card of the job has for it."""

@@ -60,9 +60,10 @@ class RehearsedWeek:
     ) -> Difference:
         """What `after` in place of `before` changes; None is a job that is not there."""
         rehearsal = self.replanned(None if before is None else key_of(before), after)
+        keys = {key_of(job) for job in (before, after) if job is not None}
         return difference(
             RehearsedSide(self.rehearsal, self.findings, before),
-            RehearsedSide(rehearsal, findings(rehearsal), after),
+            RehearsedSide(rehearsal, findings(rehearsal, keys), after),
             costs,
         )
 

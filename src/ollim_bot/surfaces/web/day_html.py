@@ -18,6 +18,15 @@ _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
 BAR_MINUTES = 60
 # The kinds of lines that begin with a time; of an event, the note has it.
 _TIMED = ("job", "quiet")
+# The line that adds something; the page says beneath it what it would add.
+_ADD = (
+    '<form class="quick-add" data-action="add" data-previews="1" data-once="1">'
+    '<label>Add something<input name="line" maxlength="400" autocomplete="off" '
+    'enterkeyhint="done" placeholder="call mum tomorrow 9am, or + milk" required></label>'
+    "<button>Add</button>"
+    '<div class="preview" aria-live="polite"></div>'
+    '<p class="problem" role="alert"></p></form>'
+)
 _EMPTY = "Nothing waits for you, and nothing more comes today."
 _HINT = "Tell me what to remind you of, and when: it stands here until it is done."
 
@@ -31,7 +40,7 @@ def day_html(day: DayView, most: int) -> str:
     left = sum(max(0, len(each) - most) for each in lists.values())
     shown = replace(day, **{name: each[:most] for name, each in lists.items()})
     more = f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
-    return "".join(_parts(shown, len(day.done))) + (more if left else "")
+    return _ADD + "".join(_parts(shown, len(day.done))) + (more if left else "")
 
 
 def _parts(day: DayView, done: int) -> Iterator[str]:

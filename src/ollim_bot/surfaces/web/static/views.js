@@ -23,10 +23,12 @@ import { zoneOf } from "./format.js";
 const VIEWS = [
     { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
     { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
+    { name: "week", path: "/week", title: "Week", letter: "w", isInBar: true, style: "week.css" },
     { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
     { name: "money", path: "/money", title: "Money", letter: "m" },
     { name: "health", path: "/health", title: "Health", letter: "h" },
     { name: "settings", path: "/settings", title: "Settings", letter: "o" },
+    { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
 ];
 const [CHAT, TODAY] = VIEWS;
 const LETTERS_KEY = "ollim.letters";
