@@ -27,7 +27,7 @@ const VIEWS = [
     { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
     { name: "money", path: "/money", title: "Money", letter: "m" },
     { name: "health", path: "/health", title: "Health", letter: "h" },
-    { name: "settings", path: "/settings", title: "Settings", letter: "o" },
+    { name: "settings", path: "/settings", title: "Settings", letter: "p" },
     { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
 ];
 const [CHAT, TODAY] = VIEWS;
