@@ -29,6 +29,7 @@ from bench import (
     turns,
     webhooks,
     week,
+    week_page,
 )
 from bench.measure import Result
 from bench.table import table
@@ -50,6 +51,7 @@ PARTS: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
     "discord": (discord.measure, discord.__doc__),
     "background": (background.measure, background.__doc__),
     "webhooks": (webhooks.measure, webhooks.__doc__),
+    "week-page": (week_page.measure, week_page.__doc__),
     "memory": (memory.measure, memory.__doc__),
 }
 

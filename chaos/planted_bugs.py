@@ -79,9 +79,9 @@ PLANTED_BUGS = (
     PlantedBug(
         "a task is ticked after the answer",
         "conversation/tasks.py",
-        "            await self._store.transact(lambda tx: _begin(tx, step))\n",
+        "            await self._store.transact(lambda tx: begin_click(tx, step))\n",
         "            asyncio.get_running_loop().call_later(\n"
-        "                1.0, lambda: asyncio.ensure_future(self._end(step, _begin))\n"
+        "                1.0, lambda: asyncio.ensure_future(self._end(step, begin_click))\n"
         "            )\n"
         "            asyncio.get_running_loop().call_later(\n"
         "                1.0, lambda: self._change(step, may_be_there=True)\n"
@@ -169,7 +169,7 @@ PLANTED_BUGS = (
     PlantedBug(
         "what the new clock jumps over is forgotten",
         "domain/travel.py",
-        "        return instant(self._old_wall, self.after).astimezone(UTC)\n",
+        "        return instant(old, self.after).astimezone(UTC)\n",
         "        return self.at.astimezone(UTC)\n",
         focus=("travel",),
     ),

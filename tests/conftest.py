@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
+from tests.cases import CaseTables
 from tests.defined_start import begin_in_defined_state, use_folders
 from tests.e2e import fork_server
 from tests.engine.cheap_starts import CHEAP_STARTS
@@ -69,11 +70,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--chaos-seconds", type=float, default=2, help="how long to inject faults")
     parser.addoption("--workers", type=int, default=0, help="run in this many processes")
     parser.addoption("--real-after", type=Path, help="begin real tests when this file is there")
+    parser.addoption("--each-case", action="store_true", help="make each case of a table a test")
     parser.addoption("--chaos-seed", type=int, default=None, help="repeat the run of a seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(KindGuard())
+    config.pluginmanager.register(CaseTables())
     config.addinivalue_line("markers", "minutes: takes them; left to `make chaos`")
     if config.option.workers:
 

@@ -26,6 +26,8 @@ from tests.kinds import is_real
 
 # In seconds. Processes and threads that have been told to end do so within it.
 GRACE, _BETWEEN_LOOKS = 5.0, 0.005
+# Threads of libraries that Python does not know close their files a little after the test.
+_SHORT_GRACE = 0.25
 # Not the one that is guarded in virtual tests.
 _sleep = time.sleep
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
@@ -118,11 +120,10 @@ class _Before:
                 yield f"{name} in the folder for temporary files"
 
     def _new_open_files(self) -> Iterator[str]:
-        if _open_files() <= self._open_files:
+        if not _remaining(lambda: _open_files() - self._open_files, _SHORT_GRACE):
             return
-        # So that what is closed as garbage is warned of in this test.
+        # So that what is closed as garbage is warned of in this test. It takes long, so it is last.
         gc.collect()
-        # Threads of libraries that Python does not know close theirs a little later.
         for number in _remaining(lambda: _open_files() - self._open_files):
             with suppress(OSError):
                 yield f"an open file ({(_OPEN_FILES / number).readlink()})"
@@ -143,9 +144,9 @@ class _Before:
                 signal.signal(number, handler)
 
 
-def _remaining(look: Callable[[], set[T]]) -> set[T]:
+def _remaining(look: Callable[[], set[T]], grace: float | None = None) -> set[T]:
     """What is still there after the grace."""
-    deadline = time.monotonic() + GRACE
+    deadline = time.monotonic() + (GRACE if grace is None else grace)
     while (left := look()) and time.monotonic() < deadline:
         _sleep(_BETWEEN_LOOKS)
     return left

@@ -12,6 +12,7 @@ import selectors
 import socket
 import threading
 import time
+from concurrent.futures import Executor
 from datetime import datetime, timedelta, tzinfo
 from functools import cache
 
@@ -40,17 +41,25 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._virtual.now
 
+    async def shutdown_default_executor(self, *timeout: float | None) -> None:
+        """End the pool at once if it is idle: else a thread is started to wait for its end."""
+        pool: Executor | None = getattr(self, "_default_executor", None)
+        if pool is not None and self._virtual.pool_threads.is_idle():
+            pool.shutdown()
+            self._default_executor = None
+        await super().shutdown_default_executor(*timeout)
+
 
 class _JumpingSelector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now = time.monotonic()
-        self._pool_threads = PoolThreads()
+        self.pool_threads = PoolThreads()
 
     def select(self, timeout: float | None = None) -> Ready:
         if (ready := super().select(0)) or (timeout is not None and timeout <= 0):
             return ready
-        while self._pool_threads.look():
+        while self.pool_threads.look():
             if ready := super().select(_PAUSE):
                 return ready
         if timeout is None:

@@ -91,14 +91,14 @@ class WorkerPool:
         if not tests or _is_over(session):
             return
         self._prepare_phase(phase)
-        began = time.monotonic()
+        began, processors = time.monotonic(), _Processors()
         self._files.extend(_by_file(session.items, tests))
         while len(self._workers) < min(size, len(tests)):
             self._start(session)
         while self._workers:
             self._wait(session)
-        taken = time.monotonic() - began
-        _say(session, f"{phase}: {len(tests):,} tests in {taken:.0f} s, {size} at a time")
+        taken = f"{len(tests):,} tests in {time.monotonic() - began:.0f} s"
+        _say(session, f"{phase}: {taken}, {size} at a time{processors.words()}")
 
     def _run_again(self, session: pytest.Session) -> None:
         """Run each real test that failed once more, alone."""
@@ -189,6 +189,28 @@ class WorkerPool:
             f"passed at the second try: {test}: {error}"
             for test, error in self.second_tries.items()
         ]
+
+
+class _Processors:
+    """How busy this machine is from now on, with all that runs on it, in the way of Linux."""
+
+    def __init__(self) -> None:
+        self._idle, self._all = self._ticks()
+
+    def words(self) -> str:
+        idle, total = self._ticks()
+        if total == self._all:
+            return ""
+        return f", processors {1 - (idle - self._idle) / (total - self._all):.0%} busy"
+
+    def _ticks(self) -> tuple[int, int]:
+        """The ticks in which they had nothing to do, and all."""
+        try:
+            ticks = [int(each) for each in Path("/proc/stat").read_text().split()[1:9]]
+        except OSError:
+            return 0, 0
+        # Without work, or waiting for a disk.
+        return ticks[3] + ticks[4], sum(ticks)
 
 
 class _Worker:

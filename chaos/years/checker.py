@@ -12,6 +12,7 @@ from pathlib import Path
 from chaos import checker
 from chaos.evidence import Evidence
 from chaos.quiet_invariants import STILL_WAITS
+from chaos.years.after_done import comes_after_each_answer
 from chaos.years.budget_invariant import ping_budget_is_exact
 from chaos.years.cost_invariant import costs_are_those_of_the_model
 from chaos.years.invariants import END_STATES, INVARIANTS, describe_end
@@ -41,10 +42,9 @@ def check_scene(scene: YearsScene) -> list[str]:
     found = [str(each) for each in checker.check(data, record.folder)]
     evidence = Evidence(data, record.folder)
     found = [each for each in found if not any(other in each for other in _IGNORED_FINDINGS)]
+    more = (ping_budget_is_exact, costs_are_those_of_the_model, comes_after_each_answer)
     return found + [
-        each
-        for invariant in (*INVARIANTS, ping_budget_is_exact, costs_are_those_of_the_model)
-        for each in invariant(scene, evidence)
+        each for invariant in (*INVARIANTS, *more) for each in invariant(scene, evidence)
     ]
 
 
@@ -67,6 +67,8 @@ def event_counts(scene: YearsScene) -> Counter[str]:
     counted = Counter(describe_end(row) for row in evidence.ledger if row["state"] in END_STATES)
     counted["messages"] = len(evidence.messages)
     counted["starts"] = scene.host.starts
+    answers = (len(each.answers) for each in scene.after_done.values())
+    counted["answers that set a moment"] = sum(answers)
     counted["requests that cost"] = len(scene.engine.bills)
     counted["pings held"] = sum(row["state"] == "held" for row in evidence.ledger)
     digests = (row for row in evidence.messages if str(row["id"]).startswith("digest-"))

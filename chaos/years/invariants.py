@@ -47,7 +47,7 @@ def _nothing_ran_that_was_not_due(scene: YearsScene, evidence: Evidence) -> Iter
         due[version.job].update(f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in version.due_times)
     for name in _end_rows(evidence):
         kind, job, at = name.split(":", 2)
-        if kind == "routine" and at not in due[job]:
+        if kind == "routine" and job not in scene.after_done and at not in due[job]:
             yield f"{name} was never due"
 
 
@@ -118,7 +118,7 @@ def _missed_times_are_told_to_the_owner(scene: YearsScene, evidence: Evidence) -
     silent = {each.job for each in scene.host.timeline.versions if each.late == "skip"}
     for name, row in _end_rows(evidence).items():
         kind, job, _ = name.split(":", 2)
-        if row["state"] != "missed" or kind != "routine" or job in silent:
+        if row["state"] != "missed" or kind != "routine" or job in silent or job not in titles:
             continue
         words = [each["text"] for each in told if moment(each["at"]) >= moment(row["ts"]) - _LATE]
         if not any(titles[job] in each or "more" in each for each in words):

@@ -36,14 +36,14 @@ async def say(scene: YearsScene, rng: Random) -> None:
 
 
 async def fork(scene: YearsScene, _: Random) -> None:
-    await _command(scene, f"/fork topic {scene.new_name('f')}")
+    await command(scene, f"/fork topic {scene.new_name('f')}")
     scene.host.chat.send_as_owner(f"task {scene.new_name('t')}")
 
 
 async def end_fork(scene: YearsScene, rng: Random) -> None:
     found = scene.host.chat.find_button(rng.choice(("Leave it", "Keep a summary")))
     if found is not None:
-        await _click(scene, found)
+        await click(scene, found)
 
 
 async def interrupt_hanging_turn(scene: YearsScene) -> None:
@@ -131,7 +131,7 @@ async def snooze(scene: YearsScene, rng: Random) -> None:
     found = scene.host.chat.find_button(rng.choice(_SNOOZES), "Put off s")
     if found is None:
         return
-    answers = [await _click(scene, found) for _ in range(2)]
+    answers = [await click(scene, found) for _ in range(2)]
     count = scene.snoozed[found.title.removeprefix("Put off ").removesuffix(".")]
     if any(each is not None and not each.is_error for each in answers):
         count.certain += 1
@@ -140,14 +140,14 @@ async def snooze(scene: YearsScene, rng: Random) -> None:
 
 
 async def keep_nights_quiet(scene: YearsScene, _: Random) -> None:
-    answer = await _command(scene, "/config quiet_hours 22:00-07:00")
+    answer = await command(scene, "/config quiet_hours 22:00-07:00")
     if answer is not None and not answer.is_error:
         scene.quiet_since = scene.quiet_since or scene.now
 
 
 async def be_quiet(scene: YearsScene, rng: Random) -> None:
     """Ask for quiet for some minutes, which may overlap the quiet hours of the night."""
-    await _command(scene, f"/quiet {rng.randint(10, 300)}m")
+    await command(scene, f"/quiet {rng.randint(10, 300)}m")
 
 
 async def remind_if_convenient(scene: YearsScene, rng: Random) -> None:
@@ -163,7 +163,7 @@ async def remind_if_convenient(scene: YearsScene, rng: Random) -> None:
 
 async def answer_from_overview(scene: YearsScene, rng: Random) -> None:
     """Answer what need not come, also while it still waits for the end of the quiet."""
-    if await _command(scene, "/today") is None:
+    if await command(scene, "/today") is None:
         return
     await scene.host.run_for(5)
     await _press_line(scene, rng, "Today")
@@ -191,7 +191,7 @@ async def _press_line(scene: YearsScene, rng: Random, title: str) -> None:
         button = rng.choice(found)
         if button.label == "Show":
             scene.host.record.note("shown", {"message": button.data})
-        await _click(scene, FoundButton(name, button, title))
+        await click(scene, FoundButton(name, button, title))
 
 
 async def make_routine(scene: YearsScene, rng: Random) -> None:
@@ -216,7 +216,7 @@ def _write_random_routine(scene: YearsScene, name: str, rng: Random) -> None:
     if rng.random() < 0.3:
         fields["late"] = rng.choice(("run", "tell", "skip"))
     zone = rng.choice((None, None, *ZONES))
-    scene.put_routine(name, rng.randrange(len(scene.timetable.lines)), zone, fields)
+    scene.put_routine(name, rng.randrange(len(scene.timetable.fields)), zone, fields)
 
 
 def _later_minute(scene: YearsScene, rng: Random) -> datetime:
@@ -229,7 +229,7 @@ def _maybe_foreground(rng: Random) -> dict[str, object]:
     return {"background": "false"} if rng.random() < 0.15 else {}
 
 
-async def _command(scene: YearsScene, line: str) -> CommandAnswer | None:
+async def command(scene: YearsScene, line: str) -> CommandAnswer | None:
     """None if the bot is off or does not answer."""
     service = scene.host.chat.service
     if service is None:
@@ -237,7 +237,7 @@ async def _command(scene: YearsScene, line: str) -> CommandAnswer | None:
     return await _answer_of(scene, service.command("discord", line))
 
 
-async def _click(scene: YearsScene, found: FoundButton) -> CommandAnswer | None:
+async def click(scene: YearsScene, found: FoundButton) -> CommandAnswer | None:
     """None if the bot is off or does not answer."""
     service = scene.host.chat.service
     if service is None:

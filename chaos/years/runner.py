@@ -17,15 +17,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from chaos.steps import SETTLE, Step
-from chaos.years import faults, owner_actions
+from chaos.years import after_done, faults, owner_actions
 from chaos.years.checker import check_scene, event_counts, ledger_check
 from chaos.years.crashing_disk import ProcessKilled
 from chaos.years.resource_growth import ResourceUsage, growth_problems, measure_resources
 from chaos.years.scene import YearsScene
 from chaos.years.virtual_time import VirtualTimeLoop
 
-WEIGHTS: Mapping[str, int] = {**owner_actions.WEIGHTS, **faults.WEIGHTS}
-_STEP_ACTIONS: Mapping[str, owner_actions.Action] = {**owner_actions.ACTIONS, **faults.FAULTS}
+WEIGHTS: Mapping[str, int] = {**owner_actions.WEIGHTS, **after_done.WEIGHTS, **faults.WEIGHTS}
+_STEP_ACTIONS: Mapping[str, owner_actions.Action] = {
+    **owner_actions.ACTIONS,
+    **after_done.ACTIONS,
+    **faults.FAULTS,
+}
 
 # What happens more often in weeks of quiet nights, and how long it is between two steps.
 _NIGHT_WEIGHTS: Mapping[str, int] = {

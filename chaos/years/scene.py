@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from random import Random
 from zoneinfo import ZoneInfo
 
 from chaos.years.bot_host import BotHost
-from chaos.years.due_times import NEW_YORK, CronTimetable, clock_changes
+from chaos.years.due_times import NEW_YORK, Timetable, clock_changes
 from chaos.years.simulated_engine import SimulatedEngine
 from chaos.years.simulated_model import SimulatedModel
 from chaos.years.timeline import JobVersion
@@ -29,6 +29,19 @@ class SnoozeCount:
     """How often a reminder was snoozed with an answer of the bot, and how often without one."""
 
     certain: int = 0
+    possible: int = 0
+
+
+@dataclass
+class AfterDoneRoutine:
+    """A routine that comes `days` after each answer.
+
+    `answers` are the answers of the owner that stand for certain, `possible` counts the others.
+    """
+
+    days: int
+    at: time
+    answers: list[datetime] = field(default_factory=list)
     possible: int = 0
 
 
@@ -52,7 +65,7 @@ class YearsScene:
     host: BotHost
     engine: SimulatedEngine
     model: SimulatedModel
-    timetable: CronTimetable
+    timetable: Timetable
     clock_changes: list[datetime]
     last_number: int = 0
     background_reminders: dict[str, datetime] = field(default_factory=dict)
@@ -62,6 +75,7 @@ class YearsScene:
     snoozed: dict[str, SnoozeCount] = field(default_factory=dict)
     routines: dict[str, JobVersion] = field(default_factory=dict)
     unconfirmed: list[JobVersion] = field(default_factory=list)
+    after_done: dict[str, AfterDoneRoutine] = field(default_factory=dict)
     quiet_since: datetime | None = None
 
     @classmethod
@@ -71,7 +85,7 @@ class YearsScene:
         host = BotHost(home, loop, start, NEW_YORK, rng)
         model = SimulatedModel(host.record, host.clock, rng)
         engine = SimulatedEngine(model, host.pacer)
-        timetable = CronTimetable(rng, start - _TIMETABLE_BEFORE, end + _TIMETABLE_AFTER)
+        timetable = Timetable(rng, start - _TIMETABLE_BEFORE, end + _TIMETABLE_AFTER)
         return cls(host, engine, model, timetable, clock_changes(start, end))
 
     @property
@@ -114,7 +128,7 @@ class YearsScene:
     ) -> None:
         """Write the file of a new or changed routine; its earlier version ends now."""
         self.end_version(name)
-        front_matter = {"id": name, "cron": f'"{self.timetable.lines[line].text}"', **fields}
+        front_matter = {"id": name, **self.timetable.fields[line], **fields}
         if zone is not None:
             front_matter["timezone"] = zone.key
         title = f"Look {name}."

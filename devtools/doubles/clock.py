@@ -51,6 +51,10 @@ class PoolThreads:
             self._held.update(working)
         return True
 
+    def is_idle(self) -> bool:
+        """Return whether no thread works, those that a test holds included."""
+        return not _working_threads()
+
 
 _pool_threads = PoolThreads()
 

@@ -347,6 +347,9 @@ class StoreContract(ABC):
             }
             assert await store.read(lambda tx: tx.deliveries.next_open(DISCORD)) is None
             assert await store.read(lambda tx: tx.deliveries.next_edit(DISCORD)) is None
+            assert await store.read(lambda tx: tx.deliveries.count_open(DISCORD)) == 0
+            newest = await store.read(lambda tx: tx.deliveries.newest_confirmed(DISCORD))
+            assert newest == whole.message.at
 
     async def test_only_the_newest_edit_of_a_shown_message_waits(self) -> None:
         def shown(tx: Transaction) -> None:

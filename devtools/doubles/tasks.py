@@ -22,6 +22,7 @@ from ollim_bot.domain.tasks import (
     DeletedTask,
     Task,
     TaskChange,
+    is_titled,
     note_lines,
     one_line,
     task_row,
@@ -85,6 +86,26 @@ class MemoryTasks:
     def restore(self, deleted: DeletedTask) -> Task:
         self._check()
         return self._put(deleted.task)
+
+    def add_steps(self, steps: Sequence[str], task_id: str = "", title: str = "") -> Sequence[Task]:
+        named = next((each for each in self.tasks() if is_titled(each, title)), None)
+        parent = self.get(task_id) if task_id else named or self.add(title)
+        made: list[Task] = []
+        for words in steps:
+            parts = (each for each in self._tasks.values() if each.parent == parent.id)
+            found = next((each for each in parts if is_titled(each, words)), None)
+            made.append(found or self._put(replace(self.add(words), parent=parent.id)))
+        return [parent, *made]
+
+    def remove_open(self, task_ids: Sequence[str]) -> Sequence[str]:
+        self._check()
+        gone: list[str] = []
+        for task_id in task_ids:
+            has_parts = any(each.parent == task_id for each in self._tasks.values())
+            if task_id in self._tasks and not self._tasks[task_id].done and not has_parts:
+                del self._tasks[task_id]
+                gone.append(task_id)
+        return gone
 
     def lists(self) -> Mapping[str, str]:
         self._check()
@@ -166,6 +187,38 @@ class TaskListContract(ABC):
         restored = tasks.restore(deleted)
         assert replace(restored, id=task.id) == task
         assert list(tasks.tasks()) == [restored]
+
+    def test_steps_become_parts_of_their_task_once(self) -> None:
+        tasks = self.make()
+        task = tasks.add("taxes", date(2026, 11, 20), "the blue folder")
+        tasks.add("other")
+        steps = ["find the letter", "call the office"]
+        parent, *parts = tasks.add_steps(steps, task.id)
+        assert tasks.add_steps(steps, task.id) == [parent, *parts]
+        assert parent == task
+        assert [(each.title, each.parent) for each in parts] == [(each, task.id) for each in steps]
+        assert len(tasks.tasks()) == 4
+        with raising(TaskNotFound):
+            tasks.add_steps(steps, "no-such-task")
+
+    def test_steps_of_a_title_go_to_its_task_which_is_made_if_there_is_none(self) -> None:
+        tasks = self.make()
+        parent, step = tasks.add_steps(["fill a glass"], title="drink water")
+        again, other = tasks.add_steps(["drink it"], title="Drink  water")
+        assert parent.title == "drink water"
+        assert again.id == step.parent == other.parent == parent.id
+
+    def test_only_open_steps_are_taken_away_and_their_task_if_none_is_left(self) -> None:
+        tasks = self.make()
+        parent, *parts = tasks.add_steps(["one", "two"], title="taxes")
+        ids = [*(each.id for each in parts), parent.id]
+        tasks.complete(parts[0].id)
+        for gone in ([parts[1].id], []):
+            assert list(tasks.remove_open(ids)) == gone
+            assert {each.id for each in tasks.tasks(with_done=True)} == {parent.id, parts[0].id}
+        tasks.reopen(parts[0].id)
+        tasks.remove_open(ids)
+        assert list(tasks.tasks(with_done=True)) == []
 
     def test_a_task_without_a_title_is_refused(self) -> None:
         tasks = self.make()

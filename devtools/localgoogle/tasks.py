@@ -103,7 +103,11 @@ class TasksApi:
         return self._task(call)
 
     def _post(self, call: ApiCall) -> Json:
-        return self._insert(self._list(call.parts["list"]), call.body, call.now)
+        list_id, parent = self._list(call.parts["list"]), call.param("parent")
+        if parent and parent not in self.tasks[list_id]:
+            raise invalid("Invalid task ID")
+        below = {"parent": parent} if parent else {}
+        return self._insert(list_id, {**call.body, **below}, call.now)
 
     def _insert(self, list_id: str, body: Mapping[str, object], now: datetime) -> Json:
         number = next(self._numbers)

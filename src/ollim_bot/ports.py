@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
     from ollim_bot.domain.events import AgentEvent, Usage
     from ollim_bot.domain.inbox import InputId
-    from ollim_bot.domain.jobs import Reminder, RepositoryReport, Routine, StoredJob, WebhookSpec
+    from ollim_bot.domain.jobs import (
+        JobText,
+        Reminder,
+        RepositoryReport,
+        Routine,
+        StoredJob,
+        WebhookSpec,
+    )
     from ollim_bot.domain.runs import Subagents
     from ollim_bot.domain.runtime_config import Thinking
     from ollim_bot.domain.sessions import SessionId
@@ -264,7 +271,8 @@ class IncomingMessage:
     The sender makes `id`, so that a repeated send is recognised. `quote` is the text of the message
     that is replied to, where only the surface knows that text. `button` is the label of a pressed
     button; `text` is then the prompt stored behind the button. `untrusted` is set where the owner
-    sends a text without having written it, `untrusted_quote` where that is true of the quote.
+    sends a text without having written it, `untrusted_quote` where that is true of the quote, or of
+    the `subject` that a button of the program is about.
     """
 
     id: InputId
@@ -277,6 +285,7 @@ class IncomingMessage:
     refs: Mapping[str, str] = field(default_factory=dict)
     untrusted: Untrusted | None = None
     untrusted_quote: Untrusted | None = None
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,6 +551,15 @@ class JobRepository(Protocol[T]):
         wrong.
         """
 
+    def text_of(self, item_id: str) -> JobText:
+        """The file as it is, even if it is wrong. Raises `NotFound`, `DuplicateId` or `BadJob`."""
+
+    def rewrite(self, item_id: str, text: str, version: str) -> T:
+        """Put `text` in place of the file, which still has this version.
+
+        Raises `ChangedMeanwhile` if it has another, and `BadJob` if `text` is wrong.
+        """
+
     def remove(self, item_id: str) -> Path: ...
 
 
@@ -586,6 +604,19 @@ class TaskList(Protocol):
 
     def delete(self, task_id: str) -> DeletedTask: ...
     def restore(self, deleted: DeletedTask) -> Task: ...
+    def add_steps(self, steps: Sequence[str], task_id: str = "", title: str = "") -> Sequence[Task]:
+        """Make the steps parts of a task, in one write; returns the task and then the steps.
+
+        Without an id, the open task with that title is meant; one is made if there is none. A step
+        that the task has already is not added again, so that a repeated call adds nothing.
+        """
+
+    def remove_open(self, task_ids: Sequence[str]) -> Sequence[str]:
+        """Delete in this order, in one write, those that are there, open and without parts.
+
+        Returns their ids.
+        """
+
     def lists(self) -> Mapping[str, str]:
         """The names of the lists, each with its title where it is kept."""
 

@@ -185,6 +185,12 @@ def test_a_calendar_is_added_read_again_and_removed(
         assert "Work as of 14:46; the last try failed: There is no calendar" in said[-1]
     said.append(terminal.refused("cal", "unsubscribe", "Home", code=1))
     said.append(terminal.done("cal", "unsubscribe", "work"))
+    removed, added = terminal.json("changes")["changes"]
+    assert (added["place"], added["did"]) == ("calendar:Work", "added")
+    assert (removed["place"], removed["did"]) == ("calendar:Work", "removed")
+    said.append(terminal.done("changes"))
+    said += [terminal.refused("undo", each["id"], code=1) for each in (removed, added)]
+    assert said[-1] == "`ollim-bot cal unsubscribe Work` removes the calendar.\n"
     assert "7f3a" not in "".join(said)
     assert list(terminal.paths.calendars.iterdir()) == []
     assert not any("calendars" in line for line in terminal.git("log", "--stat", "--all"))

@@ -61,6 +61,13 @@ def test_the_sums_of_today_and_this_month_stand_against_the_limit(terminal: Term
     )
 
 
+def test_the_first_of_an_earlier_month_is_named(terminal: Terminal) -> None:
+    said = used(terminal).done("cost", "--since", "45d")
+    assert said.startswith("Since 01 Oct 2026\n")
+    assert "this month    $0.36\n" in said
+    assert "conversation  $9.25\n" in said
+
+
 def test_there_is_a_line_for_each_day_job_and_model(terminal: Terminal) -> None:
     used(terminal)
     assert terminal.done("cost", "--by", "day") == "$0.3623  2 uses  2026-11-15\n"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 from tests.cli.terminal import Terminal, held
 from tests.snapshots import Snapshot
-from tests.upkeep.forgetting_scene import OTHER, SENTENCE, SESSION, plant, traces
+from tests.upkeep.forgetting_scene import CHANGED, OTHER, REMOVED, SENTENCE, SESSION, plant, traces
 
 from ollim_bot.domain.agent_caller import CALLED_BY
 from ollim_bot.domain.forgetting import Passage
@@ -111,6 +111,20 @@ def test_all_else_stays_as_it_was(terminal: Terminal) -> None:
     (terminal.paths.root / ".git" / "HEAD").read_text()
     assert terminal.git("status", "--porcelain") == []
     assert len(terminal.git("log", "--format=%s")) > 3
+
+
+def test_a_change_that_had_it_is_listed_and_undone_without_it(terminal: Terminal) -> None:
+    plant(terminal)
+    terminal.write("IDENTITY.md", f"{OTHER}.\nOn {SENTENCE.lower()}: ask.\n")
+    terminal.done("forget", "--everywhere", "--yes", SENTENCE)
+    rows = {row["id"]: row for row in terminal.json("changes", "--limit", "50")["changes"]}
+    assert rows[CHANGED]["after"] == f"{OTHER}.\nOn (forgotten): ask.\n"
+    assert rows[REMOVED]["place"] == "routines/(forgotten).md"
+    for key in (CHANGED, REMOVED):
+        terminal.done("undo", key)
+    assert (terminal.paths.root / "IDENTITY.md").read_text() == f"{OTHER}.\n"
+    assert (terminal.paths.routines / "(forgotten).md").read_text().endswith("---\n(forgotten)\n")
+    assert traces(terminal) == []
 
 
 def test_a_transcript_can_still_be_read(terminal: Terminal) -> None:

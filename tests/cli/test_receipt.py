@@ -14,7 +14,7 @@ from tests.cli.terminal import SUNDAY, Terminal
 from ollim_bot.domain.definitions import ROSTER, Definition
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.receipts import Fate, receipt_of
+from ollim_bot.domain.receipts import Fate, counted_since, receipt_of
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database
@@ -132,3 +132,30 @@ def test_whatever_happened_everything_due_has_one_fate(known: dict[datetime, lis
         counts = dict(each.counts)
         assert counts.pop("late") <= counts["came"]
         assert counts.pop("due") == sum(counts.values())
+
+
+def test_the_rows_that_are_read_for_a_day_tell_all_about_it(terminal: Terminal) -> None:
+    """Of a ledger of many days, with a webhook whose message waited for days."""
+    prepare_data_directory(terminal.paths)
+    database = open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
+    begun = MORNING - timedelta(days=9)
+    key = JobKey(JobKind.ROUTINE, "bins")
+    job = Definition(key, "x", "0 8 * * *", "Europe/Berlin", enabled=True)
+    ledger = [LedgerRow(begun, ROSTER, None, {"since": begun.isoformat(), "jobs": [job.facts]})]
+    called = Occurrence.parse("webhook:door:0123456789abcdef")
+    for number in range(9, 0, -1):
+        at = MORNING - timedelta(days=number - 1)
+        one = Occurrence.scheduled(JobKind.ROUTINE, "bins", at)
+        ends = () if number % 3 == 0 else (LedgerRow(at, "due", one), LedgerRow(at, "done", one))
+        ledger += ends
+        if number in (5, 1):
+            ledger.append(LedgerRow(at, "due" if number == 5 else "released", called))
+    database.run(lambda tx: tx.ledger.append(*ledger))
+    for number in range(9):
+        day, now = (MORNING - timedelta(days=number)).date(), MORNING + 60 * MINUTE
+        some = database.query(
+            lambda tx, day=day: tx.ledger.rows_about(counted_since(day, SUNDAY))  # type: ignore[misc]
+        )
+        assert receipt_of(some, day, now, now) == receipt_of(ledger, day, now, now), day
+        assert receipt_of(some, day, now, now).counts["due"] >= 1
+    database.close()

@@ -61,6 +61,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
+from ollim_bot.upkeep.doctor import DoctorFinding, Repair, passed
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
@@ -143,6 +144,21 @@ async def let_through(_: ToolCall) -> Refusal | None:
 
 async def all_well() -> str:
     return "All is well."
+
+
+class AllWell:
+    """An `Examiner` that finds one passed check, or what `found` has; `mended` are the names."""
+
+    def __init__(self) -> None:
+        self.found: Sequence[DoctorFinding] = [passed("clock", "right")]
+        self.mended: list[str] = []
+
+    def examine(self) -> Sequence[DoctorFinding]:
+        return self.found
+
+    def mend(self, findings: Sequence[DoctorFinding]) -> Sequence[Repair]:
+        self.mended += [each.name for each in findings]
+        return [Repair(each.name, "is right again") for each in findings]
 
 
 async def _none_newer() -> str | None:
@@ -299,6 +315,7 @@ def conversation_deps(
         "working_directory": HOME,
         "status": STATUS,
         "doctor": all_well,
+        "health": AllWell(),
         "restart": lambda: None,
         "update": _no_update,
         "newer_version": _none_newer,
@@ -360,6 +377,7 @@ async def scene(
             asyncio.create_task(talk.undo_expiry.run()),
             asyncio.create_task(talk.overviews.run()),
             asyncio.create_task(talk.task_commands.run()),
+            asyncio.create_task(talk.breakdowns.run()),
             asyncio.create_task(talk.retries.run()),
             asyncio.create_task(talk.board.run()),
         ]

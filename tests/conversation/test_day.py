@@ -11,10 +11,12 @@ from tests.conversation.scene import NOW, scene, scripted
 from tests.conversation.test_today import HOUR, PILLS, STRETCH, TEA, WATER, item, put
 from tests.patience import patience
 
+from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.due_items import Answer
 from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.views import ViewAnswer
+from ollim_bot.store.store import Watches
 
 
 def labels(line: DayLine) -> list[str]:
@@ -57,10 +59,14 @@ async def test_the_day_has_what_waits_what_comes_and_what_was_answered() -> None
             *("Taken", "Skipped", "Snooze 10 min", "1 h", "Other…", "Let it go")
         ]
         assert labels(day.overdue[1]) == [
-            *("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…", "Let it go")
+            *("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…"),
+            *("Break it down", "Let it go"),
         ]
+        assert labels(day.tasks[0]) == ["Done", "Break it down"]
         assert day.next is not None
         assert labels(day.next) == ["Skip once"]
+        lines = (*day.overdue, day.next, *day.later)
+        assert [each.job for each in lines] == ["p1", "", "s1", "t1", "p1"]
         assert day.next.at == NOW.replace(hour=11, minute=0)
         assert (day.pings.left, day.pings.capacity, day.pings.held) == (5, 5, 0)
         assert await at.chat.views.today.open_items() == 2
@@ -113,6 +119,28 @@ async def test_a_press_does_what_the_button_of_a_card_does_once() -> None:
         assert [each.done for each in tasks.tasks(with_done=True)] == [False]
 
 
+async def test_an_answer_is_taken_back_until_its_next_moment_and_then_says_why_not() -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PILLS)
+        put(at, item(PILLS, NOW - 2 * HOUR), item(WATER, NOW - HOUR))
+        view = at.chat.views.today
+
+        async def press(custom_id: str) -> ViewAnswer:
+            return await view.act("web", "press", {"custom_id": custom_id})
+
+        for line in (await view.look({})).overdue:
+            await press(line.buttons[0].custom_id)
+        await at.clock.advance(9 * 3600)
+        undo_pills, undo_water = (press_id(each, "Undo") for each in (await view.look({})).done)
+        assert not (await press(undo_water)).is_error
+        await at.clock.advance(3600)
+        assert [labels(each) for each in (await view.look({})).done] == [[]]
+        refused = await press(undo_pills)
+        why = "The next moment of “Take the pills” has come since, so this answer stays."
+        assert (refused.text, refused.is_error) == (why, True)
+        assert [each.title for each in (await view.look({})).overdue] == ["Drink water"]
+
+
 async def test_what_only_looks_like_a_button_of_the_day_does_nothing() -> None:
     async with scene(scripted()) as at:
         at.stores.reminders.add(TEA)
@@ -124,12 +152,24 @@ async def test_what_only_looks_like_a_button_of_the_day_does_nothing() -> None:
 
 
 async def test_a_change_is_told_at_once() -> None:
-    async with scene(scripted()) as at, asyncio.timeout(patience()):
+    news = Watches()
+    async with scene(scripted(), news=news) as at, asyncio.timeout(patience()):
         changes = at.chat.views.today.changes()
         told = asyncio.ensure_future(anext(changes))
         await asyncio.sleep(0)
         put(at, item(WATER, NOW - HOUR))
         await told
+        # `tasks.md` was changed by hand, and a calendar has another event.
+        by_hand = ChangeRow("0a1b2c3d", NOW, "tasks.md", Changer.HAND, "", "- [ ] milk\n")
+        for is_by_hand in (True, False):
+            told = asyncio.ensure_future(anext(changes))
+            await asyncio.sleep(0)
+            assert not told.done()
+            if is_by_hand:
+                at.store.run(lambda tx: tx.changes.put(by_hand))
+            else:
+                news.publish()
+            await told
         await changes.aclose()  # type: ignore[attr-defined]
 
 

@@ -80,7 +80,9 @@ async def test_a_reminder_is_delivered_as_it_was_written_and_says_why() -> None:
         assert (message.text, message.footer) == ("Drink water.", WHY)
         assert message.occurrence == DUE.id
         labels = [one.label for one in message.card.buttons]
-        assert labels == ["Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…"]
+        assert labels == [
+            *("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…", "Break it down")
+        ]
 
 
 async def test_an_untrusted_reminder_comes_marked_and_its_text_is_in_no_list() -> None:

@@ -75,7 +75,7 @@ async def test_the_open_tasks_are_shown_with_the_due_ones_first() -> None:
             ("Later", "pay the rent · due Fri 27 Feb, with notes"),
             ("No date", "water the ferns"),
         ]
-        assert [each.label for each in card.buttons] == ["Done", "Delete"] * 3
+        assert [each.label for each in card.buttons] == ["Done", "Delete", "Break it down"] * 3
         assert card.problems() == []
 
 
@@ -251,7 +251,11 @@ async def test_a_click_that_a_crash_cut_off_is_carried_out_once_and_can_be_undon
         if not is_undone:
             assert await click(again, button(again, "Undo")) == ""
         assert titles(tasks) == ["call mum"]
-        assert [each.label for each in card_of(again)[1].buttons] == ["Done", "Delete"]
+        assert [each.label for each in card_of(again)[1].buttons] == [
+            "Done",
+            "Delete",
+            "Break it down",
+        ]
 
 
 @pytest.mark.parametrize("number", [1, 2])

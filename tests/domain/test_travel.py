@@ -60,7 +60,7 @@ def test_a_time_of_day_comes_once(
     """No time of day that came in the last half day comes again in the next one."""
     job, move = routine(line), ZoneMove(at, before, after)
     came = {
-        (wall(moment, before) + move.days): moment
+        (wall(moment, before) + move.days(job)): moment
         for moment in moments_between(job, at - 13 * HOUR, at, before)
     }
     left_out = {new for new, _ in move.repetitions(job, at)}
@@ -76,9 +76,9 @@ def test_what_is_left_out_did_come_not_long_ago(
     job, move = routine(line), ZoneMove(at, before, after)
     for new, old in move.repetitions(job, at):
         assert old <= at
-        assert move.jumped_since < new
+        assert move.jumped_since(job) < new
         if last_due(job, old, before) == old:
-            assert new - old <= 14 * HOUR
+            assert new - old <= (14 if move.days(job) else 27) * HOUR
 
 
 @given(LINES, ZONES, ZONES, MOMENTS)
@@ -89,25 +89,22 @@ def test_every_time_of_day_comes_or_is_jumped_over(
 ) -> None:
     """The moments of the old zone, the skipped ones and the coming ones leave no gap."""
     job, move = routine(line), ZoneMove(at, before, after)
-    old = {wall(m, before) + move.days for m in moments_between(job, at - 2 * DAY, at, before)}
-    new = {
-        wall(m, after)
-        for m in moments_between(job, min(move.jumped_since, at), at + 2 * DAY, after)
-    }
-    days = [*job.rhythm.walls(wall(at, after) - DAY, wall(at, after) + DAY)]
+    days = move.days(job)
+    old = {wall(m, before) + days for m in moments_between(job, at - 3 * DAY, at, before)}
+    since = min(move.jumped_since(job), at)
+    new = {wall(m, after) for m in moments_between(job, since, at + 2 * DAY, after)}
+    walls = [*job.rhythm.walls(wall(at, after) - DAY, wall(at, after) + DAY)]
     # A time that does not exist on a day is shown as the end of its gap.
     shown = {wall(m, after) for m in moments_between(job, at - 2 * DAY, at + 2 * DAY, after)}
-    missing = [day for day in days if day not in old | new and day in shown]
-    if not move.days:
-        assert missing == []
+    assert [each for each in walls if each not in old | new and each in shown] == []
 
 
 @given(ZONES, ZONES, MOMENTS)
-def test_the_clock_moves_by_half_a_day_at_most(
+def test_for_what_comes_each_day_the_clock_moves_by_half_a_day_at_most(
     before: ZoneInfo, after: ZoneInfo, at: datetime
 ) -> None:
     move = ZoneMove(at, before, after)
-    assert timedelta() <= at - move.jumped_since <= 13 * HOUR
+    assert timedelta() <= at - move.jumped_since(routine("0 9 * * *")) <= 13 * HOUR
 
 
 def test_exact_moments_and_own_zones_stay() -> None:
@@ -135,3 +132,14 @@ def test_across_the_date_line_times_of_day_count_and_not_dates() -> None:
         datetime(2026, 2, 25, 9),
         datetime(2026, 2, 24, 9),
     )
+
+
+def test_across_the_date_line_what_comes_on_some_days_goes_by_its_dates() -> None:
+    """Tuesday begins at 20:00 in Auckland for who comes from Monday in Los Angeles."""
+    los_angeles, auckland = ZoneInfo("America/Los_Angeles"), ZoneInfo("Pacific/Auckland")
+    at, job = datetime(2026, 2, 24, 7, tzinfo=UTC), routine("0 9 * * tue")
+    there, back = ZoneMove(at, los_angeles, auckland), ZoneMove(at, auckland, los_angeles)
+    jumped = moments_between(job, there.jumped_since(job), at, auckland)
+    assert [wall(moment, auckland) for moment in jumped] == [datetime(2026, 2, 24, 9)]
+    ((new, old),) = back.repetitions(job, at)
+    assert (wall(new, los_angeles), wall(old, auckland)) == (datetime(2026, 2, 24, 9),) * 2

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
-from tests.engine.scene import end_of, engine_at
+from tests.engine.scene import Scene, ask, end_of, engine_at
+from tests.engine.shared import PING, PING_SCHEMA
 
-from ollim_bot.offline.messages import Reply, Say, ServerSentEvent, WireReply
-from ollim_bot.ports import SessionSpec, Toolset
+from ollim_bot.offline.messages import CallTool, Reply, Say, ServerSentEvent, WireReply
+from ollim_bot.ports import SessionSpec, Tool, ToolAnswer, Toolset
 
 pytestmark = pytest.mark.real_process
 
@@ -90,3 +92,22 @@ async def test_the_context_counts_what_was_cached_and_a_session_only_its_own_cos
         assert sum(cost for _, cost in each.by_model) == pytest.approx(each.cost_usd)
     assert large.context == small.context == NEW + READ_FROM_CACHE + WRITTEN_TO_CACHE
     assert (large.window, small.window) == (1_000_000, 200_000)
+
+
+async def test_what_a_turn_has_cost_that_is_cut_off_is_known(scene: Scene) -> None:
+    is_called = asyncio.Event()
+
+    async def hang(_: Mapping[str, object]) -> ToolAnswer:
+        is_called.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    scene.model.then(Reply((CallTool(PING, {"message": "hi"}),), input_tokens=5000))
+    tools = Toolset({"chat": (Tool("ping", "Sends a message", PING_SCHEMA, hang),)})
+    async with scene.session(tools, model="claude-opus-5-5") as session:
+        turn = asyncio.create_task(ask(session, "go"))
+        await is_called.wait()
+        assert session.usage.cost_usd == 0
+        turn.cancel()
+        await asyncio.wait({turn})
+        assert session.usage.cost_usd > 0

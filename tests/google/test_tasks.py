@@ -223,3 +223,27 @@ def test_no_token_stands_in_the_output_of_tasks(connected: GoogleScene, terminal
     token = connected.tokens.valid()
     assert token.access.reveal() not in said
     assert token.refresh.reveal() not in said
+
+
+@pytest.mark.real_process
+def test_what_a_command_did_to_a_task_is_undone_from_the_terminal(
+    connected: GoogleScene, terminal: Terminal
+) -> None:
+    connected.google.tasks.add_list("home", "Home")
+    said = terminal.done("tasks", "add", "pay", "rent", "--due", "fri", "--list", "Home")
+    task_id = said.splitlines()[1].removeprefix("id ")
+    terminal.done("tasks", "update", task_id, "--title", "pay all", "--clear", "due")
+    terminal.done("tasks", "done", task_id)
+    terminal.done("tasks", "delete", task_id)
+    deleted, done, changed, _ = terminal.json("changes")["changes"]
+    assert "changed since" in terminal.refused("undo", done["id"], code=1)
+    assert terminal.done("undo", deleted["id"]) == "Undone. The task is there again: pay all.\n"
+    (back,) = terminal.json("tasks", "list", "--all", "--list", "Home")["tasks"]
+    assert (back["title"], back["done"]) == ("pay all", True)
+    assert "undone before" in terminal.refused("undo", deleted["id"], code=1)
+    undone = terminal.json("changes")["changes"][0]
+    assert undone["undoes"] == deleted["id"]
+    said = terminal.done("undo", undone["id"])
+    assert said == "Undone. The task is gone again: pay all.\n"
+    assert terminal.json("tasks", "list", "--all", "--list", "Home")["tasks"] == []
+    assert "changed since" in terminal.refused("undo", changed["id"], code=1)

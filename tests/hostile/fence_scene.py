@@ -52,6 +52,7 @@ from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.taint import TaintedTask, Untrusted
+from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.engine.transcripts import project_key
 from ollim_bot.paths import DataPaths
@@ -313,8 +314,9 @@ async def plant(at: FenceScene, source: Source) -> None:
     word = at.word
     await at.chat.command("test", "/permissions default")
     await _plant_in_main(at, source)
-    await _plant_task(at, source)
+    task = await _plant_task(at, source)
     await _plant_dose(at)
+    await _plant_steps(at, task)
     await _plant_event(at)
     await _plant_in_background(at, source)
     await _plant_in_fork(at, source)
@@ -327,7 +329,7 @@ async def plant(at: FenceScene, source: Source) -> None:
     _write_transcript(at, {"type": "user", "message": {"content": asked}})
 
 
-async def _plant_task(at: FenceScene, source: Source) -> None:
+async def _plant_task(at: FenceScene, source: Source) -> Task:
     """As `ollim-bot tasks add` does it, which would wait for the lock of the bot."""
     read = await at.parts.state.read(standing_taint)
     tasks = TaskFile(at.paths, RecordingJournal(), lambda: at.now)
@@ -338,6 +340,12 @@ async def _plant_task(at: FenceScene, source: Source) -> None:
         await at.parts.state.transact(
             lambda tx: tx.taint.change(lambda known: known.with_task(marked))
         )
+    return task
+
+
+async def _plant_steps(at: FenceScene, task: Task) -> None:
+    steps = _tool("break_down", thing=task.id, steps=[at.word("step")])
+    await at.ask("break it down", steps, Says("Go."))
 
 
 async def _plant_dose(at: FenceScene) -> None:

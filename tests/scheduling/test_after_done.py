@@ -13,7 +13,9 @@ from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_nags import click
 from tests.scheduling.test_plain_delivery import is_right, items
 from tests.scheduling.test_travelling import (
+    AUCKLAND,
     BERLIN,
+    LOS_ANGELES,
     NEW_YORK,
     TOKYO,
     clock_in,
@@ -294,6 +296,30 @@ async def test_a_moment_that_the_new_clock_jumps_over_comes_late(tmp_path: Path)
         assert is_right(at)
 
 
+@pytest.mark.parametrize("zone", [BERLIN, AUCKLAND])
+async def test_what_passed_while_the_bot_was_off_and_the_clock_was_moved_comes_late(
+    tmp_path: Path, zone: str
+) -> None:
+    clock = clock_in(NEW_YORK, NOW)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await travel(at, NEW_YORK)
+        plants(at, clock="12:00")
+        await at.advance(20)
+        await wait_for(at, "2026-02-24T17:00")
+        await click(at, "Done")
+        await wait_for(at, "2026-02-27T15:00")
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
+        await at.store.transact(
+            lambda tx: tx.config.change(lambda config: config.with_value("timezone", zone))
+        )
+    clock.jump(3 * 3600)
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.advance(20)
+        assert len(came(at)) == 2
+        assert len(items(at)) == 1
+        assert is_right(at)
+
+
 async def test_the_rehearsal_tells_what_comes_if_each_moment_is_answered(tmp_path: Path) -> None:
     async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         plants(at)
@@ -389,7 +415,7 @@ async def _live(at: ScheduleScene, event: str, head: dict[str, Any], chance: Ran
             head |= {"days": chance.choice(["1 day", "3 days"]), "clock": chance.choice(CLOCKS)}
             plants(at, **head)
         case "moved":
-            await travel(at, chance.choice([BERLIN, TOKYO, NEW_YORK]))
+            await travel(at, chance.choice([BERLIN, TOKYO, NEW_YORK, LOS_ANGELES, AUCKLAND]))
         case _:
             found = [
                 (message.id, button.custom_id)

@@ -15,9 +15,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import Fails, Says, ScriptedEngine, ScriptedSession, Waits
 from tests.scheduling.owner_actions import press
-from tests.scheduling.scene import ScheduleScene, schedule_scene
+from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.webhook_calls import ISSUE, SAFE, UNSAFE, call, write
 
 from ollim_bot.domain.chat import ChatMessage
@@ -79,17 +80,17 @@ class CountingSession(ScriptedSession):
 class Stretch:
     """What the owner and the world do; each step waits until the bot is idle again."""
 
-    def __init__(self, at: ScheduleScene, engine: CountingEngine) -> None:
+    def __init__(self, at: ScheduleScene, engine: CountingEngine, first: int = 1) -> None:
         self.at = at
         self.engine = engine
-        self._numbers = count(1)
+        self.numbers = count(first)
 
     async def idle(self) -> None:
         await self.at.advance(40, step=5)
         await self.at.until(lambda: not self.at.talk.state.inbox.accepted)
 
     async def _say(self, text: str = "hello") -> None:
-        name = InputId(f"m{next(self._numbers)}")
+        name = InputId(f"m{next(self.numbers)}")
         await self.at.chat.receive(IncomingMessage(name, "web", text))
 
     async def ask(self) -> None:
@@ -134,16 +135,29 @@ class Stretch:
     async def _at_its_minute(self, name: str, **fields: str) -> None:
         at = self.at.clock.now() + timedelta(minutes=2)
         fields = {"background": "true", **fields}
-        self.at.routine(f"{name}{next(self._numbers)}", f"{at.minute} {at.hour} * * *", **fields)
+        name = f"{name}{next(self.numbers)}"
+        file = self.at.routine(name, f"{at.minute} {at.hour} * * *", **fields)
         await self.at.advance(180, step=10)
+        file.unlink()
 
     async def screened(self) -> None:
         self.engine.then(SAFE)
-        await call(self.at, "issue", f"c{next(self._numbers)}", title="words")
+        await call(self.at, "issue", f"c{next(self.numbers)}", title="words")
 
     async def refused(self) -> None:
         self.engine.then(UNSAFE)
-        await call(self.at, "issue", f"c{next(self._numbers)}", title="words")
+        await call(self.at, "issue", f"c{next(self.numbers)}", title="words")
+
+    async def be_cut_off(self) -> None:
+        """The bot is stopped next."""
+        self.engine.then(Waits())
+        await self._say()
+        await self.at.advance(10)
+
+    async def be_cut_off_in_a_run(self) -> None:
+        """The bot is stopped next."""
+        self.engine.then(Waits())
+        await self._at_its_minute("cut")
 
     @property
     def steps(self) -> list[Callable[[], Awaitable[None]]]:
@@ -159,12 +173,13 @@ def _has(message: ChatMessage, label: str) -> bool:
 def assert_all_sums_agree(at: ScheduleScene, engine: CountingEngine) -> None:
     now = at.clock.now()
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    rows = at.store.query(lambda tx: tx.usage.since(now - timedelta(days=30)))
+    begin = now - timedelta(days=370)
+    rows = at.store.query(lambda tx: tx.usage.since(begin))
     by_model = Counter[str]()
     for row in rows:
         by_model[row.model] += row.micros
     assert by_model == engine.counted
-    report = cost_report(rows, now - timedelta(days=30), now, None)
+    report = cost_report(rows, begin, now, None)
     whole = sum(engine.counted.values())
     assert sum(line.amount.micros for line in report.by_day) == whole
     assert sum(line.amount.micros for line in report.by_job) == whole
@@ -202,3 +217,29 @@ async def test_every_sum_equals_the_count_of_the_model(tmp_path: Path, seed: int
         await Stretch(at, engine).ask()
         await at.advance(20)
         assert_all_sums_agree(at, engine)
+
+
+@pytest.mark.minutes
+async def test_in_a_year_every_sum_equals_the_count_of_the_model(tmp_path: Path) -> None:
+    """Every few days the bot is stopped, mostly in the middle of something."""
+    engine, rng, clock, number = CountingEngine(), Random(365), ManualClock(NOW), 1
+    kinds, end = Counter[str](), NOW + timedelta(days=365)
+    while clock.now() < end:
+        async with schedule_scene(engine, tmp_path, clock=clock) as at:
+            stretch = Stretch(at, engine, number)
+            write(at, ISSUE)
+            await stretch.idle()
+            for step in rng.sample(stretch.steps, 3):
+                await step()
+                await stretch.idle()
+                engine.clear()
+                clock.jump(rng.choice([600, 3600, 86_400]))
+                await stretch.idle()
+            assert_all_sums_agree(at, engine)
+            rows = at.store.query(lambda tx: tx.usage.since(NOW))
+            kinds.update(row.kind for row in rows)
+            await rng.choice([stretch.idle, stretch.be_cut_off, stretch.be_cut_off_in_a_run])()
+            number = next(stretch.numbers)
+        engine.clear()
+        clock.jump(rng.choice([60, 86_400, 2 * 86_400]))
+    assert {*kinds} == {*UsageKind}

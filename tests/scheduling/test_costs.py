@@ -10,9 +10,11 @@ from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.events import EndCause, TurnEnded, Usage
+from ollim_bot.domain.events import EndCause, TurnEnded, Usage, UsageReported
+from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.usage import UsageKind, UsageRow, micros
+from ollim_bot.ports import IncomingMessage
 
 
 def spend(at: ScheduleScene, dollars: float, cap: float | None) -> None:
@@ -109,3 +111,18 @@ async def test_a_turn_that_stands_in_the_inbox_is_finished_above_the_cap(tmp_pat
     async with schedule_scene(ScriptedEngine().then(Says("Done.")), tmp_path, clock=clock) as at:
         await at.until(lambda: at.ended("plan"))
         assert at.states("plan") == ["due", "running", "cut_off", "running", "done"]
+
+
+async def test_what_a_turn_has_cost_that_a_stop_cuts_off_is_counted_once(tmp_path: Path) -> None:
+    """The turn goes on after the start, and what it costs then is added."""
+    before = UsageReported(Usage(context=1000, cost_usd=0.5, model="m"))
+    after = TurnEnded(EndCause.COMPLETED, "Yes.", usage=Usage(1000, cost_usd=0.25, model="m"))
+    async with schedule_scene(engine := ScriptedEngine().then(before, Waits()), tmp_path) as at:
+        await at.chat.receive(IncomingMessage(InputId("m1"), "web", "hello"))
+        await at.until(lambda: engine.prompts)
+        clock = at.clock
+    async with schedule_scene(ScriptedEngine().then(after), tmp_path, clock=clock) as at:
+        await at.until(lambda: any(message.author is Author.ASSISTANT for message in at.log))
+        rows = at.store.query(lambda tx: tx.usage.since(clock.now() - 10 * MINUTE))
+        assert [(row.kind, row.micros) for row in rows] == [("turn", 500_000), ("turn", 250_000)]
+        assert "$0.75" in (await at.chat.command("web", "/cost")).text

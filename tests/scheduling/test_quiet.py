@@ -36,6 +36,10 @@ def quiet_hours(at: ScheduleScene, hours: str | None) -> None:
     at.store.run(lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", hours)))
 
 
+def switch_on(at: ScheduleScene, name: str) -> None:
+    at.store.run(lambda tx: tx.config.change(lambda now: now.with_value(name, "on")))
+
+
 def pings(words: str, **more: object) -> CallsTool:
     return CallsTool("mcp__discord__ping_user", {"message": words, **more})
 
@@ -81,6 +85,7 @@ async def test_a_night_has_its_reminders_and_its_alarm_and_the_rest_comes_in_the
     engine.then(pings("The mail is sorted."))
     async with schedule_scene(engine, tmp_path, clock=ManualClock(EVENING)) as at:
         quiet_hours(at, NIGHT)
+        switch_on(at, "receipt_in_digest")
         routine(at, "plan", "2 22 * * *")
         at.remind("water", timedelta(minutes=5), **FREELY)
         routine(at, "cellar", "6 22 * * *")
@@ -97,7 +102,8 @@ async def test_a_night_has_its_reminders_and_its_alarm_and_the_rest_comes_in_the
             "While it was quiet:\n"
             "- 22:02 · plan: Tuesday is full.\n"
             "- 22:08 · The disk is almost full.\n"
-            "- 22:12 · mail: The mail is sorted."
+            "- 22:12 · mail: The mail is sorted.\n"
+            "Today: due 4, came 4, held 0, late 0, lost 0."
         )
         assert digest.at == MORNING
         assert [each.text for each in at.log][2:] == [digest.text]

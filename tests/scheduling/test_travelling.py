@@ -21,6 +21,7 @@ from ollim_bot.schedule.owner_zone import MachineZoneWatch
 # 10:15 in Berlin, 18:15 in Tokyo, 4:15 in New York.
 NOON = datetime(2026, 2, 24, 9, 15, tzinfo=UTC)
 BERLIN, TOKYO, NEW_YORK = "Europe/Berlin", "Asia/Tokyo", "America/New_York"
+LOS_ANGELES, AUCKLAND = "America/Los_Angeles", "Pacific/Auckland"
 PLAIN = {"plain": "true", "background": "true"}
 
 
@@ -95,6 +96,34 @@ async def test_what_came_by_the_old_clock_does_not_come_again(tmp_path: Path) ->
         ]
         # It had not come yet, so it comes at the time of the new zone.
         assert came(at, "noon")[0] == ("2026-02-24T17:00:00Z", "done")
+        await settled(at)
+
+
+async def test_what_came_two_zones_ago_does_not_come_again_though_the_bot_dies(
+    tmp_path: Path,
+) -> None:
+    clock = clock_in(BERLIN, NOON - timedelta(hours=3))
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await travel(at, BERLIN)
+        at.routine("pills", "0 9,15 * * *", **PLAIN)
+        await at.advance(20)
+        await wait_for(at, "2026-02-24T08:00")
+        await travel(at, NEW_YORK)
+        await wait_for(at, "2026-02-24T11:00")
+        await travel(at, LOS_ANGELES)
+    # As if it had died before the last word of the move.
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
+        await at.store.transact(lambda tx: tx.zone.put(PlannedZone(NEW_YORK)))
+    async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.advance(20)
+        for moment in ("24T17:00", "24T23:00", "25T17:00"):
+            await wait_for(at, f"2026-02-{moment}")
+        assert came(at, "pills") == [
+            ("2026-02-24T08:00:00Z", "done"),
+            ("2026-02-24T17:00:00Z", "skipped"),
+            ("2026-02-24T23:00:00Z", "done"),
+            ("2026-02-25T17:00:00Z", "done"),
+        ]
         await settled(at)
 
 

@@ -6,12 +6,14 @@ taken back and what came after stays, or nothing changes and the reason is told.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 import itertools
 import json
 import sqlite3
-from contextlib import closing, redirect_stderr, redirect_stdout
+from contextlib import closing, nullcontext, redirect_stderr, redirect_stdout
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -21,11 +23,17 @@ from tests.storage.data_directory import DataDirectory
 from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.changes import Changer, ChangeRow, NotUndone, merged
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.domain.shared_files import FileChange
 from ollim_bot.store.changes import FileChanges, UndoRefused, acting, shared_file
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.job_files import open_repositories
+from ollim_bot.store.item_answers import answer_item
+from ollim_bot.store.job_files import JobFileChanges, open_repositories
 from ollim_bot.store.opening import DATABASE
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.instance import single_instance
 
 JOB = (
@@ -289,8 +297,10 @@ def test_what_commands_change_is_listed_and_undone(data: DataDirectory, is_runni
         return command(data, *words)
 
     run("config", "set", "model.main", "sonnet")
+    run("config", "set", "timezone", "Europe/Berlin")
     made = [
         ("config", "set", "model.main", "opus"),
+        ("config", "set", "timezone", "Asia/Tokyo"),
         ("routine", "add", "-m", "Plan", "--cron", "0 9 * * *", "--id", "plan"),
         ("routine", "pause", "plan"),
         ("routine", "cancel", "plan"),
@@ -305,10 +315,10 @@ def test_what_commands_change_is_listed_and_undone(data: DataDirectory, is_runni
         before = jobs()
         for words in made:
             assert run(*words)[0] == 0, words
-        code, said = run("changes", "--json", "--limit", "6")
+        code, said = run("changes", "--json", "--limit", str(len(made)))
         assert code == 0, said
         rows = json.loads(said)["changes"]
-        assert [each["by"] for each in rows] == ["command line"] * 6
+        assert [each["by"] for each in rows] == ["command line"] * len(made)
         for row in rows:
             code, said = run("undo", row["id"])
             assert code == 0, said
@@ -316,6 +326,7 @@ def test_what_commands_change_is_listed_and_undone(data: DataDirectory, is_runni
         assert jobs() == before
         assert not data.paths.tasks.exists()
         assert run("config", "get", "model.main")[1] == "sonnet\n"
+        assert run("config", "get", "timezone")[1] == "Europe/Berlin\n"
 
     if not is_running:
         undo_all()
@@ -409,3 +420,38 @@ def test_a_database_from_before_the_changes_gets_their_tables(data: DataDirector
     hands = Hands(data)
     hands.put("USER.md", "Ada\n")
     assert [each.place for each in hands.newest] == ["USER.md"]
+
+
+@pytest.mark.real_process
+@pytest.mark.parametrize("is_running", [True, False])
+def test_an_answer_is_taken_back_with_its_reminder(data: DataDirectory, is_running: bool) -> None:
+    """If no bot runs, the command changes the file; the next look finds nothing done by hand."""
+    pill = Reminder(JobSpec(id="pill", message="Take the pill."), NOW)
+    item = DueItem.of(pill, occurrence_at(pill, NOW), MessageId("1"), NOW)
+    until = NOW + timedelta(hours=5)
+
+    def answered(tx: Transaction) -> None:
+        tx.due_items.put(item)
+        answer_item(tx, item.key, Answer.SNOOZED, "web", until=until, copy="c0")
+
+    stores = data.open(now=NOW)
+    stores.state.run(answered)
+    asyncio.run(JobFileChanges(stores.state, stores.repositories).make())
+    file_changes(data.paths, data.journal).look()
+    assert len(stores.reminders.all()) == 1
+    (row,) = json.loads(command(data, "changes", "--json")[1])["changes"]
+    with single_instance(data.paths.bot_pid) if is_running else nullcontext():
+        assert (
+            "answered “Take the pill”: open → snoozed until today 14:00"
+            in command(data, "changes")[1]
+        )
+        assert command(data, "undo", row["id"]) == (0, "Undone. “Take the pill” is open again.\n")
+        assert command(data, "undo", row["id"]) == (1, "It was undone before.\n")
+    assert stores.state.query(lambda tx: [each.key for each in tx.due_items.open()]) == [item.key]
+    assert len(stores.reminders.all()) == int(is_running)
+    asyncio.run(JobFileChanges(stores.state, stores.repositories).make())
+    assert not stores.reminders.all()
+    if not is_running:
+        file_changes(data.paths, data.journal).look()
+        rows = json.loads(command(data, "changes", "--json")[1])["changes"]
+        assert [each["by"] for each in rows] == ["command line", "button"]

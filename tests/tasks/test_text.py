@@ -192,3 +192,28 @@ def test_the_date_alone_can_be_changed_and_changed_back(raw: bytes) -> None:
         assert moved.entries()[place].task.due == date(2030, 1, 1)
         back = moved.titled(moved.entries()[place], entry.task.title, entry.task.due)
         assert [one.task for one in back.entries()] == [one.task for one in text.entries()]
+
+
+def test_a_part_goes_below_the_notes_and_parts_of_its_task_and_nothing_else_changes() -> None:
+    found = {}
+    for before, number in {
+        "- [ ] a\n  note\n- [ ] b": 0,
+        "# X\r\n\t1. [ ] a\r\n# Y\r\n": 0,
+        "- [ ] a\n    - [x] b\n        - [ ] c\n      text\n- [ ] d\n": 0,
+        "- [ ] a\n  - [ ] b\n\n  more\n- [ ] c\n": 1,
+    }.items():
+        text, line = TaskText.of(before.encode()).with_part(number, "new", DAY)
+        added = text.lines[line]
+        entries = text.entries()
+        part = next(each for each in entries if each.start == line)
+        assert (part.task.title, part.task.due, part.task.notes) == ("new", DAY, "")
+        assert part.parent == number
+        others = "".join(text.lines[:line] + text.lines[line + 1 :])
+        assert others.splitlines() == before.splitlines()
+        found[before] = added
+    assert [*found.values()] == [
+        "  - [ ] new (due 2026-11-20)\n",
+        "\t   - [ ] new (due 2026-11-20)\r\n",
+        "    - [ ] new (due 2026-11-20)\n",
+        "    - [ ] new (due 2026-11-20)\n",
+    ]

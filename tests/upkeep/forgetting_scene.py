@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.cli.terminal import SUNDAY, Terminal
 
+from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
@@ -32,6 +33,8 @@ OTHER = "The ferns need water"
 # Any of these in a file would tell of the sentence.
 TRACES = (b"purple ulcer", b"purple-ulcer", b"ulcer came back", b"ulcer-came-back")
 SESSION = SessionId("1a2b3c4d-0000-4000-8000-000000000000")
+# The keys of two changes.
+CHANGED, REMOVED = "0a1b2c3e", "0a1b2c3f"
 UNRELATED = SessionId("9a2b3c4d-0000-4000-8000-000000000000")
 
 
@@ -101,6 +104,26 @@ def _rows(tx: Transaction) -> None:
     reminder = Reminder(JobSpec(id="pill", message=SENTENCE), at)
     tx.due_items.add(DueItem.of(reminder, occurrence, MessageId("m1"), at))
     leave_update(tx, PendingUpdate(SUNDAY, f"He answered: {SENTENCE}"))
+    _change_rows(tx)
+
+
+def _change_rows(tx: Transaction) -> None:
+    """A changed line, a file that is gone, and the text that a file had when it was last read."""
+    body = f'---\nid: pill\ncron: "0 9 * * *"\n---\n{SENTENCE}\n'
+    tx.changes.put(
+        ChangeRow(
+            CHANGED,
+            SUNDAY,
+            "IDENTITY.md",
+            Changer.AGENT,
+            before=f"{OTHER}.\n",
+            after=f"{OTHER}.\nOn {SENTENCE.lower()}: ask.\n",
+            cause=f"conversation: {SENTENCE}",
+        )
+    )
+    place = "routines/my-purple-ulcer-came-back-in-1987.md"
+    tx.changes.put(ChangeRow(REMOVED, SUNDAY, place, Changer.HAND, before=body, after=None))
+    tx.changes.remember(place, body)
 
 
 def _write_transcripts(terminal: Terminal) -> None:

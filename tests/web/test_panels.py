@@ -3,54 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from html.parser import HTMLParser
 
 from tests.web.browser import Browser, unknown_browser
 from tests.web.days import HOSTILE, full_day, waiting_line
+from tests.web.markup import ATTRIBUTES, TAGS, Markup
 from tests.web.scene import SUNDAY, Scene
 
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.errors import OllimError
-
-TAGS = {
-    *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div", "button"),
-    *("details", "summary", "form", "label", "input", "progress", "figure", "figcaption"),
-}
-ATTRIBUTES = {
-    *(
-        "class",
-        "id",
-        "datetime",
-        "type",
-        "name",
-        "max",
-        "value",
-        "required",
-        "autocomplete",
-        "role",
-    ),
-    *("aria-label", "aria-labelledby", "aria-hidden"),
-    *("data-action", "data-field-custom_id", "data-fold", "data-at", "data-left", "data-now"),
-}
-
-
-class Markup(HTMLParser):
-    """Collects the tags, attributes and words of a fragment."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.words: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data.strip())
 
 
 async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: Scene) -> None:
@@ -61,7 +22,9 @@ async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: S
         assert b"dentist" not in view.body
         assert (await other.get("/api/panels/today")).status == 401
         assert (await other.post("/api/panels/today/actions", press("x"))).status == 401
-        assert (await other.get("/week")).status == 401, "a view that does not exist has no place"
+        assert (await other.get("/nothing")).status == 401, (
+            "a view that does not exist has no place"
+        )
         near = await other.get("/today", Host=f"localhost:{scene.surface.port}")
         assert near.headers["Location"] == f"{scene.url}/today"
 
@@ -76,7 +39,9 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert shown.attributes <= ATTRIBUTES
     words = " ".join(filter(None, shown.words))
     assert words.count(HOSTILE) == 2
-    assert words.startswith("Today Sun 15 Nov Overdue take the heart pill since 8:00")
+    assert words.startswith(
+        "Add something Add Today Sun 15 Nov Overdue take the heart pill since 8:00"
+    )
     assert "Next call the dentist 15:12 · in 42 min" in words
     assert "Now 14:30 40 min free" not in words
     assert "15:12 call the dentist 1 h 48 min free 17:00 drink water" in words
@@ -84,6 +49,7 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert "3 of 5 pings left · one more at 14:55 · 2 messages are held" in words
     assert words.endswith("Done · 1 ✓ feed the cat · 7:10 Undo")
     assert '<progress max="60" value="42"' in reply["html"]
+    assert '<a href="/jobs/water" aria-label="Edit: drink water">Edit</a>' in reply["html"]
     assert reply["change"] == 0
 
 
@@ -160,10 +126,10 @@ async def test_every_tab_is_told_of_a_change_with_its_number_and_what_is_open(
 ) -> None:
     day = scene.reception.day
     async with browser.tab() as (one, hello), browser.tab() as (other, _):
-        assert hello["panels"] == {"today": {"change": 0, "open": 0}}
+        assert hello["panels"]["today"] == {"change": 0, "open": 0}
         day.change(DayView(SUNDAY, overdue=[waiting_line("tea", "k1", SUNDAY)]))
         told = {"type": "stale", "panel": "today", "change": 1, "open": 1}
         assert [await one.until("stale"), await other.until("stale")] == [told, told]
         assert (await browser.get("/api/panels/today")).json["change"] == 1
     async with browser.tab() as (_, hello):
-        assert hello["panels"] == {"today": {"change": 1, "open": 1}}
+        assert hello["panels"]["today"] == {"change": 1, "open": 1}

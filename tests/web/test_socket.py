@@ -39,6 +39,9 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, browser: Browse
         commands = {command["name"]: command for command in hello.pop("commands")}
         assert browser.key is not None
         assert hello.pop("proof") == mac(bot_key(SECRET, browser.key.browser), "socket", NONCE)
+        panels = hello.pop("panels")
+        assert panels.pop("today") == {"change": 0, "open": 0}
+        assert all(each == {"change": 0} for each in panels.values())
         assert hello == {
             "type": "hello",
             "status": {
@@ -60,7 +63,6 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, browser: Browse
             "has_more": False,
             "live": None,
             "read": "m1",
-            "panels": {"today": {"change": 0, "open": 0}},
         }
     assert ids(messages) == ["m1"]
     assert list(commands) == ["clear", "compact", "model", "resume"]

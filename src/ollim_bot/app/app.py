@@ -27,7 +27,7 @@ from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec, job_key
-from ollim_bot.domain.pasted_addresses import AddressKind
+from ollim_bot.domain.pasted_addresses import AddressAnswer, AddressKind
 from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.schedule import JobKey
@@ -90,7 +90,7 @@ from ollim_bot.store.steps import (
     new_notice,
     note_agent_skills,
 )
-from ollim_bot.store.store import SqliteStore, Store
+from ollim_bot.store.store import SqliteStore, Store, Watches
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.web.surface import WebSurface
@@ -107,7 +107,7 @@ from ollim_bot.tools.guards import JobValidator, SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
-from ollim_bot.upkeep.examination import examine_in_chat
+from ollim_bot.upkeep.examination import BotDoctor, examine_in_chat
 from ollim_bot.upkeep.hand_over import settle_update
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
@@ -183,6 +183,7 @@ class App:
         self._subagents = SubagentFiles(settings.paths)
         calendars = CalendarFiles(settings.paths, self._adapters.disk, self._state_problem)
         self._feeds = CalendarFeeds(settings.paths, calendars)
+        self._news = Watches()
         self._google_tokens = GoogleTokenStore(settings.paths, self._clock.now, settings.google)
         self._google = GoogleClient(self._google_tokens, settings.google.api)
         self._scheduler: Scheduler | None = None
@@ -477,6 +478,7 @@ class App:
             former=self._changes(store, journal),
             working_directory=paths.root,
             doctor=lambda: examine_in_chat(settings, chosen.provider, self._clock.now()),
+            health=BotDoctor(settings, chosen.provider, self._clock.now),
             restart=lambda: self.stop(Ending.RESTART),
             update=self._begin_update,
             newer_version=self._adapters.newer_version,
@@ -485,9 +487,8 @@ class App:
             events=lambda: self._google_calendars(store),
             channels=surfaces.channels,
             calendars=partial(readable_copies, paths),
-            take_address={
-                AddressKind.CALENDAR: partial(take_calendar_address, self._feeds, self._clock)
-            },
+            news=self._news,
+            take_address={AddressKind.CALENDAR: self._take_calendar},
             webhook_port=settings.webhook_port,
             zone=settings.zone,
             google=settings.google,
@@ -562,12 +563,17 @@ class App:
         def read_google(now: datetime) -> Sequence[CalendarCopy]:
             return self._google_calendars(store).refresh(now)
 
-        return CalendarRefresher(self._feeds, parts.notices.tell, self._clock, read_google)
+        return CalendarRefresher(
+            self._feeds, parts.notices.tell, self._clock, read_google, self._news.publish
+        )
 
     async def _keep_calendars(self, store: Store, parts: ConversationParts) -> None:
-        """Keep the calendars current; those that the owner has just chosen are read at once."""
+        """Keep the calendars current.
+
+        Those that the owner has just chosen, and files that were changed, are read at once.
+        """
         refresher = self._refresher(store, parts)
-        with store.changes("config") as changed:
+        with store.changes("config", "changes") as changed:
             async with asyncio.TaskGroup() as group:
                 group.create_task(refresher.run())
                 known = await store.read(lambda tx: tx.config.get().google_calendars)
@@ -578,6 +584,12 @@ class App:
                     if wanted != known:
                         known = wanted
                         refresher.read_others_soon()
+                    await refresher.refresh_files()
+
+    async def _take_calendar(self, address: str) -> AddressAnswer:
+        answer = await take_calendar_address(self._feeds, self._clock, address)
+        self._news.publish()
+        return answer
 
     def _google_calendars(self, store: Store) -> GoogleCalendars:
         config = store.query(lambda tx: tx.config.get())
@@ -646,11 +658,11 @@ class App:
             schedule = group.create_task(scheduler.run())
             others: list[Service] = [parts.notices.run, parts.deliveries.run, parts.failures.run]
             others += [parts.fanout.run, parts.idle_watch.run, parts.quiet_watch.run]
-            others += [parts.undo_expiry.run, parts.overviews.run]
+            others += [parts.undo_expiry.run, parts.overviews.run, parts.job_file_changes.follow]
             others += [partial(self._tell_problems, parts), self._tidy]
             others += [parts.echo.run, parts.retries.run, parts.board.run]
             others += [parts.server_cards.run, parts.google.run]
-            others += [parts.task_mover.run, parts.task_commands.run]
+            others += [parts.task_mover.run, parts.task_commands.run, parts.breakdowns.run]
             tasks = [group.create_task(run()) for run in vital]
             for run in (*others, *services):
                 kept = keep_running(run, store, parts.notices, self._clock)

@@ -12,6 +12,7 @@ from pathlib import Path
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
+from ollim_bot.conversation.breakdowns import BreakdownButtons
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, CommandServices, Queued
@@ -31,6 +32,7 @@ from ollim_bot.conversation.commands.sessions import (
     CostCommands,
     SearchCommands,
     SessionCommands,
+    SessionsPanel,
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
 from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, FailureNotices
@@ -43,15 +45,19 @@ from ollim_bot.conversation.forks.commands import (
 from ollim_bot.conversation.forks.forks import Forks, ForkSession, Replies, fork_spec
 from ollim_bot.conversation.google import EventButtons, EventCalendar, GoogleConnection
 from ollim_bot.conversation.greeting import Greeting
+from ollim_bot.conversation.health import Examiner, HealthPage
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
+from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
+from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
+from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
 from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
@@ -62,6 +68,7 @@ from ollim_bot.conversation.turns.loop import InputLoop, Recovery
 from ollim_bot.conversation.turns.questions import TurnInputs
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.conversation.views import SettingPage, money_view
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
@@ -96,6 +103,7 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.timers import TimerCards
 from ollim_bot.schedule.watcher import Events, HandEdits, Watcher, file_events
 from ollim_bot.settings import GoogleAddresses
+from ollim_bot.store.breakdowns import StepWriter
 from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
@@ -104,7 +112,7 @@ from ollim_bot.store.job_folder import SharedReadings
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import count_in_tainted_turn
-from ollim_bot.store.store import Store
+from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
 from ollim_bot.tools.guards import JobChecker
@@ -124,8 +132,9 @@ class ConversationDeps:
     log; `channels` confirm what is sent.
     `tasks` returns the list of tasks in use now, `events` the calendar whose events can be changed.
     `take_address` uses an address that the owner pasted. `calendars` reads the copies of their
-    calendars. `google` takes the place of Google's own addresses. `patience` is how many seconds to
-    wait for a slow surface. `zone` is the owner's while the configuration names none.
+    calendars, and `news` are published when these have changed. `google` takes the place of
+    Google's own addresses. `patience` is how many seconds to wait for a slow surface. `zone` is the
+    owner's while the configuration names none.
     """
 
     engine: AgentEngine
@@ -143,6 +152,7 @@ class ConversationDeps:
     working_directory: Path
     status: Status
     doctor: Callable[[], Awaitable[str]]
+    health: Examiner
     restart: Callable[[], None]
     update: Callable[[], Awaitable[str]]
     newer_version: Callable[[], Awaitable[str | None]]
@@ -152,6 +162,7 @@ class ConversationDeps:
     channels: Sequence[Channel] = ()
     take_address: Mapping[AddressKind, TakeAddress] = field(default_factory=dict)
     calendars: Callable[[], Sequence[CalendarCopy]] = tuple
+    news: Watches = field(default_factory=Watches)
     webhook_port: int | None = None
     zone: tzinfo = UTC
     google: GoogleAddresses = field(default_factory=GoogleAddresses)
@@ -182,9 +193,34 @@ class ConversationParts:
             self.poster,
             self.deliveries,
             self.board,
-            Views(
-                DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
+            self._views(buttons),
+        )
+
+    def _views(self, buttons: ButtonRouter) -> Views:
+        deps = self._deps
+        return Views(
+            today=DayPanel(
+                deps.store,
+                deps.repositories,
+                self._day,
+                deps.clock,
+                buttons.press,
+                QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock),
             ),
+            week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
+            job=JobFormView(
+                deps.store,
+                deps.repositories,
+                deps.clock,
+                buttons.press,
+                self.week_plans.difference,
+            ),
+            money=money_view(deps.store, deps.clock),
+            settings=SettingPage(deps.store, deps.clock, self._services.settings.change),
+            health=HealthPage(
+                deps.store, deps.clock, [each.name for each in deps.channels], deps.health
+            ),
+            sessions=SessionsPanel(self._services.sessions, deps.store, deps.clock),
         )
 
     @property
@@ -220,6 +256,7 @@ class ConversationParts:
         self.reminders = PlainDelivery(store, self.poster, self.gate, clock)
         self.job_file_changes = JobFileChanges(store, deps.repositories)
         self._items = ItemAnswers(store, self.job_file_changes)
+        self._steps = StepWriter(store, deps.tasks)
         self.undo_expiry = UndoExpiry(store, clock)
 
     def _build_tools(self) -> None:
@@ -249,6 +286,7 @@ class ConversationParts:
             is_busy=lambda: state.inbox.is_busy,
             wants=self.fork_requests.want,
             items=self._items,
+            steps=self._steps,
             servers=deps.background_tools.servers,
             show_added=self._changes.note_added,
         )
@@ -337,7 +375,7 @@ class ConversationParts:
         """What slash commands do, and the loop that takes them and all other inputs."""
         deps, store, clock, state = self._deps, self._deps.store, self._deps.clock, self.state
         poster, forks, runner = self.poster, self.forks, self.runner
-        day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks))
+        day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks), deps.news)
         self.overviews = Overviews(store, deps.repositories, poster, clock, day, deps.webhook_port)
         skills = SkillFolder(DataPaths(deps.working_directory).skills)
         self.week_plans = WeekPlans(
@@ -390,6 +428,10 @@ class ConversationParts:
         self.manual_runs = JobRuns()
         self.server_cards = ServerCards(store, poster, self.notices, clock)
         self.task_mover = TaskMover(store, deps.tasks, poster, clock)
+        can_ask = not deps.status.is_offline
+        self.breakdowns = BreakdownButtons(
+            store, self._steps, self.intake.receive, clock, can_ask=can_ask
+        )
         remover = JobRemover(deps.repositories, deps.job_files, deps.former)
         jobs = JobButtons(
             store,
@@ -415,6 +457,7 @@ class ConversationParts:
                 **self.retries.actions,
                 **self.server_cards.actions,
                 **self.task_mover.actions,
+                **self.breakdowns.actions,
                 **services.conversation.actions,
                 **services.sessions.actions,
                 **services.help.actions,

@@ -219,7 +219,12 @@ def _subscribe(given: Given, caller: Caller) -> None:
     elif "://" not in where and caller.path(where).exists():
         where = str(caller.path(where))
     with writable(open_data(caller)) as data:
-        copy = _feeds(data).subscribe(where, given.get("name"), data.now)
+        feeds = _feeds(data)
+        copy = feeds.subscribe(where, given.get("name"), data.now)
+        # From now on, what is changed in a file by hand is seen.
+        files = [each.file for each in feeds.sources() if each.file]
+        data.keep_files(*files, is_before=True)
+        _keep_calendar(data, copy, is_added=True)
         show(plain(added_words(copy, data.now)))
 
 
@@ -230,7 +235,9 @@ def _subscribe(given: Given, caller: Caller) -> None:
 )
 def _unsubscribe(given: Given, caller: Caller) -> None:
     with writable(open_data(caller)) as data:
+        copies = {each.name: each for each in _files(data).copies()}
         name = _feeds(data).unsubscribe(str(given["name"]))
+        _keep_calendar(data, copies.get(name, CalendarCopy(name, "")), is_added=False)
     show(plain(f"{name} is removed, with its address and its copy."))
 
 
@@ -459,6 +466,15 @@ def _keep(data: Data, before: CalendarEvent | None, after: CalendarEvent | None)
     old = None if before is None else event_words(before)
     new = None if after is None else event_words(after)
     data.keep_elsewhere(f"{EVENT}:{event.id}", old, new, OF_CALENDAR)
+
+
+def _keep_calendar(data: Data, copy: CalendarCopy, *, is_added: bool) -> None:
+    """Keep that a calendar was added or removed; its address is a secret, and is not kept."""
+    from ollim_bot.domain.changes import CALENDAR
+
+    words = f"{copy.name} ({copy.origin})\n"
+    old, new = (None, words) if is_added else (words, None)
+    data.keep_elsewhere(f"{CALENDAR}:{copy.name}", old, new)
 
 
 def _tell(done: str, event: CalendarEvent, data: Data, given: Given) -> None:

@@ -12,7 +12,7 @@ from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import JSON, Given, argument, columns, command, plain, print_json
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.changes import SETTING, ChangeRow, row_as_json
+from ollim_bot.domain.changes import ANSWER, SETTING, ChangeRow, row_as_json
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
 from ollim_bot.errors import OllimError, WrongInput
@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 
 def change_ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
     for each in _newest(open_data(caller), _USUAL):
-        yield Completion(each.change.key, f"{each.change.did} {each.change.place}")
+        yield Completion(each.change.key, f"{each.change.did} {each.change.what}")
 
 
 ID = argument("id", metavar="ID", help="as `ollim-bot changes` shows it", completions=change_ids)
@@ -136,7 +136,9 @@ def _line(kept: Kept, data: Data, caller: Caller) -> tuple[str, str, str, str]:
     when = describe(change.at.astimezone(data.now.tzinfo), data.now)
     seen = _as_seen(change, caller)
     what = f"{change.did} {seen.place}"
-    if small := _small(change, caller):
+    if change.kind == ANSWER and seen.place == change.place:
+        what = f"answered {seen.what}"
+    if small := _small(change, caller, data.now):
         what += f": {small}"
     if change.undoes:
         what += f" (undoes {change.undoes})"
@@ -148,12 +150,16 @@ def _line(kept: Kept, data: Data, caller: Caller) -> tuple[str, str, str, str]:
     return change.key, when, plain(who), plain(what)
 
 
-def _small(change: ChangeRow, caller: Caller) -> str:
+def _small(change: ChangeRow, caller: Caller, now: datetime) -> str:
     """The change in a line; nothing of others' words for the agent."""
     if caller.agent is not None and change.untrusted:
         return ""
     if change.kind == SETTING:
         return f"{change.before} → {change.after}"
+    if change.kind == ANSWER:
+        from ollim_bot.domain.answer_undo import state_words
+
+        return f"{state_words(change.before, now)} → {state_words(change.after, now)}"
     lines = [line for line in change.changed_lines() if line[1:].strip() not in ("", "---")]
     text = shortened(" ".join(lines[:2]), _LONGEST_LINE)
     if caller.agent is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -23,14 +23,13 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.run_history import RunStory
 from ollim_bot.domain.text import counted
-from ollim_bot.domain.usage import UsageRow, dollars
+from ollim_bot.domain.usage import dollars
 
 if TYPE_CHECKING:
     from ollim_bot.store.transaction import Transaction
 
 _BY = ("day", "job", "model")
 _UNKNOWN_MODEL = "model not known"
-_Found = tuple[list[UsageRow], float | None, dict[str, str]]
 
 
 _COST = Noun("cost")
@@ -49,8 +48,8 @@ run = _COST.run
 def _list(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     since = _since(given, data.now)
-    rows, cap, titles = _read(data, since)
-    report = cost_report(rows, since, data.now, cap)
+    report = _read(data, since)
+    titles = {name: title(each) for name, each in report.titles.items()}
     wanted = [given["by"]] if "by" in given else [*_BY]
     if "json" in given:
         print_json(_as_object(report, wanted, titles))
@@ -58,7 +57,7 @@ def _list(given: Given, caller: Caller) -> None:
         lines = _lines(report, given["by"])
         show(_table(lines, given["by"], titles) if lines else "Nothing has been used yet.")
     else:
-        show(_summary(report, titles))
+        show(_summary(report, titles, month_start(data.now).date()))
 
 
 def _since(given: Given, now: datetime) -> datetime:
@@ -68,29 +67,20 @@ def _since(given: Given, now: datetime) -> datetime:
     return moment.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _read(data: Data, since: datetime) -> _Found:
-    first = min(since, month_start(data.now))
+def _read(data: Data, since: datetime) -> CostReport:
+    from ollim_bot.store.cost_reports import costs_since
 
-    def question(tx: Transaction) -> _Found:
-        rows = tx.usage.since(first)
-        return rows, tx.config.get().daily_cost_cap, dict(_titles(tx, rows))
+    def question(tx: Transaction) -> CostReport:
+        return costs_since(tx, since, data.now)
 
-    return data.ask_if_used(question) or ([], None, {})
-
-
-def _titles(tx: Transaction, rows: Iterable[UsageRow]) -> Iterator[tuple[str, str]]:
-    """What each job is called in its newest run; its own name may be gone with its file."""
-    newest = {job_name(row.occurrence): row.occurrence for row in rows if row.occurrence}
-    for name, occurrence in newest.items():
-        story: RunStory = tx.ledger.story(Occurrence.parse(occurrence))
-        yield name, title(story.title)
+    return data.ask_if_used(question) or cost_report([], since, data.now, None)
 
 
 def _lines(report: CostReport, by: str) -> Sequence[CostLine]:
     return {"day": report.by_day, "job": report.by_job, "model": report.by_model}[by]
 
 
-def _summary(report: CostReport, titles: Mapping[str, str]) -> str:
+def _summary(report: CostReport, titles: Mapping[str, str], month: date) -> str:
     cap = "no daily limit" if report.cap is None else f"${report.cap:.2f} a day for jobs"
     rows = [
         ("  today", report.today.in_words()),
@@ -103,7 +93,7 @@ def _summary(report: CostReport, titles: Mapping[str, str]) -> str:
         ("  conversation", report.conversation.in_words()),
         ("  jobs", report.jobs.in_words()),
     ]
-    head = "What the model costs" if report.since.day == 1 else f"Since {report.since:%d %b %Y}"
+    head = "What the model costs" if report.since == month else f"Since {report.since:%d %b %Y}"
     parts = [f"{head}\n{columns(rows)}"]
     if report.costliest:
         runs = [_run_row(each, titles) for each in report.costliest]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.jobs import Job, JobKind
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
-    from ollim_bot.store.changes import CommandNotes, FileChanges
+    from ollim_bot.store.changes import CommandNotes, FileChanges, Rows
     from ollim_bot.store.database import Database, Step
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.job_folder import MarkdownRepository, Notes
@@ -55,7 +55,7 @@ class Data:
             journal=self.journal,
             notes=self._notes(folder),
             choose_holder=self._holder_of_id,
-            plan=self._planned,
+            plan=self.planned,
         )
 
     def jobs(self, kind: JobKind) -> Sequence[Job]:
@@ -69,7 +69,8 @@ class Data:
 
         return self.read(lambda tx: holder_of_id(tx, rivals)) or 0
 
-    def _planned(self, job: Job) -> Job:
+    def planned(self, job: Job) -> Job:
+        """The job with its next moment, if an answer has set one."""
         from ollim_bot.store.answer_plans import with_known_plan
 
         return self.read(lambda tx: with_known_plan(tx, job)) or job
@@ -82,7 +83,12 @@ class Data:
         """The changes of files, with a database that is opened for each question."""
         from ollim_bot.store.changes import FileChanges
 
-        return FileChanges(self.paths, _LateRows(self), self.journal, lambda: self.now)
+        return FileChanges(self.paths, self.rows, self.journal, lambda: self.now)
+
+    @property
+    def rows(self) -> Rows:
+        """The database, opened for each step and question."""
+        return _LateRows(self)
 
     @property
     def changer(self) -> Changer:
@@ -106,9 +112,16 @@ class Data:
                 raise
 
     def keep_elsewhere(
-        self, place: str, before: str | None, after: str | None, untrusted: str = ""
+        self,
+        place: str,
+        before: str | None,
+        after: str | None,
+        untrusted: str = "",
+        receipt: str = "",
     ) -> None:
         """Keep a change of something that is kept at a service."""
+        from dataclasses import replace
+
         from ollim_bot.domain.changes import ChangeRow
         from ollim_bot.errors import StorageError
         from ollim_bot.store.changes import cause_of
@@ -119,7 +132,8 @@ class Data:
         def step(tx: Transaction) -> None:
             key = tx.changes.new_key(place)
             cause = cause_of(tx, agent)
-            tx.changes.put(ChangeRow(key, self.now, place, by, before, after, cause, mark))
+            row = ChangeRow(key, self.now, place, by, before, after, cause, mark)
+            tx.changes.put(replace(row, receipt=receipt))
 
         try:
             with self.database() as database:

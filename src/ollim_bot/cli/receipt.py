@@ -18,19 +18,17 @@ from ollim_bot.cli.framework import (
     print_json,
     title,
 )
-from ollim_bot.cli.runs import all_rows, heartbeat
+from ollim_bot.cli.runs import heartbeat
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.receipts import DueThing, Fate, Receipt, receipt_of
+from ollim_bot.domain.receipts import DAYS, DueThing, Fate, Receipt, counted_since, receipt_of
 from ollim_bot.domain.run_words import why
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
 
-_DAYS = {"today": 0, "yesterday": 1}
-
 
 def _day_names(_: Caller, __: Sequence[str]) -> Iterator[Completion]:
-    return (Completion(name, "") for name in _DAYS)
+    return (Completion(name, "") for name in DAYS)
 
 
 @command(
@@ -51,7 +49,9 @@ def run(given: Given, caller: Caller) -> None:
     day = _day(str(given.get("day") or "today"), data.now)
     # Read before the ledger, which then has everything that was claimed until this moment.
     watched_until = heartbeat(data)
-    receipt = receipt_of(all_rows(data), day, data.now, watched_until)
+    since = counted_since(day, data.now)
+    rows = data.ask_if_used(lambda tx: tx.ledger.rows_about(since)) or []
+    receipt = receipt_of(rows, day, data.now, watched_until)
     if "json" in given:
         print_json(_as_object(receipt, data.now))
     else:
@@ -59,8 +59,8 @@ def run(given: Given, caller: Caller) -> None:
 
 
 def _day(word: str, now: datetime) -> date:
-    if word in _DAYS:
-        return now.date() - timedelta(days=_DAYS[word])
+    if word in DAYS:
+        return now.date() - timedelta(days=DAYS[word])
     try:
         return date.fromisoformat(word)
     except ValueError:
@@ -68,7 +68,7 @@ def _day(word: str, now: datetime) -> date:
 
 
 def _shown(receipt: Receipt, now: datetime) -> str:
-    head = f"{_day_words(receipt.day, now)}: {receipt}."
+    head = receipt.sentence(now)
     notable = [each for each in receipt.things if each.fate is not Fate.CAME or each.is_late]
     rows = [
         (
@@ -94,12 +94,6 @@ def _line(thing: DueThing, now: datetime) -> str:
     sentence = why(thing.story, now).removeprefix(f"{_word(thing)}: ")
     name = title(thing.story.title)
     return plain(f"{name}  ({sentence})" if sentence else name)
-
-
-def _day_words(day: date, now: datetime) -> str:
-    away = (now.date() - day).days
-    name = next((name for name, days in _DAYS.items() if days == away), "")
-    return name.capitalize() or f"{day:%a} {day.day} {day:%b %Y}"
 
 
 def _as_object(receipt: Receipt, now: datetime) -> dict[str, object]:

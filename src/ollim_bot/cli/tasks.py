@@ -229,9 +229,9 @@ def _update(given: Given, caller: Caller) -> None:
 def _delete(given: Given, caller: Caller) -> None:
     with _changing(caller) as (data, tasks):
         task = _named(tasks, given, data)
-        deleted = tasks.delete(task.id).task
-        _keep(data, task, None)
-        _tell("deleted", deleted, data, given, caller)
+        deleted = tasks.delete(task.id)
+        _keep(data, task, None, deleted.receipt)
+        _tell("deleted", deleted.task, data, given, caller)
 
 
 @_TASKS.verb("the lists there are", "", JSON)
@@ -248,7 +248,7 @@ def _lists(given: Given, caller: Caller) -> None:
         show(plain(name if name == called else f"{name} ({called})"))
 
 
-def _keep(data: Data, before: Task | None, after: Task | None) -> None:
+def _keep(data: Data, before: Task | None, after: Task | None, receipt: str = "") -> None:
     """Keep a change of a task at a service; those of the file are seen in it."""
     from ollim_bot.domain.changes import TASK, task_words
 
@@ -256,7 +256,7 @@ def _keep(data: Data, before: Task | None, after: Task | None) -> None:
     if task is not None and task.list != FILE_LIST:
         old = None if before is None else task_words(before)
         new = None if after is None else task_words(after)
-        data.keep_elsewhere(f"{TASK}:{task.id}", old, new, _mark_of(task, data))
+        data.keep_elsewhere(f"{TASK}:{task.id}", old, new, _mark_of(task, data), receipt)
 
 
 def _mark_of(task: Task, data: Data) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.changes import ID, find_change
-from ollim_bot.cli.data import open_data, writable
+from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import Given, argument, command, plain
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.changes import EVENT, SETTING, TASK, Changer, ChangeRow
+from ollim_bot.domain.changes import ANSWER, CALENDAR, EVENT, SETTING, TASK, Changer, ChangeRow
 from ollim_bot.errors import OllimError
 from ollim_bot.store.changes import undo_setting
 
@@ -27,11 +27,15 @@ _EVENT = "An event at Google cannot be put back from here: it would lose its gue
 )
 def run(given: Given, caller: Caller) -> None:
     change = find_change(open_data(caller), str(given["id"])).change
-    if change.kind == EVENT:
-        raise OllimError(_EVENT)
-    if change.kind == TASK:
-        raise OllimError(_task_command(change))
+    if change.kind in (EVENT, CALENDAR):
+        raise OllimError(_EVENT if change.kind == EVENT else _calendar_command(change))
     with writable(open_data(caller)) as data:
+        if change.kind == TASK:
+            show(plain(_undo_task(change, data, caller)))
+            return
+        if change.kind == ANSWER:
+            show(plain(_undo_answer(change, data)))
+            return
         if change.kind == SETTING:
             with data.database() as database:
                 database.run(lambda tx: undo_setting(tx, change, Changer.COMMAND))
@@ -48,10 +52,58 @@ def run(given: Given, caller: Caller) -> None:
         show(plain(f"Undone. {change.place} {what}."))
 
 
-def _task_command(change: ChangeRow) -> str:
-    name = change.name
+def _calendar_command(change: ChangeRow) -> str:
+    import shlex
+
+    name = plain(change.name)
     if change.before is None:
-        return f"This task is at Google. `ollim-bot tasks delete {name}` takes it away."
-    if change.after is None:
-        return "This task was deleted at Google. `ollim-bot tasks add` makes it again."
-    return f"This task is at Google. `ollim-bot tasks update {name}` changes it."
+        return f"`{shlex.join(['ollim-bot', 'cal', 'unsubscribe', name])}` removes the calendar."
+    again = shlex.join(["ollim-bot", "cal", "subscribe", "-", "--name", name])
+    return f"The address of a calendar is not kept. `{again}` adds it again."
+
+
+def _undo_answer(change: ChangeRow, data: Data) -> str:
+    """Undo the answer, and return what there is to say. Raises `UndoRefused` with the reason.
+
+    A running bot changes the job files that belong to it.
+    """
+    import asyncio
+    from datetime import UTC
+
+    from ollim_bot.clock import SystemClock
+    from ollim_bot.domain.answer_undo import state_text, state_words
+    from ollim_bot.store.change_journal import ChangeJournal
+    from ollim_bot.store.changes import FileChanges
+    from ollim_bot.store.item_answers import new_copy, undo_answer_change
+    from ollim_bot.store.job_files import JobFileChanges, open_repositories
+    from ollim_bot.store.store import SqliteStore
+
+    journal = ChangeJournal(data.journal, data.paths.root)
+    repositories = open_repositories(data.paths, journal, plan=data.planned)
+    with data.database() as database:
+        store = SqliteStore(database, SystemClock(data.now.tzinfo or UTC))
+        files = JobFileChanges(store, repositories)
+        job, copy = files.job_of(change.name), new_copy()
+        item = database.run(
+            lambda tx: undo_answer_change(tx, change, Changer.COMMAND.value, job, copy)
+        )
+        if database.is_holder:
+            asyncio.run(files.make())
+            journal.keep_noted(FileChanges(data.paths, database, journal, lambda: data.now))
+            asyncio.run(store.close())
+    return f"Undone. “{item.owner_title}” is {state_words(state_text(item), data.now)} again."
+
+
+def _undo_task(change: ChangeRow, data: Data, caller: Caller) -> str:
+    """Undo a change of a task at Google, and return what there is to say."""
+    from ollim_bot.cli.tasks import task_list
+    from ollim_bot.domain.changes import task_in
+    from ollim_bot.store.task_undo import TaskUndoer
+
+    undoer = TaskUndoer(task_list(data, caller), data.rows, lambda: data.now)
+    task = undoer.undo(change, Changer.COMMAND)
+    if task is None:
+        gone = task_in(change.after or "", change.name)
+        return f"Undone. The task is gone again: {gone.title}."
+    is_back = change.after is None
+    return f"Undone. The task {'is there' if is_back else 'is as it was'} again: {task.title}."

@@ -182,6 +182,11 @@ class ChatSession(ABC):
             await self._clock.sleep(_BETWEEN_LOOKS)
         return False
 
+    @property
+    def usage(self) -> Usage:
+        """What the opened session has used, also in a turn that was cut off."""
+        return self.recorded if self._live is None else self._live.usage
+
     def usage_rows(
         self, usage: Usage, at: datetime, turn: TurnId, occurrence: str = ""
     ) -> list[UsageRow]:

@@ -199,6 +199,7 @@ class MessageIntake:
             await self._replies.origin(reply_to) if reply_to else None,
             message.untrusted,
             message.untrusted_quote or (quoted.untrusted if quoted else None),
+            message.subject,
         )
         copy = new_copy() if reply_to else ""
 

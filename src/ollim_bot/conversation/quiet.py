@@ -32,6 +32,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.quiet import QuietChoice, ended_now, is_quiet, quiet_until
+from ollim_bot.domain.receipts import counted_since, receipt_of, told_day
 from ollim_bot.domain.run_history import RELEASED
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
@@ -54,11 +55,20 @@ def add_digest(tx: Transaction, poster: MessagePoster, now: datetime) -> None:
     if not held:
         return
     digest = Digest.of(held, now)
+    # Before the receipt, which counts what comes now as come.
+    tx.ledger.append(*(_released(each, digest, now) for each in held if each.message.occurrence))
+    if tx.config.get().receipt_in_digest:
+        digest = replace(digest, receipt=_receipt(tx, now))
     _close_oldest(tx, poster, digest)
     poster.add_to_log(tx, _drawn(tx, digest), _sender(digest))
     if len(held) == 1:
         record_fork_message(tx, held[0].message, _sender(digest))
-    tx.ledger.append(*(_released(each, digest, now) for each in held if each.message.occurrence))
+
+
+def _receipt(tx: Transaction, now: datetime) -> str:
+    day = told_day(now)
+    rows = tx.ledger.rows_about(counted_since(day, now))
+    return receipt_of(rows, day, now).sentence(now)
 
 
 def _is_to_be_told(tx: Transaction, held: HeldMessage) -> bool:

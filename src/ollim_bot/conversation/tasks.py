@@ -18,8 +18,6 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
-from ollim_bot.domain.changes import Changer, ChangeRow, task_words
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import UNDO
@@ -33,15 +31,12 @@ from ollim_bot.domain.task_cards import (
     TASK_DONE,
     TaskStep,
     TaskUndo,
-    expired_on,
     is_same,
     line_of,
     moved_card,
     moved_words,
     offer_card,
     replaced_by_undo,
-    settled_on,
-    taken_back_on,
     tasks_card,
 )
 from ollim_bot.domain.tasks import FILE_LIST, DeletedTask, Task
@@ -51,6 +46,7 @@ from ollim_bot.integrations.tasks import has_service
 from ollim_bot.ports import Clock, TaskList
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
+from ollim_bot.store.task_undo import begin_click, end_click, withdraw_click
 from ollim_bot.store.transaction import Transaction
 
 # Seconds.
@@ -114,7 +110,7 @@ class TaskCommands:
                 for step in (await self._store.read(lambda tx: tx.task_undos.get())).begun:
                     with suppress(TaskNotFound):
                         await asyncio.to_thread(self._change, step, may_be_there=True)
-                    await self._store.transact(lambda tx, step=step: _end_well(tx, step))  # type: ignore[misc]
+                    await self._store.transact(lambda tx, step=step: end_click(tx, step))  # type: ignore[misc]
             except OllimError:
                 _logger.warning("A click on a task has to wait", exc_info=True)
                 return False
@@ -170,15 +166,15 @@ class TaskCommands:
     async def _carry_out(self, step: TaskStep, *, may_be_there: bool = False) -> CommandAnswer:
         """Note the click, change the list, and end the note; a refusal shows all as it was."""
         try:
-            await self._store.transact(lambda tx: _begin(tx, step))
+            await self._store.transact(lambda tx: begin_click(tx, step))
         except OllimError as refused:
             return _refused(refused)
         try:
             await asyncio.to_thread(self._change, step, may_be_there=may_be_there)
         except OllimError as refused:
-            await self._end(step, _withdraw)
+            await self._end(step, withdraw_click)
             return _refused(refused)
-        await self._end(step, _end_well)
+        await self._end(step, end_click)
         return CommandAnswer()
 
     async def _end(self, step: TaskStep, end: Callable[[Transaction, TaskStep], None]) -> None:
@@ -225,15 +221,6 @@ class DueTasks:
             _logger.warning("The tasks could not be read for an overview", exc_info=True)
 
 
-def end_task_undo(tx: Transaction) -> None:
-    """Remove the Undo buttons whose time is over."""
-    known = tx.task_undos.get()
-    for undo in known.over(tx.now):
-        _show(tx, undo, expired_on)
-        known = known.without(undo.key)
-    tx.task_undos.put(known)
-
-
 def _is_in(tasks: TaskList, task: Task) -> bool:
     return any(is_same(each, task) for each in tasks.tasks(task.list, with_done=True))
 
@@ -243,84 +230,9 @@ def _refused(refused: OllimError) -> CommandAnswer:
     return CommandAnswer(sentence, is_error=True)
 
 
-def _begin(tx: Transaction, step: TaskStep) -> None:
-    """Show the click as done, and note that the list has to be changed."""
-    (_take_back if step.takes_back else _settle)(tx, step.undo)
-    tx.task_undos.change(lambda known: known.beginning(step))
-
-
-def _finish(tx: Transaction, step: TaskStep) -> None:
-    tx.task_undos.change(lambda known: known.ending(step.undo.key))
-
-
-def _end_well(tx: Transaction, step: TaskStep) -> None:
-    """End the note, and keep what was changed at a service; changes of the file are seen in it."""
-    _finish(tx, step)
-    task = step.undo.task
-    if task.list == FILE_LIST:
-        return
-    before, after = (task, None) if step.undo.is_deletion else (replace(task, done=False), task)
-    texts = [None if each is None else task_words(each) for each in (before, after)]
-    place, mark = f"{PLACE_OF_TASK}:{task.id}", tx.taint.get().mark_of(task.title)
-    old, new = reversed(texts) if step.takes_back else texts
-    key = tx.changes.new_key(place)
-    tx.changes.put(ChangeRow(key, tx.now, place, Changer.BUTTON, old, new, untrusted=mark))
-
-
-def _withdraw(tx: Transaction, step: TaskStep) -> None:
-    """Show everything as it was before the click."""
-    _finish(tx, step)
-    (_settle if step.takes_back else _take_back)(tx, step.undo)
-
-
-def _settle(tx: Transaction, undo: TaskUndo) -> None:
-    _show(tx, undo, settled_on)
-    tx.task_undos.change(lambda known: known.including(undo))
-    did = "deleted" if undo.is_deletion else "completed"
-    _tell(tx, undo, did, _name(undo), _name_of_undo(undo))
-
-
-def _take_back(tx: Transaction, undo: TaskUndo) -> None:
-    _show(tx, undo, taken_back_on)
-    tx.task_undos.change(lambda known: known.without(undo.key))
-    did = "restored" if undo.is_deletion else "reopened"
-    _tell(tx, undo, did, _name_of_undo(undo), _name(undo))
-
-
-def _tell(tx: Transaction, undo: TaskUndo, did: str, name: str, opposite: str) -> None:
-    """Leave the agent an update, or remove the opposite one if it has not seen that."""
-    if any(each.id == opposite for each in tx.updates.get().entries):
-        tx.updates.change(lambda pending: pending.without({opposite}))
-    else:
-        leave_update(tx, owner_did(tx.now, f'User {did} task "{_safe(tx, undo)}".', name))
-
-
-def _show(tx: Transaction, undo: TaskUndo, change: Callable[[Card, TaskUndo], Card]) -> None:
-    message = tx.messages.get(MessageId(undo.message))
-    # An overview that is kept up to date is drawn anew.
-    is_kept = undo.message in tx.overviews.get().messages.values()
-    if message is None or message.card is None or is_kept:
-        return
-    card = change(message.card, undo)
-    text = card.text if message.text == message.card.text else message.text
-    tx.messages.add(replace(message, card=card, text=text))
-
-
 def _card(tx: Transaction, message_id: MessageId) -> Card | None:
     message = tx.messages.get(message_id)
     return None if message is None else message.card
-
-
-def _safe(tx: Transaction, undo: TaskUndo) -> str:
-    return tx.taint.get().marked([undo.task])[0].safe_title
-
-
-def _name(undo: TaskUndo) -> str:
-    return f"task-{undo.key}"
-
-
-def _name_of_undo(undo: TaskUndo) -> str:
-    return f"undone {_name(undo)}"
 
 
 _BETWEEN_LOOKS = 300.0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from difflib import SequenceMatcher, unified_diff
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from ollim_bot.domain.tasks import Task
 
 # A row keeps no text that is longer, and cannot be undone then.
 LONGEST_TEXT = 64 * 1024
@@ -17,11 +20,12 @@ MOST_ROWS = 10_000
 
 if TYPE_CHECKING:
     from ollim_bot.domain.calendar import CalendarEvent
-    from ollim_bot.domain.tasks import Task
 
+_TASK = re.compile(r"- \[([ x])\] (.*?)(?: \(due (\d{4}-\d\d-\d\d)\))?")
 # By whom the words of an event may be.
 OF_CALENDAR = "calendar entry"
-SETTING, TASK, EVENT = "setting", "task", "event"
+SETTING, TASK, EVENT, ANSWER, CALENDAR = "setting", "task", "event", "answer", "calendar"
+_KINDS = (SETTING, TASK, EVENT, ANSWER, CALENDAR)
 
 
 class Changer(StrEnum):
@@ -44,7 +48,7 @@ class ChangeRow:
     is the occurrence or the turn in which the agent made the change. `session` is as `CALLED_BY`,
     of a command of the agent that the owner was not shown. `undoes` is the key of another change.
     `is_cut` says that the texts were too long to be kept, `is_begun` that the file of an undo may
-    not have it yet.
+    not have it yet. `receipt` is what the list of a deleted task needs to bring it back.
     """
 
     key: str
@@ -59,16 +63,23 @@ class ChangeRow:
     session: str = ""
     is_cut: bool = False
     is_begun: bool = False
+    receipt: str = ""
 
     @property
     def kind(self) -> str:
-        """`setting`, `task` or `event`; empty for a file."""
+        """`setting`, `task`, `event`, `answer` or `calendar`; empty for a file."""
         kind, colon, _ = self.place.partition(":")
-        return kind if colon and kind in (SETTING, TASK, EVENT) else ""
+        return kind if colon and kind in _KINDS else ""
 
     @property
     def name(self) -> str:
         return self.place.partition(":")[2] if self.kind else self.place
+
+    @property
+    def what(self) -> str:
+        """What was changed, for people: of an answer, the title of what was asked."""
+        title = (self.after or "").partition("\n")[2].strip()
+        return f"“{title}”" if self.kind == ANSWER and title else self.place
 
     @property
     def did(self) -> str:
@@ -122,6 +133,7 @@ class NotUndone(StrEnum):
 
     UNKNOWN = "unknown"
     UNDONE_BEFORE = "undone before"
+    TOO_LATE = "too late"
     CHANGED_SINCE = "changed since"
     WIDER = "wider"
     CUT = "cut"
@@ -155,3 +167,14 @@ def task_words(task: Task) -> str:
     """A task of a service as a change shows it."""
     due = "" if task.due is None else f" (due {task.due})"
     return f"- [{'x' if task.done else ' '}] {task.title}{due}\n" + task.notes
+
+
+def task_in(words: str, task_id: str) -> Task:
+    """The task of a text of `task_words`, without its list. Raises `ValueError` for others."""
+    line, _, notes = words.partition("\n")
+    found = _TASK.fullmatch(line)
+    if found is None:
+        raise ValueError(line)
+    mark, title, due = found.groups()
+    day = date.fromisoformat(due) if due else None
+    return Task(task_id, title, day, notes, mark == "x", list="")

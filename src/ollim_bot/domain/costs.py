@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
@@ -85,7 +85,7 @@ class CostReport:
     """What everything since `since` has cost, with today, this month and the daily limit.
 
     `month_at_pace` is what the whole month costs if it goes on like this; None if nothing has a
-    price yet. `costliest` are the occurrences that cost most.
+    price yet. `costliest` are the occurrences that cost most. `titles` are those of the jobs.
     """
 
     since: date
@@ -99,6 +99,7 @@ class CostReport:
     by_job: Sequence[CostLine]
     by_model: Sequence[CostLine]
     costliest: Sequence[CostLine]
+    titles: Mapping[str, str]
 
 
 def month_start(now: datetime) -> datetime:
@@ -106,7 +107,11 @@ def month_start(now: datetime) -> datetime:
 
 
 def cost_report(
-    rows: Sequence[UsageRow], since: datetime, now: datetime, cap: float | None
+    rows: Sequence[UsageRow],
+    since: datetime,
+    now: datetime,
+    cap: float | None,
+    titles: Mapping[str, str] | None = None,
 ) -> CostReport:
     """`rows` are those since the beginning of the month, or since `since` if that is earlier."""
     zone = now.tzinfo or UTC
@@ -131,6 +136,7 @@ def cost_report(
         costliest=_lines((row for row in chosen if row.occurrence), lambda row: row.occurrence)[
             :_MOST_RUNS
         ],
+        titles=titles or {},
     )
 
 
@@ -181,7 +187,10 @@ class PastCosts:
 
     def __init__(self, rows: Iterable[UsageRow]) -> None:
         by_occurrence: dict[str, list[UsageRow]] = {}
+        self._prices: dict[str, Price] = {}
         for row in rows:
+            if row.occurrence:
+                self._prices[job_name(row.occurrence)] = row.price
             if row.occurrence and row.price.is_listed:
                 by_occurrence.setdefault(row.occurrence, []).append(row)
         self._runs = [_past_run(name, found) for name, found in by_occurrence.items()]
@@ -206,6 +215,18 @@ class PastCosts:
         if like not in self._of_others:
             self._of_others[like] = _median(self._runs, like)
         return self._of_others[like]
+
+    def amount(self, job: Job) -> Amount | None:
+        """As `usual`, at the price that its newest run had; None if nothing like it is known."""
+        price = self._prices.get(f"{job.kind} {job.spec.id}")
+        if price is not None and not price.is_listed:
+            return Amount(0, 0, frozenset({price}))
+        micros = self.usual(job)
+        if micros is None:
+            return None
+        if price is None:
+            price = Price.INCLUDED if self.is_included else Price.LISTED
+        return Amount(micros, micros if price is Price.INCLUDED else 0, frozenset({price}))
 
 
 def _past_run(occurrence: str, rows: Sequence[UsageRow]) -> PastRun:

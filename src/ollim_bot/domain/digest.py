@@ -108,13 +108,15 @@ class HeldMessages:
 class Digest:
     """One message with a line for each entry, which came at `at`; one of its pages is shown.
 
-    The pages are the same whatever becomes of the entries, so that no line changes its place.
+    The pages are the same whatever becomes of the entries, so that no line changes its place. The
+    last one ends with the `receipt` of the day, if there is one.
     """
 
     id: MessageId
     at: datetime
     entries: tuple[HeldMessage, ...]
     page: int = 0
+    receipt: str = ""
 
     @classmethod
     def of(cls, held: Sequence[HeldMessage], now: datetime) -> Digest:
@@ -136,13 +138,13 @@ class Digest:
             needed = _most_buttons(entry)
             is_full = (
                 size > room
-                or len(pages[-1]) == MOST_LINES
+                or len(pages[-1]) == MOST_LINES - bool(self.receipt)
                 or (needed and lines == MOST_LINES_WITH_BUTTONS)
                 or buttons + needed > _MOST_BUTTONS
             )
             if is_full:
                 pages.append([])
-                room, lines, buttons = LONGEST_PAGE - _AROUND, 0, 0
+                room, lines, buttons = LONGEST_PAGE - _AROUND - len(self.receipt), 0, 0
             pages[-1].append(entry)
             room, lines, buttons = room - size, lines + bool(needed), buttons + needed
         return [tuple(page) for page in pages]
@@ -185,7 +187,7 @@ def digest_message(
     page = min(digest.page, len(pages) - 1)
     drawn = [_drawn(each, digest, items, posted, now) for each in pages[page]]
     left = sum(map(len, pages[page + 1 :]))
-    more = [f"+{left} more"] if left else []
+    more = [f"+{left} more"] if left else [*filter(None, [digest.receipt])]
     text = "\n".join([f"{_HEADLINE}:", *(f"- {line}" for line, _ in drawn), *more])
     card = None
     if digest.has_buttons:

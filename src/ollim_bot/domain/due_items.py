@@ -119,6 +119,15 @@ def first_step_in(note: str) -> str:
     return str(note_fields(note)["spec"].get("first_step", ""))
 
 
+def with_first_step(item: DueItem, step: str, untrusted: str = "") -> DueItem:
+    """The item with another first step, whose words may have a mark."""
+    fields = json.loads(item.note)
+    spec = fields["spec"]
+    mark = marked_taint(",".join(filter(None, (spec.get("untrusted"), untrusted)))).mark
+    fields["spec"] = {**spec, "first_step": step, **({"untrusted": mark} if mark else {})}
+    return replace(item, note=json.dumps(fields))
+
+
 def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
     """The reminder of the note, with the rest of its chain, at another moment."""
     spec, chain = note_fields(note)["spec"], note_fields(note)["chain"]
@@ -177,8 +186,8 @@ class DueItem:
     that shows the item. `shown` counts those messages; `again_at` is when the next one is due, if
     the item is open then. A dose that is taken after `late_after` is nearer to the next one.
     `is_followed_up` says that a later check of its chain, or a later moment of its job, asks in its
-    place. `earlier` are the newest of those moments that were not answered, and `earlier_count` is
-    their whole number.
+    place; `has_later` that a later one came after its answer. `earlier` are the newest of those
+    moments that were not answered, and `earlier_count` is their whole number.
 
     `waiting` is the message that shows it when the quiet ends; without any message yet, `card` is
     the same, and afterwards empty if it was answered before it came. `same_as` is the key of the
@@ -199,6 +208,7 @@ class DueItem:
     again_at: datetime | None = None
     late_after: datetime | None = None
     is_followed_up: bool = False
+    has_later: bool = False
     waiting: MessageId | None = None
     same_as: str = ""
     answer: Answer | None = None
@@ -346,6 +356,7 @@ class DueItem:
             footer="",
             undo_until=None,
             again_at=None,
+            has_later=False,
         )
 
     def can_undo(self, now: datetime) -> bool:
@@ -374,6 +385,7 @@ SNOOZE, LET_GO, UNDO = "snooze", "let_go", "undo"
 ITEM = "item"
 # A wait that the owner says in words.
 OTHER = "other"
+BREAK_DOWN = "break_down"
 
 _LONGEST_TITLE = 256
 _WAITS: Mapping[str, str] = {"10m": "Snooze 10 min", "1h": "1 h", "9am": "Tomorrow 9:00"}
@@ -388,11 +400,11 @@ def open_card(item: DueItem, now: datetime, words: str = "") -> Card:
     or how long ago it was, then a question with other buttons, and that with the time it is open.
     """
     if item.shown == 1:
-        return _titled(words or item.title, _asking(item))
+        return _titled(words or item.title, _asking(item), item)
     if item.shown == 2:
-        return _titled(_second_words(item, now), _asking(item))
+        return _titled(_second_words(item, now), _asking(item), item)
     since = f" after {_age(item, now)}" if item.shown > 3 else ""
-    return _titled(f"Still open{since}: {item.owner_title}?", _deciding(item))
+    return _titled(f"Still open{since}: {item.owner_title}?", _deciding(item), item)
 
 
 def _second_words(item: DueItem, now: datetime) -> str:
@@ -403,11 +415,13 @@ def _age(item: DueItem, now: datetime) -> str:
     return duration_in_words(_minutes(item.due, now))
 
 
-def _titled(words: str, buttons: tuple[Button, ...]) -> Card:
+def _titled(words: str, buttons: tuple[Button, ...], item: DueItem) -> Card:
     line = " ".join(words.split())
+    # The file of a reminder is gone when it asks.
+    job = Occurrence.parse(item.occurrence).job_id if item.is_of_routine else ""
     if line == words and len(line) <= _LONGEST_TITLE:
-        return Card(line, buttons=buttons)
-    return Card("Reminder", words, buttons=buttons)
+        return Card(line, buttons=buttons, job=job)
+    return Card("Reminder", words, buttons=buttons, job=job)
 
 
 def waiting_buttons(item: DueItem) -> tuple[Button, ...]:
@@ -423,6 +437,7 @@ def _asking(item: DueItem) -> tuple[Button, ...]:
         *settling_buttons(item),
         *(Button(label, SNOOZE, f"{item.key}:{wait}") for wait, label in waits),
         Button("Other…", SNOOZE, f"{item.key}:{OTHER}", asks=_ASK_WHEN),
+        *_breaking_down(item),
     )
 
 
@@ -432,7 +447,17 @@ def _deciding(item: DueItem) -> tuple[Button, ...]:
         *settling_buttons(item),
         *(Button(label, MOVE, f"{ITEM}:{item.key}:{wait}") for wait, label in moves),
         Button("Let it go", LET_GO, item.key),
+        *_breaking_down(item),
     )
+
+
+def _breaking_down(item: DueItem) -> tuple[Button, ...]:
+    return () if item.is_dose else (break_down_button(f"{ITEM}:{item.key}"),)
+
+
+def break_down_button(ref: str, line: int = 0) -> Button:
+    """Makes small steps of what `ref` names: `item:` with a key, or `task:` with an id."""
+    return Button("Break it down", BREAK_DOWN, ref, line=line)
 
 
 def settling_buttons(item: DueItem) -> tuple[Button, ...]:

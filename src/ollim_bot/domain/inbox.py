@@ -39,7 +39,8 @@ class ForkOrigin:
 class OwnerMessage:
     """`id` is also the id in the message log; `quote` is the text that is replied to.
 
-    `button` is the label of a pressed button; the text is then the prompt behind it. `origin` is
+    `button` is the label of a pressed button; the text is then the prompt behind it, which may be
+    the program's own about a `subject`, whose words `untrusted_quote` is then about. `origin` is
     set if a fork or a background run sent the message that is replied to. `untrusted` is set if the
     owner did not write the text, `untrusted_quote` if the owner did not write the quote.
     """
@@ -55,6 +56,7 @@ class OwnerMessage:
     origin: ForkOrigin | None = None
     untrusted: Untrusted | None = None
     untrusted_quote: Untrusted | None = None
+    subject: str = ""
 
     wants_answer: ClassVar[bool] = True
     can_be_replaced: ClassVar[bool] = True

@@ -44,6 +44,13 @@ def _end_of_gap(wall: datetime, zone: tzinfo) -> datetime:
     return clock_change(before, after, zone).astimezone(zone)
 
 
+def midnight_after(now: datetime) -> datetime:
+    """The instant at which the next day begins."""
+    tomorrow = now.date() + timedelta(days=1)
+    wall = datetime(tomorrow.year, tomorrow.month, tomorrow.day)
+    return instant(wall, now.tzinfo or UTC)
+
+
 def offset_at(moment: datetime, zone: tzinfo) -> timedelta:
     """How far the clocks of `zone` are ahead of UTC at `moment`."""
     return moment.astimezone(zone).utcoffset() or timedelta()

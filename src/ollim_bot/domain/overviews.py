@@ -20,6 +20,7 @@ from ollim_bot.domain.due_items import (
     SNOOZE,
     Answer,
     DueItem,
+    break_down_button,
     item_key,
     settled_card,
     settled_line,
@@ -33,7 +34,7 @@ from ollim_bot.domain.moments import (
     clock_time,
     describe,
     describe_with_distance,
-    instant,
+    midnight_after,
 )
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import (
@@ -45,7 +46,7 @@ from ollim_bot.domain.schedule import (
     next_due,
     occurrence_at,
 )
-from ollim_bot.domain.task_cards import TASK_DONE, TaskUndo, task_words
+from ollim_bot.domain.task_cards import TASK, TASK_DONE, TaskUndo, task_words
 from ollim_bot.domain.tasks import Task, in_order, is_due
 from ollim_bot.domain.text import FROM_UNTRUSTED, one_line
 from ollim_bot.domain.webhooks import facts_of
@@ -65,7 +66,6 @@ _LEFT_TO_CALLED = 3
 _MOST_IN_GROUP = 6
 # The name of the line that turns the page, and words of lines that came or went since.
 _PAGE, _NEW, _GONE = "page", "New", " · no longer here"
-_DAY = timedelta(days=1)
 _NOTHING: Mapping[JobKind, str] = {
     JobKind.ROUTINE: "There are no routines. Tell me what to do again and again, and when.",
     JobKind.REMINDER: "There are no reminders. Tell me what to remind you of, and when.",
@@ -125,7 +125,7 @@ def job_card(job: Job, skips: Skips, now: datetime, webhook_port: int | None = N
         lines, buttons = _about_called(job, webhook_port), _called_buttons(job)
     mark = f" {FROM_UNTRUSTED}" if job.spec.untrusted else ""
     title = (one_line(job.spec.words, _LONGEST_TITLE) or job.spec.id) + mark
-    return Card(title, "\n".join(lines), buttons=tuple(buttons))
+    return Card(title, "\n".join(lines), buttons=tuple(buttons), job=job.spec.id)
 
 
 def _about_called(job: Job, port: int | None) -> Iterator[str]:
@@ -470,11 +470,17 @@ def _place(kind: str, name: str) -> str:
     return hashlib.sha256(f"{kind} {name}".encode()).hexdigest()[:12]
 
 
-def task_lines(tasks: Sequence[Task], undos: Sequence[TaskUndo], now: datetime) -> Iterator[_Line]:
-    """The tasks that are due, and those that a click has just settled."""
+def task_lines(
+    tasks: Sequence[Task], undos: Sequence[TaskUndo], now: datetime, *, has_room: bool = False
+) -> Iterator[_Line]:
+    """The tasks that are due, and those that a click has just settled.
+
+    Each can be broken down where there is room for another button.
+    """
     for task in in_order([task for task in tasks if is_due(task, now.date())]):
         done = Button("Done", TASK_DONE, task.id, ButtonStyle.SUCCESS)
-        yield _Line(task_words(task, now.date()), (done,), _place("task", task.id))
+        more = (break_down_button(f"{TASK}:{task.id}"),) if has_room else ()
+        yield _Line(task_words(task, now.date()), (done, *more), _place("task", task.id))
     for undo in undos:
         button = replace(undo.button, label="Undo")
         yield _Line(undo.words, (button,), _place("task", undo.task.id))
@@ -578,13 +584,6 @@ def _coming_line(coming: UpcomingToday, title: str, now: datetime) -> _Line:
     notes += [f"{more} more today"] if more else []
     buttons = coming_buttons(job, is_skipped=is_skipped)
     return _Line(" · ".join(notes), buttons, _place("job", _name(job)))
-
-
-def midnight_after(now: datetime) -> datetime:
-    """The instant at which the next day begins."""
-    tomorrow = now.date() + _DAY
-    wall = datetime(tomorrow.year, tomorrow.month, tomorrow.day)
-    return instant(wall, now.tzinfo or UTC)
 
 
 def short_moment(moment: datetime, now: datetime) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
 
 from ollim_bot.domain.ledger_check import lost_occurrences
+from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import DROPPED, HELD, RELEASED, History, RunStory
 from ollim_bot.domain.schedule import is_late
@@ -36,6 +37,10 @@ _FATES = {
 }
 # They stand in every receipt, also when there is none of them.
 _ALWAYS = (Fate.CAME, Fate.HELD, Fate.LOST)
+_MARGIN = timedelta(days=2)
+# The days that have names, by how long ago they are.
+DAYS = {"today": 0, "yesterday": 1}
+_NOON = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +75,20 @@ class Receipt:
         """`due 7, came 6, held 1, late 0, lost 0`."""
         return ", ".join(f"{name} {number}" for name, number in self.counts.items())
 
+    def sentence(self, now: datetime) -> str:
+        """The receipt with its day, such as `Today: due 7, came 6, held 1, late 0, lost 0.`."""
+        away = (now.date() - self.day).days
+        name = next((name for name, days in DAYS.items() if days == away), "")
+        day = name.capitalize() or f"{self.day:%a} {self.day.day} {self.day:%b %Y}"
+        return f"{day}: {self}."
+
 
 def receipt_of(
     rows: Sequence[LedgerRow], day: date, now: datetime, watched_until: datetime | None = None
 ) -> Receipt:
-    """The receipt of a day in the zone of `now`. `rows` is the whole ledger.
+    """The receipt of a day in the zone of `now`.
+
+    `rows` is the ledger since `counted_since`, with the rows that tell which jobs were armed then.
 
     What the owner started by hand was not due, and heads-ups and times that something comes again
     belong to the moment that they are about.
@@ -87,6 +101,18 @@ def receipt_of(
     return Receipt(day, sorted(of_day, key=lambda each: each.due.timestamp()))
 
 
+def told_day(now: datetime) -> date:
+    """The day whose receipt is told at `now`: before noon that of the day before."""
+    return now.date() - timedelta(days=int(now.hour < _NOON))
+
+
+def counted_since(day: date, now: datetime) -> datetime:
+    """From when on the ledger tells all about the day."""
+    wall = datetime(day.year, day.month, day.day)
+    # A clock that was set back may have written rows of the day before it began.
+    return instant(wall, now.tzinfo or UTC).astimezone(UTC) - _MARGIN
+
+
 def _counts(one: Occurrence) -> bool:
     return not (one.manual or one.part)
 
@@ -94,7 +120,9 @@ def _counts(one: Occurrence) -> bool:
 def _things(stories: Iterable[RunStory], lost: set[Occurrence]) -> Iterator[DueThing]:
     for story in stories:
         one = story.occurrence
-        if _counts(one):
+        # One without a moment, whose beginning is older than the rows, was not due on the day.
+        is_cut = one.scheduled_at is None and story.rows[0].state != OccurrenceState.DUE
+        if _counts(one) and not is_cut:
             due = one.scheduled_at or story.rows[0].ts
             fate = Fate.LOST if one in lost else _fate(story)
             yield DueThing(one, due, fate, _is_late(story, due, fate), story)

@@ -204,14 +204,11 @@ class Repeat:
         return takewhile(lambda moment: moment.astimezone(UTC) < end, moments)
 
     def walls(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """The wall-clock times later than `after` and not later than `until`, in order.
-
-        Those after the last of `times` are among them.
-        """
+        """The wall-clock times later than `after` and not later than `until`, in order."""
         if self.start is not None:
             after = max(after, _midnight(self.start) - _HAIR)
-        if self.until is not None:
-            until = min(until, _midnight(self.until) + _ONE_DAY - _HAIR)
+        if (end := _end(self, UTC)) is not None:
+            until = min(until, end.replace(tzinfo=None) - _HAIR)
         if isinstance(self.rule, Cron):
             return self.rule.walls(after.replace(microsecond=0), until)
         return takewhile(lambda wall: wall <= until, self._walls_after(after))

@@ -280,6 +280,13 @@ class RuntimeConfig:
         about="Quiet hours. Only reminders you asked for and urgent messages come; everything "
         "else waits until they end",
     )
+    receipt_in_digest: bool = _setting(
+        "receipt_in_digest",
+        default=False,
+        takes="on or off",
+        check=_switch,
+        about="end the message after the quiet with the receipt of the day",
+    )
     timezone: str | None = _setting(
         "timezone",
         None,

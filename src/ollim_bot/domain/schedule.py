@@ -430,11 +430,13 @@ class Grants:
 class Skips:
     """The moment that the owner wants skipped, by job: `routine:plan`.
 
-    `repetitions` are the moments that come a second time by a new time zone, by job.
+    `repetitions` are the moments, by job, that came by the clock of an earlier time zone; some of
+    them have passed. `zone` is the one that the last move led to.
     """
 
     moments: Mapping[str, datetime] = field(default_factory=dict)
     repetitions: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    zone: str = ""
 
     def has(self, occurrence: Occurrence) -> bool:
         """Whether the occurrence is skipped; a manual run never is."""
@@ -459,16 +461,21 @@ class Skips:
         rest = tuple(each for each in self.repetitions.get(job, ()) if each != moment)
         others = _without(self.repetitions, job) | ({job: rest} if rest else {})
         is_wish = self.moments.get(job) == moment
-        return Skips(_without(self.moments, job) if is_wish else self.moments, others)
+        moments = _without(self.moments, job) if is_wish else self.moments
+        return replace(self, moments=moments, repetitions=others)
 
     def without_job(self, job: str) -> Skips:
-        return Skips(_without(self.moments, job), _without(self.repetitions, job))
+        moments, repetitions = _without(self.moments, job), _without(self.repetitions, job)
+        return replace(self, moments=moments, repetitions=repetitions)
 
     def moved(
-        self, moments: Mapping[str, datetime], repetitions: Mapping[str, tuple[datetime, ...]]
+        self,
+        zone: str,
+        moments: Mapping[str, datetime],
+        repetitions: Mapping[str, tuple[datetime, ...]],
     ) -> Skips:
         """After a change of the time zone: with other moments of some jobs, and repetitions."""
-        return Skips({**self.moments, **moments}, repetitions)
+        return Skips({**self.moments, **moments}, repetitions, zone)
 
 
 def _without(values: Mapping[str, T], job: str) -> dict[str, T]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardLine
-from ollim_bot.domain.due_items import UNDO
+from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
+from ollim_bot.domain.due_items import UNDO, break_down_button
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.quiet import MOVE
 from ollim_bot.domain.taint import TaintedTask, marked_taint, untrusted_label
@@ -20,7 +20,7 @@ TASK = "task"
 
 _NOTHING = "No task is open. Tell me what you want to do, and I write it down."
 _UNDO_FOR = timedelta(minutes=10)
-# Each has two buttons, and a card takes 25.
+# Each has two buttons at least, and a card takes 25.
 _MOST = 12
 _LONGEST_TITLE = 200
 _LONGEST_ON_BUTTON = 60
@@ -111,7 +111,7 @@ def tasks_card(tasks: Sequence[Task], today: date) -> Card:
         group = _group(task, today)
         text = task_words(task, today, marks_file=marks_file)
         lines.append(CardLine(text, "" if group == heading else group))
-        buttons += task_buttons(task, number)
+        buttons += task_buttons(task, number, has_room=len(shown) * 2 + number <= MOST_ON_LINES)
         heading = group
     more = len(found) - len(shown)
     words = f"Not shown: {more} more. `ollim-bot tasks list` shows all." if more else ""
@@ -135,9 +135,12 @@ def added_card(task: TaintedTask) -> Card:
     )
 
 
-def task_buttons(task: Task, line: int) -> Iterator[Button]:
+def task_buttons(task: Task, line: int, *, has_room: bool) -> Iterator[Button]:
+    """Break it down is left out where the card has no room for it."""
     yield Button("Done", TASK_DONE, task.id, ButtonStyle.SUCCESS, line=line)
     yield Button("Delete", TASK_DELETE, task.id, line=line)
+    if has_room:
+        yield break_down_button(f"{TASK}:{task.id}", line)
 
 
 def _group(task: Task, today: date) -> str:

@@ -30,8 +30,8 @@ _NEAR_DAYS = {-1: "yesterday", 0: "today", 1: "tomorrow"}
 class Task:
     """A thing to do. `due` is a date without a zone; `list` is the name of its list.
 
-    In the file, `section` is the heading above it, and `parent` the id of the task that it is a
-    part of; both may be empty.
+    `parent` is the id of the task that it is a part of, and in the file `section` the heading above
+    it; both may be empty.
 
     The title is one line, and the notes are as `note_lines` makes them. `untrusted` names what the
     turn had read that added it; empty if that was nothing untrusted, or another hand added it.
@@ -180,6 +180,11 @@ def named_section(sections: Sequence[str], name: str) -> str | None:
         if found is not None:
             return found
     return None
+
+
+def is_titled(task: Task, title: str) -> bool:
+    """Whether the title is the same; capitals, spaces and forms of letters do not count."""
+    return _key(task.title) == _key(title)
 
 
 def is_due(task: Task, today: date) -> bool:

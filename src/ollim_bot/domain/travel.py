@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.moments import clock_time, describe, instant, offset_at, zone_named
 from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.repeats import AfterDone
 from ollim_bot.domain.schedule import (
     JobKey,
     ScheduledJob,
@@ -28,6 +29,8 @@ _DAY = timedelta(days=1)
 # A routine that comes so many times a day is a rhythm, and its single times mean little.
 _RHYTHM = 6
 _LARGEST_CHANGE = timedelta(hours=3)
+# Two zones are up to 26 hours apart.
+_LIVED = timedelta(days=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class ZoneMove:
     """A change of the zone: `before` counts for all that is due until `at`, `after` from then on.
 
     Times of day are compared on the nearest day, so that the clock moves by at most 12 hours:
-    across the date line, 10:00 in Los Angeles is followed by 7:00 in Auckland on any date.
+    across the date line, 10:00 in Los Angeles is followed by 7:00 in Auckland on any date. Where a
+    routine does not come on each of those days, its dates are compared.
 
     `came` are the reminders that came by the old clock: the new one does not count for them.
     """
@@ -53,44 +57,66 @@ class ZoneMove:
     came: Set[JobKey] = frozenset()
 
     @property
-    def days(self) -> timedelta:
-        """The whole days that are left out of the comparison."""
-        return round((self._new_wall - self._wall_before) / _DAY) * _DAY
-
-    @property
-    def _wall_before(self) -> datetime:
-        return self.at.astimezone(self.before).replace(tzinfo=None)
-
-    @property
     def _old_wall(self) -> datetime:
-        return self._wall_before + self.days
+        return self.at.astimezone(self.before).replace(tzinfo=None)
 
     @property
     def _new_wall(self) -> datetime:
         return self.at.astimezone(self.after).replace(tzinfo=None)
 
-    @property
-    def jumped_since(self) -> datetime:
-        """The instant from which times of day are jumped over; `at` if none are."""
-        if self._new_wall <= self._old_wall:
+    def days(self, job: Job) -> timedelta:
+        """The whole days that are left out of the comparison."""
+        days = round((self._new_wall - self._old_wall) / _DAY) * _DAY
+        return days if days and self._is_daily(job) else timedelta()
+
+    def _is_daily(self, job: Job) -> bool:
+        """Whether a routine comes at the same times on all days between the two clocks."""
+        if not isinstance(job, Routine):
+            return True
+        if isinstance(job.rhythm, AfterDone):
+            return False
+        first, last = sorted([self._old_wall, self._new_wall])
+        earlier = {wall + _DAY for wall in job.rhythm.walls(first - _DAY, last)}
+        return earlier == {*job.rhythm.walls(first, last + _DAY)}
+
+    def jumped_since(self, job: Job) -> datetime:
+        """The instant from which moments of the job are jumped over; `at` if none can be."""
+        old = self._old_wall + self.days(job)
+        if not self.may_jump(job) or self._new_wall <= old:
             return self.at.astimezone(UTC)
-        return instant(self._old_wall, self.after).astimezone(UTC)
+        return instant(old, self.after).astimezone(UTC)
 
     def repetitions(self, routine: Routine, until: datetime) -> Iterator[tuple[datetime, datetime]]:
         """The moments, also those jumped over, whose times of day the old clock showed by `until`.
 
         Each comes with the earlier moment at which the old clock showed it.
         """
+        since = self.jumped_since(routine)
+        return ((new, old) for new, old in self.lived(routine, until) if since < new)
+
+    def lived(self, routine: Routine, until: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """As `repetitions`, with the moments of two days that the new clock shows no more.
+
+        A further move may put the clock back to them.
+        """
         if not self.moves(routine) or is_rhythm(routine, self):
             return
+        days = self.days(routine)
+        old_wall = self._old_wall + days
         # A clock that is put back shows a later time before an earlier one.
-        first = min(self._old_wall, self._new_wall)
-        last = self._old_wall + (until - self.at) + _LARGEST_CHANGE
-        for wall in routine.rhythm.walls(first, last):
+        last = old_wall + (until - self.at) + _LARGEST_CHANGE
+        for wall in routine.rhythm.walls(old_wall - _LIVED, last):
+            old = instant(wall - days, self.before).astimezone(UTC)
+            if old <= until:
+                yield instant(wall, self.after).astimezone(UTC), old
+
+    def shown_again(self, routine: Routine, moments: Iterable[datetime]) -> Iterator[datetime]:
+        """When the new clock shows what the old one would repeat, or would have repeated."""
+        for moment in moments:
+            wall = moment.astimezone(self.before).replace(tzinfo=None) + self.days(routine)
             new = instant(wall, self.after).astimezone(UTC)
-            old = instant(wall - self.days, self.before).astimezone(UTC)
-            if old <= until and self.jumped_since < new:
-                yield new, old
+            if new > self.at - _LIVED:
+                yield new
 
     def moves(self, job: Job) -> bool:
         """Whether the job is due by the new clock now."""
@@ -235,7 +261,7 @@ def _jumped_names(jobs: Iterable[ScheduledJob], move: ZoneMove, now: datetime) -
     return _named(
         f"{job.spec.short_title} ({describe(moment, now)})"
         for job, moment in last
-        if moment is not None and (isinstance(job, Reminder) or moment > move.jumped_since)
+        if moment is not None and (isinstance(job, Reminder) or moment > move.jumped_since(job))
     )
 
 

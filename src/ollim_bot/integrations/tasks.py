@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from ollim_bot.domain.tasks import FILE_LIST, DeletedTask, Task, TaskChange, named_section
+from ollim_bot.domain.tasks import (
+    FILE_LIST,
+    DeletedTask,
+    Task,
+    TaskChange,
+    is_titled,
+    named_section,
+)
 from ollim_bot.errors import TaskNotFound, WrongInput
 
 # Only annotations name it: a command of the CLI imports this file, and should start fast.
@@ -74,6 +81,20 @@ class _ServiceAndFile:
     def restore(self, deleted: DeletedTask) -> Task:
         holder = self._file if deleted.task.list == FILE_LIST else self._service
         return holder.restore(deleted)
+
+    def add_steps(self, steps: Sequence[str], task_id: str = "", title: str = "") -> Sequence[Task]:
+        if task_id:
+            holder = self._holder(task_id)
+        else:
+            is_in_file = any(is_titled(each, title) for each in self._file.tasks())
+            holder = self._file if is_in_file else self._service
+        return holder.add_steps(steps, task_id, title)
+
+    def remove_open(self, task_ids: Sequence[str]) -> Sequence[str]:
+        known = {each.id for each in self._file.tasks(with_done=True)}
+        gone = self._file.remove_open([each for each in task_ids if each in known])
+        others = [each for each in task_ids if each not in known]
+        return [*gone, *self._service.remove_open(others)]
 
     def lists(self) -> Mapping[str, str]:
         return {**self._service.lists(), **self._file.lists()}

@@ -306,11 +306,29 @@ def button_words(prompt: str, untrusted: Untrusted | None = None) -> str:
 
 
 def button_prompt(
-    prompt: str, now: datetime, updates: str = "", untrusted: Untrusted | None = None
+    prompt: str,
+    now: datetime,
+    updates: str = "",
+    untrusted: Untrusted | None = None,
+    subject: str = "",
 ) -> str:
-    """A click that sends a stored prompt; `untrusted` is set if a tainted turn has stored it."""
+    """A click that sends a stored prompt; `untrusted` is set if a tainted turn has stored it.
+
+    With a `subject` the prompt is the program's own, and `untrusted` is about the subject.
+    """
     head = joined("\n", BUTTON, timestamp(now), updates)
+    if subject:
+        return joined("\n\n", head, prompt, _stored_prompt(subject, untrusted))
     return joined("\n\n", head, _stored_prompt(prompt, untrusted))
+
+
+def break_down_request(key: str) -> str:
+    """What a press of Break it down asks for; the words of the thing follow."""
+    return (
+        "The owner wants the thing below broken down. Think of three to seven small steps in the "
+        "owner's language, each one thing to do, the first done in two minutes. Call `break_down` "
+        f"once with the thing `{key}`, then say one short sentence. Ask nothing first."
+    )
 
 
 def _stored_prompt(prompt: str, untrusted: Untrusted | None) -> str:

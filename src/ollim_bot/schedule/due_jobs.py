@@ -322,12 +322,12 @@ def _jumped_plan(
 ) -> CatchUp:
     """What to do about the moments that the new clock has jumped over."""
     jumped = [job for job in jobs if move.may_jump(job)]
-    routines = [job for job in jumped if isinstance(job, Routine)]
-    reminders = [job for job in jumped if isinstance(job, Reminder)]
-    plans = [
-        catch_up(routines, move.jumped_since, now, move.after, skips.has),
-        catch_up(reminders, move.at - _LONGEST_JUMP, now, move.after, skips.has),
-    ]
+    groups: dict[datetime, list[ScheduledJob]] = {}
+    for job in jumped:
+        is_routine = isinstance(job, Routine)
+        since = move.jumped_since(job) if is_routine else move.at - _LONGEST_JUMP
+        groups.setdefault(since, []).append(job)
+    plans = [catch_up(group, since, now, move.after, skips.has) for since, group in groups.items()]
     return CatchUp(
         run=tuple(each for plan in plans for each in plan.run),
         tell=tuple(each for plan in plans for each in plan.tell),

@@ -133,7 +133,7 @@ class HeadsUps:
         """Those that the new clock jumped over come at once, if their moments are still ahead."""
         for job in scheduled_jobs(self._index):
             if job.spec.before and move.moves(job):
-                self._put(job, move.jumped_since if move.may_jump(job) else move.at)
+                self._put(job, move.jumped_since(job))
 
     async def follow_clock(self, now: datetime) -> None:
         self._put_all(now)

@@ -23,6 +23,7 @@ from ollim_bot.errors import DuplicateId, StorageError, Unreadable
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk
 from ollim_bot.schedule.watcher import SCAN_SECONDS, HandEdits
+from ollim_bot.store.calendars import CalendarFiles, sources_stamp
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_folder import FolderWatch, SharedReadings, kept_versions
 from ollim_bot.store.job_formats import JobReading
@@ -256,11 +257,13 @@ _Fingerprint = tuple[int, int, int]
 
 
 class SharedFiles:
-    """The profile, the tasks, the policy and the skills."""
+    """The profile, the tasks, the policy, the skills, and the files of calendars."""
 
     def __init__(self, paths: DataPaths) -> None:
         self._single = (paths.identity, paths.user, paths.tasks, paths.tool_policy)
         self._skills = paths.skills
+        self._paths = paths
+        self._calendars: tuple[object, Sequence[Path]] = (None, ())
         self._known: dict[Path, _Fingerprint] | None = None
 
     def touched(self) -> Set[Path]:
@@ -272,7 +275,7 @@ class SharedFiles:
         return {path for path in known.keys() | found.keys() if known.get(path) != found.get(path)}
 
     def _found(self) -> Iterator[tuple[Path, _Fingerprint]]:
-        for path in self._single:
+        for path in (*self._single, *self._calendar_files()):
             with suppress(OSError):
                 yield path, _fingerprint(os.stat(path))
         for skill in _listed(self._skills):
@@ -280,6 +283,16 @@ class SharedFiles:
                 with suppress(OSError):
                     if entry.name.endswith(".md") and entry.is_file():
                         yield Path(entry.path), _fingerprint(entry.stat())
+
+    def _calendar_files(self) -> Sequence[Path]:
+        """The files that are read as calendars; what says so is read again when it has changed."""
+        stamp = sources_stamp(self._paths)
+        if stamp != self._calendars[0]:
+            with suppress(StorageError):
+                sources = CalendarFiles(self._paths).sources()
+                found = [self._paths.root / each.file for each in sources if each.file]
+                self._calendars = stamp, found
+        return self._calendars[1]
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:

@@ -106,8 +106,7 @@ def _moved_rows(
     groups: dict[datetime, list[Definition]] = {}
     for job in jobs:
         if key_of(job) not in move.came:
-            since = move.jumped_since if move.may_jump(job) else move.at
-            groups.setdefault(since, []).append(Definition.of(job, move.after))
+            groups.setdefault(move.jumped_since(job), []).append(Definition.of(job, move.after))
         elif key_of(job) not in armed.jobs:
             # It came by the old clock, by which a restart must know it: it was never armed before.
             groups.setdefault(move.at, []).append(Definition.of(job, move.before))

@@ -137,27 +137,34 @@ def _has_come(tx: Transaction, reminder: Reminder, move: ZoneMove) -> bool:
 def move_skips(
     tx: Transaction, jobs: Sequence[ScheduledJob], move: ZoneMove, now: datetime
 ) -> Skips:
-    """Skip by the new clock what the owner wants skipped, and what came by the old clock."""
-    before = tx.skips.get()
+    """Skip by the new clock what the owner wants skipped, and what came by the old clock.
+
+    A move that a crash has cut off is made again, and changes nothing then.
+    """
+    before, zone = tx.skips.get(), str(move.after)
+    if before.zone == zone:
+        return before
     moments = {
         name: move.moved(before.moments[name])
         for job in jobs
         if (name := _name(job)) in before.moments and before.moments[name] > move.at
     }
-    repeated = {
+    lived = {
         _name(job): found
         for job in jobs
-        if isinstance(job, Routine) and (found := _repeated(tx, job, move, now))
+        if isinstance(job, Routine) and (found := _lived(tx, job, move, now, before))
     }
-    return tx.skips.change(lambda skips: skips.moved(moments, repeated))
+    return tx.skips.change(lambda skips: skips.moved(zone, moments, lived))
 
 
-def _repeated(
-    tx: Transaction, routine: Routine, move: ZoneMove, now: datetime
+def _lived(
+    tx: Transaction, routine: Routine, move: ZoneMove, now: datetime, skips: Skips
 ) -> tuple[datetime, ...]:
-    """The moments that came by the old clock and would come again."""
-    found = move.repetitions(routine, now)
-    return tuple(new for new, old in found if tx.ledger.has(occurrence_at(routine, old)))
+    """The moments of the new clock that came by the old one, or by one before that."""
+    found = move.lived(routine, now)
+    came = {new for new, old in found if tx.ledger.has(occurrence_at(routine, old))}
+    earlier = skips.repetitions.get(_name(routine), ())
+    return tuple(sorted(came.union(move.shown_again(routine, earlier))))
 
 
 def _name(job: ScheduledJob) -> str:

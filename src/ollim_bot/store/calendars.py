@@ -245,9 +245,18 @@ def read_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:
 
 def copies_stamp(paths: DataPaths) -> frozenset[tuple[str, int, int]]:
     """Differs from an earlier one if a copy was written or removed since."""
+    return _stamp(paths, _COPY)
+
+
+def sources_stamp(paths: DataPaths) -> frozenset[tuple[str, int, int]]:
+    """Differs from an earlier one if a calendar was subscribed or removed since."""
+    return _stamp(paths, _SOURCE)
+
+
+def _stamp(paths: DataPaths, ending: str) -> frozenset[tuple[str, int, int]]:
     try:
         with os.scandir(paths.calendars) as found:
-            stats = [(each.name, each.stat()) for each in found if each.name.endswith(_COPY)]
+            stats = [(each.name, each.stat()) for each in found if each.name.endswith(ending)]
     except OSError:
         return frozenset()
     return frozenset((name, one.st_mtime_ns, one.st_ino) for name, one in stats)

@@ -12,6 +12,8 @@ from ollim_bot.store.codecs.plain import decode_plain, encode_plain
 from ollim_bot.store.connection import Row, Statements, escaped, microseconds, unescaped
 
 _TABLE = "changes"
+# Follows every letter of a key.
+_LAST_LETTER = "~"
 
 
 class ChangeRows:
@@ -53,9 +55,9 @@ class ChangeRows:
     def beginning(self, letters: str) -> list[ChangeRow]:
         """The changes whose keys begin so."""
         rows = self._statements.rows(
-            "SELECT value FROM changes WHERE substr(key, 1, ?) = ? ORDER BY seq",
-            len(letters),
-            letters,
+            "SELECT value FROM changes WHERE key >= ? AND key < ? ORDER BY seq + 0",
+            escaped(letters),
+            f"{escaped(letters)}{_LAST_LETTER}",
         )
         return _decoded(rows)
 
@@ -82,8 +84,19 @@ class ChangeRows:
 
     def is_undone(self, key: str) -> bool:
         """Whether the change was undone, and that was not undone itself."""
-        rows = self._statements.rows("SELECT key FROM changes WHERE undoes = ?", key)
+        # The index has only the changes that undo another one.
+        rows = self._statements.rows(
+            "SELECT key FROM changes WHERE undoes = ? AND undoes != ''", key
+        )
         return any(not self.is_undone(row[0]) for row in rows)
+
+    def undo_of(self, key: str) -> ChangeRow | None:
+        """The newest change that undoes this one."""
+        rows = self._statements.rows(
+            "SELECT value FROM changes WHERE undoes = ? AND undoes != '' ORDER BY seq DESC LIMIT 1",
+            key,
+        )
+        return next(iter(_decoded(rows)), None)
 
     def unseen(self) -> list[ChangeRow]:
         """The changes by commands of the agent that the owner was not shown, oldest first."""

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.changes import Changer, ChangeRow, NotUndone, merged
+from ollim_bot.domain.changes import OF_CALENDAR, Changer, ChangeRow, NotUndone, merged
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.shared_files import (
     SKILLS,
@@ -57,6 +57,8 @@ _KEY = re.compile(r"[0-9a-f]{8}")
 # From the least that is allowed unasked to the most.
 _MODES = ("dontAsk", "default", "acceptEdits", "bypassPermissions")
 TASKS, _POLICY = "tasks.md", "tool-policy.yaml"
+# The ending of the files that are read as calendars.
+CALENDAR = ".ics"
 # The name under which it is known that all files were looked at once.
 _ALL = ""
 _FOLDERS = (*(kind.plural for kind in JobKind), SKILLS, ".claude/agents")
@@ -84,12 +86,18 @@ _ACTING: ContextVar[Acting] = ContextVar("acting", default=_BY_ITSELF)
 
 @contextmanager
 def acting(by: Changer, key: str = "") -> Iterator[None]:
-    """What is changed while this is entered is changed by `by`."""
-    token = _ACTING.set(Acting(by, key))
+    """What is changed while this is entered is changed by `by`, unless it is known who acts."""
+    known = _ACTING.get().by
+    token = _ACTING.set(Acting(by if known is Changer.PROGRAM else known, key))
     try:
         yield
     finally:
         _ACTING.reset(token)
+
+
+def changer_now() -> Changer:
+    """Who acts in this thread or task now."""
+    return _ACTING.get().by
 
 
 class UndoRefused(OllimError):
@@ -353,7 +361,8 @@ class FileChanges:
     ) -> None:
         """Keep what has changed in these files since the last look; all files without `places`.
 
-        The first look at a file only remembers it, until all were looked at. Raises `StorageError`.
+        The first look at a file only remembers it, until all were looked at; that at a calendar
+        always does. Raises `StorageError`.
         """
         stamps = self._rows.query(lambda tx: tx.changes.stamps()) if places is None else {}
         listed = {*self._listed(), *stamps} if places is None else {*places}
@@ -382,7 +391,8 @@ class FileChanges:
                 known = rows.known(place)
                 before = None if known is None else known[1]
                 rows.remember(place, text, stamp)
-                if text == before or by is Changer.PROGRAM or (is_first and known is None):
+                is_new = known is None and (is_first or place.endswith(CALENDAR))
+                if text == before or by is Changer.PROGRAM or is_new:
                     continue
                 last = rows.last_of(place)
                 if is_whole and last is not None and (last.before, last.after) == (text, before):
@@ -466,7 +476,9 @@ class FileChanges:
         return text_at(self._disk, self._paths.root / place)
 
     def _mark(self, place: str, *texts: str | None) -> str:
-        """The `untrusted:` of the texts of a job."""
+        """The `untrusted:` of the texts of a job; those of a calendar may be by anyone."""
+        if place.endswith(CALENDAR):
+            return OF_CALENDAR
         file = shared_file(place)
         if not isinstance(file, JobFile):
             return ""
@@ -541,6 +553,8 @@ def is_watched(place: str) -> bool:
     path = PurePosixPath(place)
     if path.name.startswith("."):
         return False
+    if path.suffix == CALENDAR:
+        return path.parts[0] != "state"
     if len(path.parts) == 1:
         return path.suffix == ".md" or place == _POLICY
     return path.suffix == ".md" and any(place.startswith(f"{each}/") for each in _FOLDERS)

@@ -96,11 +96,11 @@ class Database:
         connection: Connect = connect,
     ) -> None:
         self.path = path
+        self.is_holder = is_holder
         self.is_writable = True
         self._now = now
         self._mirrors = mirrors
         self._ballast = ballast
-        self._is_holder = is_holder
         self._lock = threading.RLock()
         self._reading = threading.Lock()
         self._connection = connection(path)
@@ -176,12 +176,12 @@ class Database:
 
     @property
     def wants_checkpoint(self) -> bool:
-        return self._is_holder and self._wal_size() > _MOST_WAL_BYTES
+        return self.is_holder and self._wal_size() > _MOST_WAL_BYTES
 
     def checkpoint(self) -> None:
         """Move the log into the database, as far as readers and other processes allow."""
         with self._lock, suppress(sqlite3.Error):
-            if self._is_holder and self._wal_size():
+            if self.is_holder and self._wal_size():
                 # Do not wait for a reader of another process: steps would wait too.
                 self._connection.execute("PRAGMA busy_timeout=0")
                 try:
@@ -220,7 +220,7 @@ class Database:
     def copy_if_due(self) -> None:
         """Make an automatic copy if the newest is an hour old and something changed since."""
         now = self._now()
-        if not (self._is_holder and self._has_changed and self.is_writable):
+        if not (self.is_holder and self._has_changed and self.is_writable):
             return
         if is_copy_due(self.path, now):
             self._has_changed = False

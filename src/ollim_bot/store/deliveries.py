@@ -11,7 +11,7 @@ from enum import StrEnum
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.store.codecs.records import ROWS
-from ollim_bot.store.connection import Row, Statements, escaped, unescaped
+from ollim_bot.store.connection import Row, Statements, escaped, moment_of, unescaped
 from ollim_bot.store.file_store import parse_json, render_json, versioned_list
 from ollim_bot.store.messages import LoggedMessage, MessageLog, logged_messages
 from ollim_bot.store.records import Record
@@ -121,6 +121,22 @@ class Deliveries:
             channel,
             limit,
         )
+
+    def count_open(self, channel: str) -> int:
+        """How many deliveries have no outcome."""
+        return self._statements.number(
+            "SELECT count(*) FROM deliveries WHERE channel = ? AND state = 'open'", channel
+        )
+
+    def newest_confirmed(self, channel: str) -> datetime | None:
+        """The moment of the newest message that the channel has confirmed."""
+        found = self._statements.row(
+            "SELECT messages.at FROM deliveries JOIN messages ON messages.seq = deliveries.message"
+            " WHERE deliveries.channel = ? AND deliveries.state = 'confirmed'"
+            " ORDER BY deliveries.message DESC LIMIT 1",
+            channel,
+        )
+        return None if found is None else moment_of(found[0])
 
     def next_edit(self, channel: str) -> Delivery | None:
         """The oldest confirmed delivery that shows an earlier content than the log."""

@@ -7,13 +7,17 @@ changes of job files are one step, so that a crash leaves all of it or none of i
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 
+from ollim_bot.domain.agent_caller import CONVERSATION
+from ollim_bot.domain.answer_undo import settlement_in, state_text, why_not_undone
 from ollim_bot.domain.cards import Card
+from ollim_bot.domain.changes import ANSWER, Changer, ChangeRow, NotUndone
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import (
@@ -29,7 +33,7 @@ from ollim_bot.domain.due_items import (
     settlement,
     unanswered_card,
 )
-from ollim_bot.domain.jobs import ItemKind, Job, JobKind
+from ollim_bot.domain.jobs import ItemKind, Job, JobKind, Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet, quiet_until
@@ -37,6 +41,7 @@ from ollim_bot.domain.run_history import NEWER_CAME, PLAINLY, RunStory, planned_
 from ollim_bot.domain.schedule import ScheduledJob, is_late, occurrence_at
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.store.answer_plans import SETTLING, plan_following, withdraw_plan
+from ollim_bot.store.changes import UndoRefused, cause_of
 from ollim_bot.store.job_files import (
     JobFileChanges,
     add_snoozed,
@@ -58,6 +63,8 @@ from ollim_bot.store.transaction import Transaction
 
 # The number of the last time that an occurrence can have.
 _LAST = 9999
+# No answer that is older can be taken back.
+_LONGEST_UNDO = timedelta(hours=26)
 
 
 def plan_next(tx: Transaction, item: DueItem, at: datetime) -> DueItem:
@@ -122,7 +129,7 @@ def _is_used_up(story: RunStory) -> bool:
 
 
 # Answers an item, or takes that back, in the agent's name, who needs no update of it.
-AGENT = "agent"
+AGENT = Changer.AGENT.value
 
 _DID = {
     Answer.DONE: "done with “{}”",
@@ -209,6 +216,9 @@ def _take_place(tx: Transaction, item: DueItem) -> DueItem:
     for earlier in () if item.is_dose else tx.due_items.with_undo():
         if earlier.is_of(job.kind, job.job_id):
             _end_undo(tx, earlier)
+    for earlier in tx.due_items.answered_since(tx.now - _LONGEST_UNDO):
+        if earlier.is_of_same_job(item) and not earlier.has_later:
+            tx.due_items.put(replace(earlier, has_later=True))
     return item
 
 
@@ -372,11 +382,14 @@ def answer_item(
     *,
     until: datetime | None = None,
     copy: str = "",
+    who: Changer | None = None,
+    undoes: str = "",
 ) -> DueItem | None:
     """Answer an open item; None if it has an answer already.
 
     `until` is the moment to which it is put off, and `copy` the id of the reminder to make for it.
-    The further checks of its chain are removed. What follows its answer is planned.
+    `undoes` is the change that the answer takes back, if it is given again. The further checks of
+    its chain are removed. What follows its answer is planned.
     """
     before = tx.due_items.get(key)
     if before is None or not before.is_open:
@@ -389,6 +402,7 @@ def answer_item(
         item = replace(item, asked=message.card, footer=message.footer)
     tx.due_items.put(item)
     tx.ledger.append(item.row(answer, tx.now, by))
+    _note_answer(tx, before, item, who or _changer_of(by), undoes)
     skip_planned(tx, item, SkipReason.POLICY, "you had answered it")
     tx.job_ops.add(end_chain(root_in(item.note), _mark(item)))
     if answer in SETTLING:
@@ -401,6 +415,39 @@ def answer_item(
         when = f", {describe(until, tx.now)}" if until is not None else ""
         leave_update(tx, owner_did(tx.now, f"{did}{when}.", f"answered-{key}"))
     return item
+
+
+def _changer_of(by: str) -> Changer:
+    """Who answers: `by` is a surface, whose buttons do, or the value of a `Changer`."""
+    return Changer(by) if by in [*Changer] else Changer.BUTTON
+
+
+def _note_answer(
+    tx: Transaction, before: DueItem, after: DueItem, who: Changer, undoes: str = ""
+) -> None:
+    """Keep that the item has its answer. `undoes` is the change that this takes back."""
+    place = f"{ANSWER}:{after.occurrence}"
+    cause = cause_of(tx, CONVERSATION) if who is Changer.AGENT else ""
+    tx.changes.put(
+        ChangeRow(
+            tx.changes.new_key(place),
+            tx.now,
+            place,
+            who,
+            state_text(before),
+            state_text(after),
+            cause,
+            after.untrusted,
+            undoes,
+        )
+    )
+
+
+def _note_taken_back(tx: Transaction, before: DueItem, after: DueItem, who: Changer) -> None:
+    """Keep that the item is open again. An answer of an older version has no change to undo."""
+    last = tx.changes.last_of(f"{ANSWER}:{before.occurrence}")
+    if last is not None:
+        _note_answer(tx, before, after, who, last.key)
 
 
 def answer_reply(
@@ -418,7 +465,7 @@ def answer_reply(
     said = None if item is None else settlement(words, item, tx.now)
     if item is None or said is None:
         return None
-    return answer_item(tx, item.key, said.answer, by, until=said.until, copy=copy)
+    return answer_item(tx, item.key, said.answer, by, until=said.until, copy=copy, who=Changer.CHAT)
 
 
 def _mark(item: DueItem) -> str:
@@ -434,10 +481,50 @@ def undo_answer(tx: Transaction, key: str, by: str) -> DueItem | None:
     return reopen_item(tx, item, by)
 
 
+def take_back(tx: Transaction, key: str, by: str, job: Job | None) -> DueItem:
+    """As `undo_answer`, but until the next moment of its job or midnight.
+
+    `job` is its job as it is now. Raises `UndoRefused` with the reason.
+    """
+    item = tx.due_items.get(key)
+    if item is None:
+        raise UndoRefused(NotUndone.UNKNOWN, "What was asked is not known any more.")
+    scheduled = job if isinstance(job, Routine | Reminder) else None
+    if why := why_not_undone(item, tx.now, scheduled, tx.skips.get()):
+        raise UndoRefused(NotUndone.TOO_LATE, why)
+    return reopen_item(tx, item, by)
+
+
+def undo_answer_change(
+    tx: Transaction, change: ChangeRow, by: str, job: Job | None, copy: str
+) -> DueItem:
+    """Take back the answer that the change is, or, of an undo, give the answer again.
+
+    `copy` is the id of the reminder to make where that puts it off. Raises `UndoRefused`.
+    """
+    if tx.changes.is_undone(change.key):
+        raise UndoRefused(NotUndone.UNDONE_BEFORE, "It was undone before.")
+    last = tx.changes.last_of(change.place)
+    if last is not None and last.key != change.key:
+        sentence = f"It has another answer since ({last.key}); nothing was undone."
+        raise UndoRefused(NotUndone.CHANGED_SINCE, sentence)
+    key = item_key(change.name)
+    said = settlement_in(change.before)
+    if said is None:
+        return take_back(tx, key, by, job)
+    if said.until is not None and said.until <= tx.now:
+        raise UndoRefused(NotUndone.TOO_LATE, "That moment is over. Answer it where it stands.")
+    item = answer_item(tx, key, said.answer, by, until=said.until, copy=copy, undoes=change.key)
+    if item is None:
+        raise UndoRefused(NotUndone.CHANGED_SINCE, "It is not open any more.")
+    return item
+
+
 def reopen_item(tx: Transaction, item: DueItem, by: str) -> DueItem:
     """Take back the answer with all that followed from it."""
     after = item.reopened()
     tx.ledger.append(item.row(Answer.UNDONE, tx.now, by))
+    _note_taken_back(tx, item, after, _changer_of(by))
     if not after.card and after.shown:
         after = _card_again(tx, after)
     else:
@@ -530,6 +617,18 @@ class ItemAnswers:
         if refused := await self._files.make(copied):
             await self._store.transact(lambda tx: reopen_item(tx, item, item.answered_by))
             raise refused
+
+    async def take_back(self, key: str, by: str) -> DueItem:
+        """Take the answer back until the next moment of its job or midnight.
+
+        Raises `UndoRefused` with the reason.
+        """
+        item = await self._store.read(lambda tx: tx.due_items.get(key))
+        name = "" if item is None else item.occurrence
+        job = await asyncio.to_thread(self._files.job_of, name) if name else None
+        opened = await self._store.transact(lambda tx: take_back(tx, key, by, job))
+        await self._files.make()
+        return opened
 
     async def undo(self, key: str, by: str) -> DueItem | None:
         """Take the answer back; None if it is too late, or there is no answer to undo."""

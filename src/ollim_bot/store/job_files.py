@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from ollim_bot.domain.due_items import note_of, reminder_from
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
-from ollim_bot.errors import DuplicateId, NotFound, OllimError
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.errors import DuplicateId, NotFound, OllimError, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobRepositories, Journal
 from ollim_bot.store.changes import CommandNotes, FileChanges
@@ -142,6 +143,24 @@ class JobFileChanges:
                     if op == wanted:
                         refusal = refused
         return refusal
+
+    def job_of(self, occurrence: str) -> Job | None:
+        """The job of the occurrence as it is now; None if it is gone. Reads from disk."""
+        one = Occurrence.parse(occurrence)
+        try:
+            found: Job = self._repositories.of(JobKind(one.kind)).get(one.job_id).item
+        except (OllimError, ValueError):
+            return None
+        return found
+
+    async def follow(self) -> None:
+        """Apply what another process has committed, until cancelled."""
+        with self._store.changes("job_ops") as has_changed:
+            while True:
+                await has_changed.wait()
+                has_changed.clear()
+                with suppress(StorageError):
+                    await self.make()
 
     async def _note_checks(self, op: JobOp) -> None:
         """Commit what the end of a chain removes, before it does, so that it can come back."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, NoReturn, TypeVar
 
+from ollim_bot.domain.added_lines import AddedLines
+from ollim_bot.domain.breakdowns import Breakdowns
 from ollim_bot.domain.digest import Digests
 from ollim_bot.domain.inbox import FailedTurns
 from ollim_bot.domain.initiative import SetByAgent
@@ -142,6 +144,8 @@ class Records:
     tool_servers = _plain(SERVER_RECORD, ToolServerRecord)
     task_undos = _plain("task_undos", TaskUndos)
     task_moves = _plain("task_moves", TaskMoves)
+    breakdowns = _plain("breakdowns", Breakdowns)
+    added_lines = _plain("added_lines", AddedLines)
     taint = _plain("taint", TaintRecord)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)

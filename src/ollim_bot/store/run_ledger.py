@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 
@@ -21,6 +21,8 @@ from ollim_bot.store.codecs.records import LEDGER_ROWS
 from ollim_bot.store.connection import Row, Statements, escaped, microseconds, unescaped
 
 _CLOSING = frozenset({DELIVERED, *(state.value for state in OccurrenceState if state.is_end)})
+# The rows that tell which jobs are armed.
+_DEFINING = (ARMED, CHANGED, REMOVED, ROSTER)
 
 
 class LedgerRows:
@@ -134,11 +136,10 @@ class LedgerRows:
 
     def armed(self) -> Armed:
         """The armed jobs, from the last roster on."""
-        states = (ARMED, CHANGED, REMOVED, ROSTER)
         rows = self._statements.rows(
             "SELECT value FROM ledger WHERE occurrence IS NULL AND state IN (?, ?, ?, ?)"
             " AND seq >= ? ORDER BY seq",
-            *states,
+            *_DEFINING,
             self._last_roster(),
         )
         return Armed().followed_by(_decoded(rows))
@@ -160,6 +161,34 @@ class LedgerRows:
             "SELECT value FROM ledger WHERE at >= ? ORDER BY seq + 0", microseconds(since)
         )
         return _decoded(rows)
+
+    def rows_about(self, since: datetime) -> list[LedgerRow]:
+        """The rows not older than `since`, after those that tell which jobs were armed then."""
+        first = self._statements.number(
+            "SELECT seq FROM ledger WHERE occurrence IS NULL AND state = ? AND at < ?"
+            " ORDER BY seq DESC LIMIT 1",
+            ROSTER,
+            microseconds(since),
+        )
+        rows = self._statements.rows(
+            "SELECT value FROM ledger WHERE at >= ?"
+            " OR (occurrence IS NULL AND state IN (?, ?, ?, ?) AND seq >= ?) ORDER BY seq + 0",
+            microseconds(since),
+            *_DEFINING,
+            first,
+        )
+        return _decoded(rows)
+
+    def ids(self) -> Iterator[str]:
+        """The ids of all occurrences."""
+        rows = self._statements.rows("SELECT id FROM occurrences ORDER BY id")
+        return (unescaped(row[0]) for row in rows)
+
+    def rows_of(self, ids: Iterable[str]) -> list[LedgerRow]:
+        """The rows of these occurrences, in the order in which they were appended."""
+        asked = "SELECT value, seq FROM ledger WHERE occurrence = ? ORDER BY seq"
+        rows = [row for each in ids for row in self._statements.rows(asked, escaped(each))]
+        return _decoded(sorted(rows, key=lambda row: int(row[1])))
 
     def tail(self, limit: int) -> list[LedgerRow]:
         """The newest rows, oldest first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -61,8 +61,21 @@ class Store(Protocol):
     async def until_writable(self) -> None: ...
 
 
+async def changes_of(store: Store, *names: str, also: Watches | None = None) -> AsyncIterator[None]:
+    """An item after each commit that changes one of these; several at once make one.
+
+    So does all that `also` publishes.
+    """
+    beside = Watches() if also is None else also
+    with store.changes(*names) as has_changed, beside.watching((), has_changed):
+        while True:
+            await has_changed.wait()
+            has_changed.clear()
+            yield
+
+
 class Watches:
-    """The events to set after a commit, each with the names that concern it."""
+    """The events to set after a change, each with the names that concern it; none mean any."""
 
     def __init__(self) -> None:
         self._events: list[tuple[frozenset[str], asyncio.Event]] = []
@@ -78,7 +91,7 @@ class Watches:
         finally:
             self._events.remove(watch)
 
-    def publish(self, changed: frozenset[str]) -> None:
+    def publish(self, changed: frozenset[str] = frozenset()) -> None:
         for names, event in self._events:
             if names & changed or not names:
                 event.set()

@@ -25,6 +25,7 @@ from ollim_bot.domain.tasks import (
     Task,
     TaskChange,
     TaskIds,
+    is_titled,
     named_section,
     note_lines,
     one_line,
@@ -198,6 +199,26 @@ class TaskText:
             gap = [self._line_end] if self.lines and self.lines[-1].strip() else []
             heading = [*gap, f"{self._heading_marks} {section}{self._line_end}"]
         return self._replaced(place, place, [*heading, *lines]), place + len(heading)
+
+    def with_part(self, number: int, title: str, due: date | None) -> tuple[TaskText, int]:
+        """The text with a new part, the last, of that entry; and the line of the part."""
+        entries = self.entries()
+        family = {number}
+        for place, entry in enumerate(entries):
+            if entry.parent in family:
+                family.add(place)
+        parts = [entry for entry in entries if entry.parent == number]
+        line = self.lines[parts[0].start if parts else entries[number].start]
+        indent = line[: len(line) - len(line.lstrip())]
+        if not parts:
+            bullet = _parsed(line)["head"][len(indent) : -1]
+            indent += " " * len(bullet)
+        # Deeper lines would become the notes of the new part.
+        place = self._end_of_indented(
+            entries[max(family)].end, _indent(f"{indent}-"), len(self.lines)
+        )
+        new = f"{indent}- [ ] {title}{_due(due)}{self._line_end}"
+        return self._replaced(place, place, [new]), place
 
     def removed(self, entry: Entry) -> tuple[TaskText, RemovedLines]:
         start, end = entry.start, entry.end
@@ -376,6 +397,37 @@ class _Content(NamedTuple):
         text, taken = self.text.removed(self.entries[place])
         return text, DeletedTask(self.tasks()[place], json.dumps(taken))
 
+    def with_task(self, task_id: str, title: str) -> tuple[_Content, str]:
+        """The content with the task, and its id: the one with this id, or with this title."""
+        if task_id:
+            return self, self.ids[self.place(task_id)]
+        fitting = (each for each in self.tasks() if not each.done and is_titled(each, title))
+        found = next(fitting, None)
+        if found is not None:
+            return self, found.id
+        new_id = self.known.new_id(title)
+        return self.with_new(*self.text.added(title, None, ""), new_id), new_id
+
+    def with_part(self, parent: str, title: str, due: date | None) -> tuple[_Content, str]:
+        """The content where the task has this part, and the id of the part."""
+        parts = (each for each in self.tasks() if each.parent == parent)
+        found = next((each for each in parts if is_titled(each, title)), None)
+        if found is not None:
+            return self, found.id
+        new_id = self.known.new_id(title)
+        return self.with_new(*self.text.with_part(self.place(parent), title, due), new_id), new_id
+
+    def without_open(self, task_id: str) -> _Content:
+        """The content without the task, unless it is done or has parts."""
+        if task_id not in self.ids:
+            return self
+        place = self.place(task_id)
+        has_parts = any(entry.parent == place for entry in self.entries)
+        if self.entries[place].task.done or has_parts:
+            return self
+        ids = [*self.ids[:place], *self.ids[place + 1 :]]
+        return self.of(self.without(task_id)[0], ids, self.known.without(task_id))
+
     def of(self, text: TaskText, ids: Sequence[str], known: TaskIds) -> _Content:
         """The content after a change to `text`, whose tasks have these ids."""
         entries = text.entries()
@@ -512,6 +564,37 @@ class TaskFile:
             return before.with_new(text, line, task_id), task_id
 
         return self._changed("restore", step)
+
+    def add_steps(self, steps: Sequence[str], task_id: str = "", title: str = "") -> Sequence[Task]:
+        wanted = [with_date(one_line(each), None) for each in steps]
+        above = "" if task_id else with_date(one_line(title), None)[0]
+        ids: list[str] = []
+
+        def step(before: _Content) -> tuple[_Content, str]:
+            content, parent = before.with_task(task_id, above)
+            ids[:] = [parent]
+            for words, due in wanted:
+                content, part = content.with_part(parent, words, due)
+                ids.append(part)
+            return content, parent
+
+        after, _ = self._change("break down", step)
+        found = {task.id: task for task in after.tasks()}
+        return [found[each] for each in ids]
+
+    def remove_open(self, task_ids: Sequence[str]) -> Sequence[str]:
+        gone: list[str] = []
+
+        def step(before: _Content) -> tuple[_Content, str]:
+            content = before
+            for task_id in task_ids:
+                content = content.without_open(task_id)
+            gone[:] = [each for each in task_ids if each in before.ids and each not in content.ids]
+            return content, task_ids[-1]
+
+        if task_ids:
+            self._change("remove", step)
+        return gone
 
     def _read(self) -> list[Task]:
         content, known = self._content()

@@ -16,6 +16,7 @@ from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.pings import PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run, RunKind
 from ollim_bot.ports import Clock, JobRepositories, Tool, ToolAnswer
+from ollim_bot.store.breakdowns import StepWriter
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.store import Store
 
@@ -76,10 +77,10 @@ class ToolContext:
     """`run` changes from turn to turn of one session; `root` is the data directory.
 
     `is_busy` says whether the owner is being answered now. `wants` stores durably what shall happen
-    to the conversation after this turn. `items` answers due items, in the conversation only.
-    `servers` gives the tools of the owner's servers as of now. `show_added` shows the owner a new
-    reminder, by the name of its file, with an Undo. `pinging` is held while a ping of the run is
-    being paid for, so that two at once are not both the first.
+    to the conversation after this turn. `items` answers due items and `steps` breaks things down,
+    in the conversation only. `servers` gives the tools of the owner's servers as of now.
+    `show_added` shows the owner a new reminder, by the name of its file, with an Undo. `pinging` is
+    held while a ping of the run is being paid for, so that two at once are not both the first.
     """
 
     run: Run
@@ -91,6 +92,7 @@ class ToolContext:
     is_busy: Callable[[], bool]
     wants: Callable[[Intent], Awaitable[None]] = _without_effect
     items: ItemAnswers | None = None
+    steps: StepWriter | None = None
     servers: Callable[[], Mapping[str, Sequence[Tool]]] = dict
     show_added: Callable[[str], None] = lambda _: None
     docs: Path = field(default_factory=docs_folder)

@@ -111,6 +111,7 @@ SETTLE_REMINDER = OwnTool(
     elsewhere="Only the owner settles a reminder, in the conversation or by its buttons.",
     if_tainted="answer a reminder in your name",
     prompt_line=(
-        "`settle_reminder`: answers a reminder that is open, when the owner says so in words."
+        "`settle_reminder`, `break_down`: answer an open reminder when the owner says so in words; "
+        "make small steps of one, or of a task."
     ),
 )

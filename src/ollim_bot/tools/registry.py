@@ -17,6 +17,7 @@ from ollim_bot.tools.reminders import (
     FOLLOW_UP_CHAIN,
     LIST_REMINDERS,
 )
+from ollim_bot.tools.tasks import BREAK_DOWN
 
 _COMMANDS = ("tasks", "cal", "gmail", "reminder", "routine", "runs", "history", "rehearse")
 _LOOKING = ("doctor", "skill list", "webhook list", "help")
@@ -62,6 +63,7 @@ TOOLS: tuple[EngineTool | OwnTool, ...] = (
     CANCEL_REMINDER,
     FOLLOW_UP_CHAIN,
     SETTLE_REMINDER,
+    BREAK_DOWN,
     DISCORD_EMBED,
     SEND_FILE,
     PING_USER,

@@ -166,27 +166,22 @@ async def _offer_to_move(
 
 ADD_REMINDER = OwnTool(
     "add_reminder",
-    "Promise something for a moment. Confirm to the owner what this answers. The words decide what "
-    "is left out: what the owner wants to be reminded of is `plain`, what is to be looked up, read "
-    "or judged is a run of yours, a medicine is a `dose`, `keep at it until I have` and `nag me "
-    f"every 10 minutes` are `nag`; `remind me to` is dropped. {_LIMITS}",
+    "Promise something for a moment. Confirm to the owner what this answers. The owner's words "
+    "decide about `plain`, `kind` and `nag` where these are left out; `remind me to` is dropped. "
+    f"{_LIMITS}",
     arguments(
         ["prompt"],
         prompt=text("what to remind of, in the owner's words, or what to do then"),
         delay_minutes=number("in so many minutes"),
-        timer=flag("true: a timer, with the time left"),
+        timer=flag("a timer, with the time left"),
         run_at=text("or when: ISO 8601, or words such as `tomorrow 9am`"),
         description=text("one line for lists"),
-        foreground=flag("true: in the main conversation"),
-        max_chain=whole("how many follow-ups it may set itself", 0),
-        must=flag("whether it is delivered whatever happens"),
-        plain=flag(
-            "true: `prompt` itself comes to the owner, without you, and cannot fail. false: a run"
-        ),
-        nag=text(
-            "the pause and how often it comes again until answered: `10m x 4`; not with `max_chain`"
-        ),
-        first_step=text("with `nag`: the smallest first step, said the second time"),
+        foreground=flag("in the main conversation"),
+        max_chain=whole("how many follow-ups it may set", 0),
+        must=flag("whether it comes whatever happens"),
+        plain=flag("true: `prompt` comes as it is, without you. false: a run"),
+        nag=text("how it comes again until answered: `10m x 4`; not with `max_chain`"),
+        first_step=text("with `nag`: the smallest first step"),
         before=listed("heads-ups so long before", text("30m, 2h or 1d")),
         kind=choice("a `dose` is answered with Taken or Skipped", _KINDS),
     ),

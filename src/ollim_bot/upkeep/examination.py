@@ -84,6 +84,25 @@ def mend(given: DoctorInput, findings: Iterable[DoctorFinding]) -> list[Repair]:
     return repaired(findings, _redacted(given.settings))
 
 
+class BotDoctor:
+    """Examines the installation of the running bot."""
+
+    def __init__(self, settings: Settings, provider: Provider, now: Callable[[], datetime]) -> None:
+        self._settings = settings
+        self._provider = provider
+        self._now = now
+
+    def examine(self) -> list[DoctorFinding]:
+        return examine(self._given())
+
+    def mend(self, findings: Iterable[DoctorFinding]) -> list[Repair]:
+        return mend(self._given(), findings)
+
+    def _given(self) -> DoctorInput:
+        settings, now = self._settings, self._now()
+        return DoctorInput(settings, settings, (), os.environ, now, self._provider)
+
+
 async def examine_in_chat(
     settings: Settings, provider: Provider, now: datetime, limit: float = _LIMIT_IN_CHAT
 ) -> str:

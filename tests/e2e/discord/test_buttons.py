@@ -321,7 +321,7 @@ async def test_a_reminder_that_came_is_done_or_comes_again(scene: DiscordScene) 
         await scene.until(lambda n=set_again: len(list(reminders.glob("*.md"))) == n)
         assert await words_of(scene, scene.discord.press(card, button)) == GONE
     await scene.press(card, "Undo")
-    await scene.until(lambda: list(states(card)) == [*labels, "Other…"])
+    await scene.until(lambda: list(states(card)) == [*labels, "Other…", "Break it down"])
     assert words(card).startswith("For Tomorrow 9:00.")
     await scene.until(lambda: len(list(reminders.glob("*.md"))) == len(labels) - 2)
 

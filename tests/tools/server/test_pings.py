@@ -292,6 +292,7 @@ async def test_a_reminder_becomes_a_due_item_only_if_its_card_is_shown(
     answer = await at.call("ping_user", message="Tea")
     assert answer.is_error is is_refused
     cards = [message.card for message in at.poster.messages]
-    shown = {button.data.partition(":")[0] for card in cards if card for button in card.buttons}
+    data = [button.data for card in cards if card for button in card.buttons]
+    shown = {each.removeprefix("item:").partition(":")[0] for each in data}
     assert shown == {item.key for item in at.stores.state.query(lambda tx: tx.due_items.open())}
     assert len(shown) == int(not is_refused)

@@ -15,8 +15,8 @@ from ollim_bot.tools.toolset import toolset
 
 DISCORD = (
     "add_reminder", "list_reminders", "cancel_reminder", "follow_up_chain", "settle_reminder",
-    "discord_embed", "send_file", "ping_user", "report_updates", "enter_fork", "exit_fork",
-    "save_context", "update_names",
+    "break_down", "discord_embed", "send_file", "ping_user", "report_updates", "enter_fork",
+    "exit_fork", "save_context", "update_names",
 )  # fmt: skip
 PARAMETERS = {
     "discord_embed": ["title*", "description", "color", "fields", "buttons", "critical"],
@@ -28,6 +28,7 @@ PARAMETERS = {
     "save_context": [],
     "follow_up_chain": ["minutes_from_now*"],
     "settle_reminder": ["item*", "action*", "until"],
+    "break_down": ["thing*", "steps*"],
     "add_reminder": [
         "prompt*", "delay_minutes", "timer", "run_at", "description", "foreground", "max_chain",
         "must", "plain", "nag", "first_step", "before", "kind",

@@ -126,7 +126,7 @@ async def check_that_exactly_these_tools_are_shown(
     engine.model.then(calling(("add_reminder", {"prompt": "Call mum", "run_at": "tomorrow 9am"})))
     await ask(session, "remind me tomorrow at nine to call mum")
     ours = {full_name(name) for name in PARAMETERS}
-    assert len(ours) == 15
+    assert len(ours) == 16
     offered = set(engine.model.requests[0].tools)
     assert {name for name in offered if name.startswith("mcp__")} == ours
     assert offered <= ours | set(BUILTIN)

@@ -93,7 +93,7 @@ class SettingCommands:
         if "value" not in arguments:
             config = await self._read()
             return f"{_line(config, key)}.\nIt takes {CONFIG_KEYS[key].takes}."
-        return await self._set(key, arguments["value"])
+        return await self.change(Changer.CHAT, key, arguments["value"])
 
     async def model(self, call: CommandCall) -> str:
         arguments = call.arguments
@@ -102,7 +102,7 @@ class SettingCommands:
             takes = CONFIG_KEYS["model.main"].takes
             chosen = config.in_words("model.main")
             return f"{_who_answers(self._status())} Model: {chosen}. It takes {takes}."
-        told = await self._set("model.main", arguments["name"])
+        told = await self.change(Changer.CHAT, "model.main", arguments["name"])
         if self._status().is_offline:
             return f"{told} {_BUILT_IN_ANSWERS}"
         is_known = arguments["name"].lower() in _KNOWN_MODELS
@@ -114,18 +114,20 @@ class SettingCommands:
             config = await self._read()
             takes = CONFIG_KEYS["thinking.main"].takes
             return f"Thinking: {config.thinking_main}. It takes {takes}."
-        return await self._set("thinking.main", arguments["mode"])
+        return await self.change(Changer.CHAT, "thinking.main", arguments["mode"])
 
     async def _read(self) -> RuntimeConfig:
         return await self._store.read(lambda tx: tx.config.get())
 
-    async def _set(self, key: str, value: str) -> str:
+    async def change(self, by: Changer, key: str, value: str | None) -> str:
+        """Set it, or its default for None, and say what has changed; raises `WrongInput`."""
         if key == "timezone":
-            return await self._set_zone(value)
+            return await self._set_zone(by, value)
 
         def step(tx: Transaction) -> tuple[str, str]:
             config = tx.config.get()
-            changed = set_by_owner(tx, Changer.CHAT, key, value)
+            wanted = config.defaults.in_words(key) if value is None else value
+            changed = set_by_owner(tx, by, key, wanted)
             return config.in_words(key), changed.in_words(key)
 
         old, new = await self._store.transact(step)
@@ -133,12 +135,12 @@ class SettingCommands:
             return f"{key} is {new} already."
         return f"{key} is now {new} (it was {old})."
 
-    async def _set_zone(self, value: str) -> str:
+    async def _set_zone(self, by: Changer, value: str | None) -> str:
         jobs = await asyncio.to_thread(self._jobs)
         now = self._clock.now()
 
         def step(tx: Transaction) -> str:
-            config = set_by_owner(tx, Changer.CHAT, "timezone", value)
+            config = set_by_owner(tx, by, "timezone", value)
             return zone_answer(jobs, now, config.timezone, self._default_zone, tx.ledger.has)
 
         return await self._store.transact(step)

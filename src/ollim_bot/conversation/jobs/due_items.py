@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
-from ollim_bot.conversation.tasks import end_task_undo
+from ollim_bot.domain.answer_undo import ANSWER
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
@@ -30,14 +30,17 @@ from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.domain.quiet import MOVE
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock
+from ollim_bot.store.breakdowns import end_steps_undo
 from ollim_bot.store.item_answers import ItemAnswers, end_undo
 from ollim_bot.store.steps import end_clear_undo
 from ollim_bot.store.store import Store
+from ollim_bot.store.task_undo import end_task_undo
 
 # Bounds how late a sleep of the machine, or a set clock, is noticed. In seconds.
 _LONGEST_SLEEP = 10.0
 # Seconds until a disk that refused to remove an Undo is tried again.
 _NEXT_TRY = 60.0
+_WITH_UNDO = ("due_items", "cleared", "task_undos", "breakdowns")
 
 _logger = logging.getLogger(__name__)
 
@@ -56,6 +59,7 @@ class ItemButtons:
             SNOOZE: self._answering(Answer.SNOOZED),
             f"{MOVE}:{ITEM}": self._answering(Answer.MOVED),
             f"{UNDO}:{ITEM}": Action(self._undo, Uses.NOTHING),
+            f"{UNDO}:{ANSWER}": Action(self._take_back, Uses.NOTHING),
         }
 
     def _answering(self, answer: Answer) -> Action:
@@ -79,6 +83,13 @@ class ItemButtons:
         item = await self._items.undo(button.data.removeprefix(f"{ITEM}:"), surface)
         return CommandAnswer() if item else CommandAnswer(texts.UNDO_OVER, is_error=True)
 
+    async def _take_back(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
+        try:
+            await self._items.take_back(button.data.removeprefix(f"{ANSWER}:"), surface)
+        except OllimError as refused:
+            return CommandAnswer(str(refused), is_error=True)
+        return CommandAnswer()
+
 
 class UndoExpiry:
     """Removes the Undo of answered items, tasks and `/clear` from the log when its time is over."""
@@ -89,15 +100,20 @@ class UndoExpiry:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        with self._store.changes("due_items", "cleared", "task_undos") as has_changed:
+        with self._store.changes(*_WITH_UNDO) as has_changed:
             while True:
                 has_changed.clear()
                 await wait_until_set(has_changed, self._clock, await self._seconds_left())
 
     async def _seconds_left(self) -> float | None:
         """Remove what is over; returns when to look again, None if no Undo is left."""
-        offered, cleared, tasks = await self._store.read(
-            lambda tx: (tx.due_items.with_undo(), tx.cleared.get(), tx.task_undos.get())
+        offered, cleared, tasks, steps = await self._store.read(
+            lambda tx: (
+                tx.due_items.with_undo(),
+                tx.cleared.get(),
+                tx.task_undos.get(),
+                tx.breakdowns.get(),
+            )
         )
         now = self._clock.now()
         left = cleared.undo_left(now)
@@ -108,11 +124,14 @@ class UndoExpiry:
                 await self._store.transact(end_clear_undo)
             if tasks.over(now):
                 await self._store.transact(end_task_undo)
+            if steps.known and steps.over(now):
+                await self._store.transact(end_steps_undo)
         except StorageError:
             _logger.warning("An Undo could not be removed", exc_info=True)
             return _NEXT_TRY
         ends = [each.undo_until for each in offered if each.undo_until and each.can_undo(now)]
         ends += [each.until for each in tasks.undos if not each.is_over(now)]
+        ends += [each.undo_until for each in steps.known if each.undo_until and each.can_undo(now)]
         lasting = [elapsed(now, each) for each in ends]
         lasting += [left] if left is not None and left > timedelta() else []
         seconds = min((each.total_seconds() for each in lasting), default=None)

@@ -18,7 +18,7 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.jobs import J, Job, JobKind
-from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.moments import elapsed, midnight_after
 from ollim_bot.domain.overviews import (
     Listed,
     OpenOverviews,
@@ -27,7 +27,6 @@ from ollim_bot.domain.overviews import (
     hidden_on_page,
     job_card,
     jobs_card,
-    midnight_after,
     still_today,
     today_overview,
 )
@@ -35,7 +34,7 @@ from ollim_bot.domain.schedule import ScheduledJob, Skips
 from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, JobRepositories, JobRepository
-from ollim_bot.store.store import Store
+from ollim_bot.store.store import Store, Watches
 from ollim_bot.store.transaction import Transaction
 
 # The records and tables that an overview is made of. The ledger has a row for each change of a job.
@@ -58,10 +57,14 @@ class _Drawn(NamedTuple):
 
 
 class DaySources(NamedTuple):
-    """What a day has besides jobs: the copies of calendars, and the tasks."""
+    """What a day has besides jobs: the copies of calendars, and the tasks.
+
+    `news` are published when an event has changed.
+    """
 
     calendars: Callable[[], Sequence[CalendarCopy]]
     tasks: DueTasks
+    news: Watches
 
 
 class Overviews:
@@ -115,6 +118,7 @@ class Overviews:
         with (
             self._store.changes(*MADE_OF) as has_changed,
             self._store.changes("overviews") as has_opened,
+            self._day.news.watching((), has_changed),
         ):
             while True:
                 has_changed.clear()

@@ -27,7 +27,7 @@ READ_BY_REHEARSAL = frozenset({"ledger", "config", "budget", "skips", "quiet", "
 
 # How old a week may be: always, after a change, as a run makes several, and for another job file.
 _LONGEST = timedelta(hours=1)
-_AFTER_CHANGE = timedelta(seconds=5)
+AFTER_CHANGE = timedelta(seconds=5)
 _OF_OTHER_FILE = timedelta(seconds=1)
 _NEVER = 1_000_000
 
@@ -96,7 +96,7 @@ class WeekPlans:
     def _longest_age(self, kept: KeptWeek, job: ScheduledJob | None) -> timedelta:
         if job is not None and kept.week.jobs.get(key_of(job)) != job:
             return _OF_OTHER_FILE
-        return _AFTER_CHANGE if self._has_changed.is_set() else _LONGEST
+        return AFTER_CHANGE if self._has_changed.is_set() else _LONGEST
 
     def _rehearse(self) -> KeptWeek:
         now = self._clock.now()

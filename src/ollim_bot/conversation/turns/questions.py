@@ -75,7 +75,7 @@ class TurnInput:
             )
             return resumed_fork_prompt(now, resumed_at, words, updates)
         if first.button:
-            return button_prompt(first.text, now, updates, first.untrusted_quote)
+            return button_prompt(first.text, now, updates, first.untrusted_quote, first.subject)
         return owner_prompt(messages, now, updates)
 
     def _as_seen(self, message: OwnerMessage) -> OwnerMessage:

@@ -60,7 +60,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import ATTACHMENT, PICTURE, Taint, marked_taint
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.domain.usage import UsageRow, cost_of, usage_after
-from ollim_bot.errors import OllimError
+from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Prompt, TurnStart
 from ollim_bot.prompts.context import joined, open_items_block, updates_block
@@ -154,6 +154,11 @@ _logger = logging.getLogger(__name__)
 _CUT_OFF = (FailureKind.ENGINE_DIED, FailureKind.SESSION_LOST)
 
 
+def _occurrence_of(asked: Sequence[TurnRequest]) -> str:
+    """The occurrence of the job among the requests; empty if there is none."""
+    return next((each.id for each in asked if isinstance(each, JobTurn)), "")
+
+
 class _InputsChanged(Exception):
     """An input was edited or withdrawn after the question was built and before it was taken."""
 
@@ -210,6 +215,9 @@ class TurnRunner:
             alarm = asyncio.create_task(self._stop_late(turn, dialogue)) if is_job else None
             try:
                 end = await self._run(turn, dialogue, made)
+            except asyncio.CancelledError:
+                await self._record_cut_off(turn, dialogue, asked)
+                raise
             finally:
                 if alarm is not None:
                     alarm.cancel()
@@ -228,19 +236,33 @@ class TurnRunner:
         try:
             await dialogue.open()
             end = await turn.follow(turn.noting_end(dialogue.turn(line)))
-            await self._record_usage(turn, dialogue, end)
+            await self._record_usage(turn, dialogue, end.usage)
         except OllimError as error:
             end = _no_engine(error)
+        except asyncio.CancelledError:
+            await self._record_cut_off(turn, dialogue)
+            raise
         finally:
             await self._close(turn, end)
         return turn, end
 
-    async def _record_usage(self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded) -> None:
+    async def _record_usage(
+        self, turn: RunningTurn, dialogue: ChatSession, usage: Usage, occurrence: str = ""
+    ) -> None:
         """Commit what a turn has used that leaves nothing else."""
-        spent = dialogue.usage_rows(end.usage, self._clock.now(), turn.start.turn)
+        spent = dialogue.usage_rows(usage, self._clock.now(), turn.start.turn, occurrence)
         if spent:
             await self._state.transact(lambda tx: tx.usage.add(*spent))
-        dialogue.recorded = usage_after(dialogue.recorded, end.usage)
+        dialogue.recorded = usage_after(dialogue.recorded, usage)
+
+    async def _record_cut_off(
+        self, turn: RunningTurn, dialogue: ChatSession, asked: Sequence[TurnRequest] = ()
+    ) -> None:
+        """Commit what a turn has used that the end of the bot cuts off."""
+        try:
+            await self._record_usage(turn, dialogue, dialogue.usage, _occurrence_of(asked))
+        except StorageError:
+            _logger.warning("The cost of a turn could not be written down", exc_info=True)
 
     async def interrupt(self) -> bool:
         """Stop the running or the next turn; False if there is none."""
@@ -429,8 +451,7 @@ class TurnRunner:
         asked, now = question.asked, self._clock.now()
         how, is_complete = _how_ended(turn, end), end.cause is EndCause.COMPLETED
         jobs = [each for each in asked if isinstance(each, JobTurn)]
-        occurrence = jobs[0].id if jobs else ""
-        spent = dialogue.usage_rows(end.usage, now, turn.start.turn, occurrence)
+        spent = dialogue.usage_rows(end.usage, now, turn.start.turn, _occurrence_of(asked))
         if end.failure is not None and end.failure.kind in _CUT_OFF:
             await self._cut_off(turn, dialogue, end, end.failure.kind, spent)
             return True

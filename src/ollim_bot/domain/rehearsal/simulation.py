@@ -160,12 +160,15 @@ class Mark(NamedTuple):
 class Simulation:
     """Plays fires in order, each by `decide`, and writes the outcome into each.
 
+    `budgets` are the ping budget at the beginning and after each payment.
+
     At one instant, fires come before the ends of runs: a run that lasts exactly until the next
     moment of its job is still running then, because it began slightly after its own moment.
     """
 
     def __init__(self, given: Assumptions, length: timedelta, end: datetime) -> None:
         self.state = State(given.budget)
+        self.budgets = [given.budget.refilled(given.now.astimezone(given.zone))]
         self._given = given
         self._length = length
         self._quiet = _QuietTable(given, end)
@@ -274,6 +277,7 @@ class Simulation:
             now = fire.at.astimezone(self._given.zone)
             name = occurrence_at(fire.job, fire.due).id
             self.state.budget, is_paid = self.state.budget.set_aside(name, now)
+            self.budgets += [self.state.budget] if is_paid else []
             fire.ping = Ping.NONE if is_paid else Ping.REFUSED
             return self._decided_with_token(fire, case, has_token=is_paid)
         return decision
@@ -364,6 +368,7 @@ class Simulation:
         if isinstance(verdict, PingRefused):
             fire.ping = Ping.REFUSED
         else:
+            self.budgets.append(state.budget)
             fire.ping = Ping.SENT if fire.quiet_until is None else Ping.HELD
 
     def _skip(self, fire: Fire, skip: Skip) -> None:
@@ -375,7 +380,8 @@ class Rehearsal:
     """`fires` are in the order in which they are due, until `until`.
 
     `places` is the number of parallel background runs. `superseded` counts missed moments that gave
-    way to a later moment of their job. `now` and `until` are in the owner's zone.
+    way to a later moment of their job. `now` and `until` are in the owner's zone. `budgets` are the
+    ping budget at the beginning and after each payment.
     """
 
     now: datetime
@@ -386,6 +392,7 @@ class Rehearsal:
     fires: tuple[Fire, ...]
     superseded: int
     is_whole: bool
+    budgets: tuple[PingBudget, ...] = ()
 
     @property
     def dry_days(self) -> frozenset[date]:
@@ -426,7 +433,8 @@ def rehearse_with_marks(
     is_whole = len(fires) <= most
     if not is_whole:
         end = fires.pop().at
-    marks = Simulation(given, guess.run, end).through(fires, between_marks)
+    simulation = Simulation(given, guess.run, end)
+    marks = simulation.through(fires, between_marks)
     fires.sort(key=lambda fire: fire.due)
     rehearsal = Rehearsal(
         now=given.now.astimezone(given.zone),
@@ -437,5 +445,6 @@ def rehearse_with_marks(
         fires=tuple(fires),
         superseded=superseded,
         is_whole=is_whole,
+        budgets=tuple(simulation.budgets),
     )
     return rehearsal, marks

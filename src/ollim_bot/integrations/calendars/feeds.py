@@ -235,6 +235,14 @@ class CalendarFeeds:
         """The subscribed calendars."""
         return self._files.sources()
 
+    def changed_files(self) -> list[CalendarSource]:
+        """The subscribed files that are there, and differ from what was read of them last."""
+        return [
+            each
+            for each in self._files.sources()
+            if each.file and _version_of(self._paths.root / each.file) not in ("", each.modified)
+        ]
+
     def subscribe(self, where: str, name: str | None, now: datetime) -> CalendarCopy:
         """Read the calendar at an address or in a file of the data directory, and store it.
 
@@ -340,7 +348,7 @@ class CalendarFeeds:
             raise CalendarFailed(f"{source.file} is {unfit.reason}.") from None
         except OSError as refused:
             raise CalendarFailed(f"{source.file} cannot be read: {refused.strerror}.") from None
-        mark = f"{status.st_mtime_ns}-{status.st_size}"
+        mark = _version(status)
         return None if mark == source.modified else Fetched(text, modified=mark)
 
     def _expanded(self, copy: CalendarCopy, text: bytes, now: datetime) -> CalendarCopy:
@@ -365,6 +373,17 @@ class CalendarFeeds:
             raise CalendarFailed(_TOO_MUCH) from None
         as_of = now.replace(microsecond=0)
         return replace(expanded, as_of=as_of, zone=str(now.tzinfo))
+
+
+def _version(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns}-{status.st_size}"
+
+
+def _version_of(path: Path) -> str:
+    try:
+        return _version(os.stat(path))
+    except OSError:
+        return ""
 
 
 def _own_name(text: bytes) -> str:

@@ -14,7 +14,13 @@ from traceback import format_tb
 from typing import ParamSpec, Protocol, TypeVar
 
 from ollim_bot.clock import wait_until_set
-from ollim_bot.domain.calendar import FRESH, CalendarCopy, added_words, failing_words
+from ollim_bot.domain.calendar import (
+    FRESH,
+    CalendarCopy,
+    CalendarEvent,
+    added_words,
+    failing_words,
+)
 from ollim_bot.domain.pasted_addresses import AddressAnswer
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.text import literal
@@ -42,6 +48,7 @@ class CalendarRefresher:
 
     A calendar that fails does not delay or stop the others. The owner is told of it once, after a
     day. `read_others` reads those that have no address of their own, and returns their copies.
+    `tell_news` is called when a reading has found other events than the one before.
     """
 
     def __init__(
@@ -50,7 +57,10 @@ class CalendarRefresher:
         tell: _Tell,
         clock: Clock,
         read_others: Callable[[datetime], Sequence[CalendarCopy]] = lambda _: (),
+        tell_news: Callable[[], None] = lambda: None,
     ) -> None:
+        self._tell_news = tell_news
+        self._known: dict[str, tuple[Sequence[CalendarEvent], str]] = {}
         self._feeds = feeds
         self._read_others = read_others
         self._tell = tell
@@ -83,6 +93,15 @@ class CalendarRefresher:
         feeds = (self._refresh_one(source) for source in sources)
         await asyncio.gather(self._refresh_others(), *feeds)
 
+    async def refresh_files(self) -> None:
+        """Read those that are files in the data directory, and have changed."""
+        try:
+            changed = await _off_loop(self._feeds.changed_files)
+        except OllimError as refused:
+            _logger.warning("The calendars cannot be read now: %s", refused)
+            return
+        await asyncio.gather(*(self._refresh_one(each) for each in changed))
+
     async def _refresh_others(self) -> None:
         now = self._clock.now()
         try:
@@ -109,7 +128,10 @@ class CalendarRefresher:
                 _logger.error("Reading the calendar %s failed: %s\n%s", source.name, kind, places)
 
     async def _note(self, copy: CalendarCopy) -> None:
-        now = self._clock.now()
+        now, found = self._clock.now(), (copy.events, copy.problem)
+        if self._known.get(copy.name) != found:
+            self._known[copy.name] = found
+            self._tell_news()
         if copy.is_to_be_told(now):
             # Each time of failing has its own key, and so is told once.
             key = f"calendar {copy.name} {copy.failing_since}"

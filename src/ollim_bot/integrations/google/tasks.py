@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -13,6 +14,7 @@ from ollim_bot.domain.tasks import (
     DeletedTask,
     Task,
     TaskChange,
+    is_titled,
     note_lines,
     one_line,
 )
@@ -108,12 +110,48 @@ class GoogleTasks:
         answer = self._client.call("POST", path, body=_fields(deleted.task))
         return replace(_task_of(answer, deleted.task.list), done=deleted.task.done)
 
+    def add_steps(self, steps: Sequence[str], task_id: str = "", title: str = "") -> Sequence[Task]:
+        """Google takes one task at a call: those of a call that was cut off are found again."""
+        titles = [one_line(each) for each in steps]
+        list_id, parent = self._find(task_id) if task_id else self._titled(title)
+        parts = [each for each in self._all_of(list_id, parent.list) if each.parent == parent.id]
+        made: list[Task] = []
+        for words in titles:
+            found = next((each for each in parts if is_titled(each, words)), None)
+            if found is None:
+                below = {"parent": parent.id, **({"previous": made[-1].id} if made else {})}
+                body = _fields(Task("", words))
+                answer = self._client.call("POST", _tasks_path(list_id), below, body)
+                found = _task_of(answer, parent.list)
+            made.append(found)
+        return [parent, *made]
+
+    def remove_open(self, task_ids: Sequence[str]) -> Sequence[str]:
+        gone: list[str] = []
+        for task_id in task_ids:
+            with suppress(TaskNotFound):
+                list_id, task = self._find(task_id)
+                others = self._all_of(list_id, task.list)
+                if not task.done and not any(each.parent == task_id for each in others):
+                    self._client.call("DELETE", _task_path(list_id, task_id))
+                    gone.append(task_id)
+        return gone
+
     def lists(self) -> Mapping[str, str]:
         """The list in use first, the others by their titles."""
         used = self._client.call("GET", f"{_LISTS}/{quote(self._list_id, safe='@')}")
         items = (item for item in self._pages(_LISTS) if item.get("id") != used.get("id"))
         others = {str(item.get("title")): str(item.get("title")) for item in items}
         return {LIST_IN_USE: str(used.get("title") or LIST_IN_USE), **others}
+
+    def _titled(self, title: str) -> tuple[str, Task]:
+        """The open task with this title in the list in use, and the id of that list."""
+        found = next((each for each in self.tasks() if is_titled(each, title)), None)
+        return self._list_id, found or self.add(title)
+
+    def _all_of(self, list_id: str, name: str) -> list[Task]:
+        items = self._pages(_tasks_path(list_id), {"showCompleted": True, "showHidden": True})
+        return [_task_of(item, name) for item in items if not item.get("deleted")]
 
     def _named_list(self, name: str) -> tuple[str, str]:
         lists = {str(item.get("id")): str(item.get("title")) for item in self._pages(_LISTS)}
@@ -170,6 +208,7 @@ def _task_of(item: Mapping[str, Any], list_name: str) -> Task:
         str(item.get("notes") or ""),
         item.get("status") == _DONE,
         list_name,
+        parent=str(item.get("parent") or ""),
     )
 
 

@@ -1,0 +1,97 @@
+"""Views of the page that are read from the store in one step: money and settings."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Generic, TypeVar
+
+from ollim_bot.domain.changes import Changer
+from ollim_bot.domain.costs import Amount, CostReport, month_start
+from ollim_bot.domain.phrases.durations import parse_duration
+from ollim_bot.domain.runtime_config import CONFIG_KEYS
+from ollim_bot.domain.setting_view import PresentState, SettingGroup, setting_groups
+from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.errors import WrongInput
+from ollim_bot.ports import Clock
+from ollim_bot.store.cost_reports import costs_since
+from ollim_bot.store.steps import quiet_settings
+from ollim_bot.store.store import Store, changes_of
+from ollim_bot.store.transaction import Transaction
+
+Shown = TypeVar("Shown")
+# What a view shows of one state of the store, for the words of the address.
+Question = Callable[[Mapping[str, str], Transaction], Shown]
+
+
+class StoreView(Generic[Shown]):
+    """A `View` made of these records and tables."""
+
+    def __init__(self, store: Store, question: Question[Shown], made_of: Iterable[str]) -> None:
+        self._store = store
+        self._question = question
+        self._made_of = tuple(made_of)
+
+    async def look(self, asked: Mapping[str, str]) -> Shown:
+        return await self._store.read(partial(self._question, asked))
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *self._made_of)
+
+
+def money_view(store: Store, clock: Clock) -> StoreView[CostReport]:
+    """What the model costs since the first of the month, or for so long as `since` says."""
+
+    def question(asked: Mapping[str, str], tx: Transaction) -> CostReport:
+        now = clock.now()
+        return costs_since(tx, _since(asked.get("since", ""), now), now)
+
+    return StoreView(store, question, ("usage", "config"))
+
+
+def _since(words: str, now: datetime) -> datetime:
+    try:
+        moment = (now.astimezone(UTC) - parse_duration(words)).astimezone(now.tzinfo)
+    except (WrongInput, OverflowError):
+        return month_start(now)
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+# Sets a key to a value, or to its default for None, and says what has changed.
+ChangeSetting = Callable[[Changer, str, str | None], Awaitable[str]]
+
+
+class SettingPage:
+    """An `ActingView`. The actions are `set` (`key`, `value`) and `default` (`key`)."""
+
+    def __init__(self, store: Store, clock: Clock, change: ChangeSetting) -> None:
+        self._store = store
+        self._clock = clock
+        self._change = change
+
+    async def look(self, _: Mapping[str, str]) -> list[SettingGroup]:
+        return await self._store.read(self._read)
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, "config", "quiet", "zone")
+
+    async def act(self, _: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        key, value = fields.get("key", ""), fields.get("value", "")
+        if key not in CONFIG_KEYS or action not in ("set", "default"):
+            return ViewAnswer("There is no such setting.", is_error=True)
+        try:
+            told = await self._change(Changer.PAGE, key, value if action == "set" else None)
+        except WrongInput as wrong:
+            return ViewAnswer(str(wrong), is_error=True, field="value")
+        return ViewAnswer(told)
+
+    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
+        return Preview()
+
+    def _read(self, tx: Transaction) -> list[SettingGroup]:
+        now = self._clock.now()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        spent = Amount.of(tx.usage.since(midnight))
+        at = PresentState(now, quiet_settings(tx, now.tzinfo), spent)
+        return setting_groups(tx.config.get(), at)

@@ -1,0 +1,344 @@
+"""Writes the steps of a task or a due item into the list of tasks, each set once.
+
+The steps are noted before the list has them, so that a crash in between neither loses nor doubles
+them: what was noted is carried out again, and a list adds no step that it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from ollim_bot.domain.breakdowns import (
+    Breakdown,
+    Thing,
+    steps_card,
+    taken_back_card,
+    typing_card,
+    without_undo,
+)
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
+from ollim_bot.domain.changes import Changer, ChangeRow, task_words
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.due_items import ITEM, DueItem, first_step_in, with_first_step
+from ollim_bot.domain.taint import TaintedTask, marked_taint, untrusted_message
+from ollim_bot.domain.tasks import FILE_LIST, Task, is_titled, named_task
+from ollim_bot.domain.text import counted
+from ollim_bot.domain.updates import owner_did
+from ollim_bot.errors import OllimError, StorageError, TaskNotFound, WrongInput
+from ollim_bot.ports import TaskList
+from ollim_bot.store.database import Step
+from ollim_bot.store.steps import leave_update
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+_HAS_STEPS = "It is broken down already. Its steps are below it in the list of tasks."
+_DONE = "That is done already."
+
+_logger = logging.getLogger(__name__)
+
+
+class StepWriter:
+    """Finds what is to be broken down, and gives it its steps. `tasks` is called in a thread."""
+
+    def __init__(self, store: Store, tasks: Callable[[], TaskList]) -> None:
+        self._store = store
+        self._tasks = tasks
+        # A second set of steps finds those of the first.
+        self._one_at_a_time = asyncio.Lock()
+
+    async def find(self, ref: str) -> Thing:
+        """The thing with this `ref`. Raises `WrongInput` if it is done or has steps already."""
+        kind, _, name = ref.partition(":")
+        item = await self._store.read(lambda tx: tx.due_items.get(name)) if kind == ITEM else None
+        if kind == ITEM and (item is None or not item.is_open):
+            raise WrongInput(_DONE)
+        task, listed = await asyncio.to_thread(self._look, name, item)
+        if item is not None:
+            thing = replace(Thing.of_item(item), task=task.id if task else "")
+        else:
+            assert task is not None
+            (task,) = (await self._store.read(lambda tx: tx.taint.get())).marked([task])
+            thing = Thing.of_task(task)
+        if thing.task and any(each.parent == thing.task for each in listed):
+            raise WrongInput(_HAS_STEPS)
+        return thing
+
+    def _look(self, name: str, item: DueItem | None) -> tuple[Task | None, Sequence[Task]]:
+        """The task that the steps are parts of, and all that are open beside it."""
+        tasks = self._tasks()
+        if item is not None:
+            words, listed = Thing.of_item(item).words, tasks.tasks()
+            return next((each for each in listed if is_titled(each, words)), None), listed
+        task = tasks.get(name)
+        if task.done:
+            raise WrongInput(_DONE)
+        return task, tasks.tasks(task.list)
+
+    async def named(self, words: str) -> str:
+        """The `ref` of what the agent means: by the key of a request, or by id, key or words."""
+        known, waiting, marks = await self._store.read(
+            lambda tx: (tx.breakdowns.get(), tx.due_items.open(), tx.taint.get())
+        )
+        if (asked := known.find(words)) is not None:
+            return asked.thing.ref
+        wanted = words.casefold().strip(". ")
+        fitting = [
+            each
+            for each in waiting
+            if wanted in (each.key, each.title.casefold().strip(". ")) and not each.is_dose
+        ]
+        if len(fitting) == 1:
+            return Thing.of_item(fitting[0]).ref
+        listed = await asyncio.to_thread(lambda: self._tasks().tasks())
+        return Thing.of_task(named_task(marks.marked(listed), words)).ref
+
+    async def write(
+        self, ref: str, steps: Sequence[str], read: str = "", *, is_by_agent: bool = False
+    ) -> Thing:
+        """Give the thing its steps, and show them. `read` marks what their author had read.
+
+        Raises `WrongInput` as `find` does, or what the list of tasks raises; nothing has changed
+        then.
+        """
+        async with self._one_at_a_time:
+            thing = await self.find(ref)
+            mark = marked_taint(",".join(filter(None, (thing.untrusted, read)))).mark
+
+            def note(tx: Transaction) -> bool:
+                return _note(tx, thing, tuple(steps), mark, is_by_agent=is_by_agent)
+
+            if not await self._store.transact(note):
+                raise WrongInput(_HAS_STEPS)
+            await self._carry_out_or_withdraw(thing.key)
+        return thing
+
+    async def undo(self, key: str) -> bool:
+        """Take the open steps away; False if that is too late. Raises as `write`."""
+        async with self._one_at_a_time:
+            if not await self._store.transact(lambda tx: _begin_end(tx, key)):
+                return False
+            await self._carry_out_or_withdraw(key)
+        return True
+
+    async def repeat_begun(self) -> None:
+        """Carry out what a crash has cut off; raises what the list of tasks raises."""
+        async with self._one_at_a_time:
+            for one in (await self._store.read(lambda tx: tx.breakdowns.get())).known:
+                if one.is_begun:
+                    await self._repeat(one.key)
+
+    async def _repeat(self, key: str) -> None:
+        end: Step[None]
+        try:
+            end = await self._change_list(key)
+        except TaskNotFound:
+            end = partial(_withdraw, key=key)
+        await self._store.transact(end)
+
+    async def _carry_out_or_withdraw(self, key: str) -> None:
+        try:
+            end = await self._change_list(key)
+        except OllimError:
+            await self._store.transact(lambda tx: _withdraw(tx, key))
+            raise
+        try:
+            await self._store.transact(end)
+        except StorageError:  # the list is changed all the same; it is looked at again
+            _logger.warning("The steps of a task could not be shown", exc_info=True)
+
+    async def follow(self) -> None:
+        """Let each open due item have the first of its steps that is not done."""
+        of_items = await self._store.read(_of_open_items)
+        if of_items:
+            with suppress(OllimError):
+                listed = await asyncio.to_thread(lambda: self._tasks().tasks())
+                titles = {each.id: each.title for each in listed}
+                await self._store.transact(lambda tx: _follow(tx, titles))
+
+    async def _change_list(self, key: str) -> Step[None]:
+        """Change the list as it was noted; returns the step that ends the note."""
+        one = (await self._store.read(lambda tx: tx.breakdowns.get())).find(key)
+        if one is None:
+            return lambda _: None
+        if one.is_ending:
+            gone = await asyncio.to_thread(lambda: self._tasks().remove_open(one.removable))
+            return lambda tx: _end(tx, one, gone)
+        thing = one.thing
+        made = await asyncio.to_thread(
+            lambda: self._tasks().add_steps(one.steps, thing.task, thing.words)
+        )
+        return lambda tx: _make(tx, one, made)
+
+
+def ask_agent(tx: Transaction, thing: Thing, input_id: str) -> None:
+    """Remember that the agent is asked for the steps by this input."""
+    asked = replace(_without_question(tx, _begun(tx, thing)), asked=input_id)
+    tx.breakdowns.change(lambda known: known.including(asked))
+
+
+def _without_question(tx: Transaction, one: Breakdown) -> Breakdown:
+    """Withdraw the card that asks the owner; what comes is a new message."""
+    if one.message:
+        _show(tx, one, replace(typing_card(one.thing), buttons=()))
+    return replace(one, at=tx.now, message="")
+
+
+def ask_owner(tx: Transaction, thing: Thing) -> None:
+    """Ask the owner for the steps, by a card, unless it is there or the steps are."""
+    one = replace(_begun(tx, thing), asked="")
+    if not one.message and not one.steps:
+        one = _show(tx, one, typing_card(thing))
+    tx.breakdowns.change(lambda known: known.including(one))
+
+
+def _begun(tx: Transaction, thing: Thing) -> Breakdown:
+    """What is known of the thing; where its former steps were done, it begins anew."""
+    before = tx.breakdowns.change(lambda known: known.pruned(tx.now)).find(thing.key)
+    if before is not None and not before.parts:
+        return replace(before, thing=thing)
+    if before is not None:
+        _remove_undo(tx, before)
+    return Breakdown(thing, tx.now)
+
+
+def _remove_undo(tx: Transaction, one: Breakdown) -> None:
+    message = tx.messages.get(MessageId(one.message))
+    if message is not None and message.card is not None:
+        tx.messages.add(replace(message, card=without_undo(message.card, one.key)))
+
+
+def ask_for_unanswered(tx: Transaction) -> None:
+    """Ask the owner for the steps that the agent was asked for and has not made in its turn."""
+    waiting = {each.id for each in tx.inbox.get().accepted}
+    for one in tx.breakdowns.get().known:
+        if one.asked and one.asked not in waiting:
+            ask_owner(tx, one.thing)
+
+
+def end_steps_undo(tx: Transaction) -> None:
+    """Remove the Undo buttons whose time is over; steps of a due item are followed further."""
+    known = tx.breakdowns.get()
+    for one in known.over(tx.now):
+        _remove_undo(tx, one)
+        known = known.without(one.key)
+        if one.thing.item:
+            known = known.including(replace(one, undo_until=None))
+    tx.breakdowns.put(known)
+
+
+def _note(
+    tx: Transaction, thing: Thing, steps: tuple[str, ...], mark: str, *, is_by_agent: bool
+) -> bool:
+    """Note the steps that the list has to take; False if it has to take others."""
+    one = _begun(tx, thing)
+    if one.is_begun:
+        return False
+    if is_by_agent:
+        one = _without_question(tx, one)
+    # Before they are in the list: a crash must leave none without its mark.
+    _mark(tx, steps if thing.task else (*steps, thing.words), mark)
+    noted = replace(one, steps=steps, untrusted=mark, is_by_agent=is_by_agent)
+    tx.breakdowns.change(lambda known: known.including(noted))
+    return True
+
+
+def _mark(tx: Transaction, titles: Iterable[str], mark: str) -> None:
+    for title in titles if mark else ():
+        task = TaintedTask(title, mark, is_shown=True)
+        tx.taint.change(lambda marks, task=task: marks.with_task(task))  # type: ignore[misc]
+
+
+def _begin_end(tx: Transaction, key: str) -> bool:
+    one = tx.breakdowns.get().find(key)
+    if one is None or not one.can_undo(tx.now):
+        return False
+    tx.breakdowns.change(lambda known: known.including(replace(one, is_ending=True)))
+    return True
+
+
+def _withdraw(tx: Transaction, key: str) -> None:
+    """Leave everything as it was before the steps, or before their Undo."""
+    one = tx.breakdowns.get().find(key)
+    if one is None:
+        return
+    kept = replace(one, is_ending=False) if one.is_ending else replace(one, steps=(), untrusted="")
+    tx.breakdowns.change(lambda known: known.including(kept))
+
+
+def _make(tx: Transaction, one: Breakdown, tasks: Sequence[Task]) -> None:
+    """Show the steps that the list has, and let the first be that of the due item."""
+    one = one.made(tasks, tx.now)
+    item = tx.due_items.get(one.thing.item) if one.thing.item else None
+    if item is not None:
+        one = replace(one, former=first_step_in(item.note))
+        tx.due_items.put(with_first_step(item, one.steps[0], one.untrusted))
+    tx.breakdowns.change(lambda known: known.including(_show(tx, one, steps_card(one))))
+    if not one.is_by_agent:
+        what = f"User broke “{one.thing.safe_words}” down into {counted(len(one.steps), 'step')}."
+        leave_update(tx, owner_did(tx.now, what, f"steps-{one.key}"))
+    by = Changer.AGENT if one.is_by_agent else Changer.BUTTON
+    new = tasks[1:] if one.thing.task else tasks
+    # The list may have taken a date off a title.
+    _mark(tx, (each.title for each in new), one.untrusted)
+    for task in new:
+        _keep_change(tx, one, by, task.id, None, task_words(task))
+
+
+def _end(tx: Transaction, one: Breakdown, gone: Sequence[str]) -> None:
+    """Show that the steps are gone, and give the due item its former first step."""
+    item = tx.due_items.get(one.thing.item) if one.thing.item else None
+    if item is not None:
+        tx.due_items.put(with_first_step(item, one.former))
+    _show(tx, one, taken_back_card(one.thing))
+    tx.breakdowns.change(lambda known: known.without(one.key))
+    titles = dict(zip((one.parent, *one.parts), (one.thing.words, *one.steps), strict=True))
+    for each in gone:
+        before = task_words(Task(each, titles[each]))
+        _keep_change(tx, one, Changer.BUTTON, each, before, None)
+    name, pending = f"steps-{one.key}", tx.updates.get()
+    if any(each.id == name for each in pending.entries):
+        tx.updates.put(pending.without({name}))
+    else:
+        what = f"User took the steps of “{one.thing.safe_words}” back."
+        leave_update(tx, owner_did(tx.now, what, f"undone {name}"))
+
+
+def _keep_change(
+    tx: Transaction, one: Breakdown, by: Changer, task: str, before: str | None, after: str | None
+) -> None:
+    """Keep what was changed at a service; changes of the file are seen in it."""
+    if one.list != FILE_LIST:
+        place = f"{PLACE_OF_TASK}:{task}"
+        key = tx.changes.new_key(place)
+        tx.changes.put(ChangeRow(key, tx.now, place, by, before, after, untrusted=one.untrusted))
+
+
+def _of_open_items(tx: Transaction) -> list[tuple[Breakdown, DueItem]]:
+    """The steps of due items, each with its item, while that is open."""
+    made = [each for each in tx.breakdowns.get().known if each.parts and each.thing.item]
+    found = [(each, tx.due_items.get(each.thing.item)) for each in made]
+    return [(each, item) for each, item in found if item is not None and item.is_open]
+
+
+def _follow(tx: Transaction, titles: Mapping[str, str]) -> None:
+    for one, item in _of_open_items(tx):
+        first = next((titles[each] for each in one.parts if each in titles), "")
+        if first != first_step_in(item.note):
+            tx.due_items.put(with_first_step(item, first, one.untrusted))
+
+
+def _show(tx: Transaction, one: Breakdown, card: Card) -> Breakdown:
+    """Show the card in the message of the breakdown, or in a new one; returns it with that."""
+    name = MessageId(one.message or f"steps-{one.key}-{round(one.at.timestamp())}")
+    untrusted = untrusted_message(marked_taint(one.untrusted or one.thing.untrusted))
+    shown = tx.messages.get(name) or ChatMessage(
+        name, tx.now, Author.PROGRAM, "", in_fork=tx.fork.get() is not None
+    )
+    tx.messages.add(replace(shown, text=card.text, card=card, untrusted=untrusted))
+    return replace(one, message=name)

@@ -1,0 +1,62 @@
+"""The settings as markup for the page: a form for each, with its default and present effect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from ollim_bot.domain.setting_view import SettingGroup, SettingLine
+
+
+def settings_html(groups: Sequence[SettingGroup], _: int) -> str:
+    """Every setting in its group; keys and passwords are none of them."""
+    keys = (
+        '<p class="remark">Keys and passwords are neither shown nor taken here: '
+        "<code>ollim-bot setup</code> asks for them.</p>"
+    )
+    return "<h2>Settings</h2>" + "".join(map(_group, enumerate(groups))) + keys
+
+
+def _group(numbered: tuple[int, SettingGroup]) -> str:
+    number, group = numbered
+    lines = "".join(map(_line, group.lines))
+    return (
+        f'<section aria-labelledby="settings-{number}">'
+        f'<h3 id="settings-{number}">{escape(group.name)}</h3>'
+        f'<ul class="things">{lines}</ul></section>'
+    )
+
+
+def _line(line: SettingLine) -> str:
+    key = escape(line.key)
+    effect = f' <strong class="effect">{escape(line.effect)}</strong>' if line.effect else ""
+    unit = f" {escape(line.unit)}" if line.unit else ""
+    about = f"It takes {escape(line.takes)}. Default: {escape(line.default)}{unit}."
+    back = ""
+    if line.is_changed:
+        back = (
+            f'<button type="button" class="plain" data-action="default" data-field-key="{key}" '
+            f'aria-label="Back to {escape(line.default)}: {key}">Back to the default</button>'
+        )
+    return (
+        f'<li class="thing"><p>{escape(_sentence(line.about))}{effect}</p>'
+        f'<form data-action="set" data-field-key="{key}">'
+        f"<label><code>{key}</code>{_field(line)}</label>"
+        f'<button aria-label="Set {key}">Set</button>{back}'
+        '<p class="problem" role="alert"></p></form>'
+        f'<p class="about">{about}</p></li>'
+    )
+
+
+def _field(line: SettingLine) -> str:
+    if not line.choices:
+        return f'<input name="value" value="{escape(line.value)}" autocomplete="off" required>'
+    options = "".join(
+        f"<option{' selected' if each == line.value else ''}>{escape(each)}</option>"
+        for each in line.choices
+    )
+    return f'<select name="value">{options}</select>'
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."

@@ -1,0 +1,46 @@
+"""The markup of a fragment: which tags and attributes it has, and which words."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+# All that a fragment may have. Neither style nor script is among them.
+TAGS = {
+    *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div"),
+    *("button", "a", "strong", "code", "table", "tbody", "tr", "th", "td", "svg", "rect"),
+    *("details", "summary", "form", "label", "input", "select", "option", "textarea"),
+    *("progress", "figure", "figcaption"),
+}
+ATTRIBUTES = {
+    *("class", "id", "datetime", "type", "name", "max", "value", "required"),
+    *("autocomplete", "role", "aria-label", "aria-labelledby", "aria-hidden", "href"),
+    *("scope", "viewbox", "preserveaspectratio", "x", "y", "width", "height", "selected"),
+    *(
+        "disabled",
+        "data-action",
+        "data-field-custom_id",
+        "data-field-key",
+        "data-field-name",
+        "data-fold",
+    ),
+    *("data-at", "data-left", "data-now", "data-most", "data-previews", "data-filter"),
+    *("data-once", "data-field-id", "aria-live", "maxlength", "enterkeyhint", "placeholder"),
+}
+
+
+class Markup(HTMLParser):
+    """Collects the tags, attributes and words of a fragment."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.words: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data.strip())
