@@ -137,12 +137,15 @@ def test_away_from_clock_changes_the_clock_on_the_wall_decides(
         assert is_quiet(QuietSettings(zone, span), moment) == span.has(local.time())
 
 
-@given(all_settings, instants, st.integers(0, 7 * 24 * 60 - 1))
+@given(zones, hours, instants, st.integers(0, 3000), st.integers(0, 7 * 24 * 60 - 1))
 def test_the_spans_of_a_week_have_every_quiet_moment(
-    settings: QuietSettings, start: datetime, minutes: int
+    zone: ZoneInfo, night: QuietHours, start: datetime, chosen: int, minutes: int
 ) -> None:
     moment = start.astimezone(UTC) + timedelta(minutes=minutes)
-    spans = quiet_spans(settings, start, start + timedelta(days=7))
-    found = [end for begin, end in spans if begin <= moment < end]
-    until = quiet_until(settings, moment)
-    assert found == ([] if until is None else [until])
+    end = start.astimezone(UTC) + timedelta(minutes=chosen)
+    for choice in (QuietChoice(), QuietChoice(until=end), QuietChoice(lifted_until=end)):
+        settings = QuietSettings(zone, night, choice)
+        spans = quiet_spans(settings, start, start + timedelta(days=7))
+        until = quiet_until(settings, moment)
+        found = [end for begin, end in spans if begin <= moment < end]
+        assert found == ([] if until is None else [until])
