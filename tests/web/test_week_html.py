@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.web.days import HOSTILE
+from tests.web.markup import ATTRIBUTES, TAGS, Markup
 from tests.web.scene import SUNDAY
-from tests.web.test_panels import ATTRIBUTES, TAGS, Markup
 from tests.web.weeks import full_week
 
 from ollim_bot.domain.text import shortened
