@@ -28,6 +28,8 @@ from bench import (
     storage,
     turns,
     webhooks,
+    week,
+    week_page,
 )
 from bench.measure import Result
 from bench.table import table
@@ -36,6 +38,7 @@ PARTS: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
     "commands": (cli_start.measure, cli_start.__doc__),
     "jobs": (jobs.measure, jobs.__doc__),
     "schedule": (schedule.measure, schedule.__doc__),
+    "week": (week.measure, week.__doc__),
     "new-files": (new_files.measure, new_files.__doc__),
     "storage": (storage.measure, storage.__doc__),
     "ledger": (ledger.measure, ledger.__doc__),
@@ -48,6 +51,7 @@ PARTS: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
     "discord": (discord.measure, discord.__doc__),
     "background": (background.measure, background.__doc__),
     "webhooks": (webhooks.measure, webhooks.__doc__),
+    "week-page": (week_page.measure, week_page.__doc__),
     "memory": (memory.measure, memory.__doc__),
 }
 

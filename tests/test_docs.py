@@ -15,6 +15,8 @@ from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.domain.runtime_config import CONFIG_KEYS
 from ollim_bot.paths import DataPaths
 
+pytestmark = pytest.mark.same_fixtures
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 SOURCE = ROOT / "src" / "ollim_bot"

@@ -130,6 +130,7 @@ def test_an_address_on_this_machine_needs_no_scheme(machine: FakeMachine, addres
     assert given.engine_environment()["ANTHROPIC_BASE_URL"] == f"http://{address.rstrip('/')}"
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(("name", "value", "sentence"), WRONG_VALUES)
 def test_a_wrong_value_is_told_with_its_place_and_what_would_be_right(
     machine: FakeMachine, name: str, value: str, sentence: str
@@ -137,6 +138,7 @@ def test_a_wrong_value_is_told_with_its_place_and_what_would_be_right(
     assert machine.problems(**{name: value}) == (f"environment: {name}: {sentence}",)
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     "name",
     ["DISCORD_TOKEN", "WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],

@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.errors import DuplicateId, NotFound
+from ollim_bot.errors import BadJob, ChangedMeanwhile, DuplicateId, NotFound
 from ollim_bot.ports import JobRepository
 
 START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
@@ -71,6 +71,19 @@ class JobRepositoryContract(ABC):
         assert changed == replace(expected, spec=replace(expected.spec, enabled=False))
         assert repository.get("a1b2c3d4").item == changed
         assert repository.amend("a1b2c3d4", {"enabled": None}) == expected
+
+    def test_a_file_is_rewritten_as_long_as_it_is_the_one_that_was_read(self) -> None:
+        repository = self.make()
+        repository.add(self.reminder())
+        read = repository.text_of("a1b2c3d4")
+        text = read.text.replace("drink water", "drink tea")
+        assert repository.rewrite("a1b2c3d4", text, read.version).spec.message == "drink tea"
+        assert repository.text_of("a1b2c3d4").text == text
+        with raising(ChangedMeanwhile):
+            repository.rewrite("a1b2c3d4", read.text, read.version)
+        with raising(BadJob):
+            repository.rewrite("a1b2c3d4", "no fields", repository.text_of("a1b2c3d4").version)
+        assert repository.text_of("a1b2c3d4").text == text
 
     def test_a_removed_job_is_gone_and_the_others_stay(self) -> None:
         repository = self.make()

@@ -10,12 +10,14 @@ from typing import Generic, Self, TypeVar
 
 from devtools.doubles.repeating_store import RecordedStatements, RepeatingStore
 from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
-from ollim_bot.domain.jobs import Job, RepositoryReport, StoredJob
-from ollim_bot.errors import DuplicateId, NotFound
+from ollim_bot.domain.jobs import Job, JobText, RepositoryReport, StoredJob
+from ollim_bot.errors import BadJob, ChangedMeanwhile, DuplicateId, NotFound
 from ollim_bot.ports import JobRepositories
+from ollim_bot.store import frontmatter
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.database import Step
 from ollim_bot.store.inbox import InboxInputs
+from ollim_bot.store.job_folder import read_text
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.transaction import Transaction
@@ -104,6 +106,21 @@ class MemoryJobRepository(Generic[J]):
             job = self._form.made(kept, message)
             self._jobs[item_id] = stored._replace(item=job)
             return job
+
+    def text_of(self, item_id: str) -> JobText:
+        job, path = self.get(item_id)
+        return JobText(path.name, frontmatter.render(self._form.written(job), job.spec.message))
+
+    def rewrite(self, item_id: str, text: str, version: str) -> J:
+        with self._lock:
+            stored, before = self.get(item_id), self.text_of(item_id)
+            if before.version != version:
+                raise ChangedMeanwhile(str(stored.path))
+            reading = read_text(self._form, text)
+            if reading.job is None:
+                raise BadJob([problem.sentence(str(stored.path)) for problem in reading.problems])
+            self._jobs[item_id] = stored._replace(item=reading.job)
+            return reading.job
 
     def remove(self, item_id: str) -> Path:
         with self._lock:

@@ -6,21 +6,29 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
-from ollim_bot.domain.costs import cost_report
+from ollim_bot.domain.costs import PastCosts, cost_report
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.inbox import InputId
+from ollim_bot.domain.job_form import JobForm
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobText
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.rehearsal import Assumptions, rehearse
+from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.search import Search, terms_of
+from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingGroup
 from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.domain.week import WeekView, week_of
 from ollim_bot.ports import (
     ChatSurface,
     Clock,
@@ -138,25 +146,46 @@ class FakeDay(FakeView[DayView]):
         return len(self.current.overdue)
 
 
+def empty_week(now: datetime) -> WeekView:
+    given = Assumptions(now, now.tzinfo or UTC, PingBudget.full(now), RuntimeConfig())
+    return week_of(rehearse((), given, 7), (), None, (), None, PastCosts(()))
+
+
 class FakeViews:
     """The doubles of all views."""
 
     def __init__(self, clock: Clock) -> None:
         self.day = FakeDay(clock)
+        self.job = FakeView(
+            lambda: JobForm("plan", JobKind.ROUTINE, "plan", JobText("plan.md", ""), clock.now())
+        )
         self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
         self.settings = FakeView[Sequence[SettingGroup]](tuple)
         self.health = FakeView(lambda: HealthReport(clock.now()))
+        self.week = FakeView(lambda: empty_week(clock.now()))
+        self.sessions = FakeView(lambda: SessionList(clock.now()))
 
     def reset(self) -> None:
         """Begin anew for another test."""
         self.day.reset()
+        self.job.reset()
+        self.week.reset()
         self.money.reset()
         self.settings.reset()
         self.health.reset()
+        self.sessions.reset()
 
     @property
     def ports(self) -> Views:
-        return Views(self.day, self.money, self.settings, self.health)
+        return Views(
+            today=self.day,
+            week=self.week,
+            job=self.job,
+            money=self.money,
+            health=self.health,
+            settings=self.settings,
+            sessions=self.sessions,
+        )
 
 
 class FakeReception:

@@ -10,6 +10,7 @@ OllimError                      str(error) is the sentence a person reads
 ├── TaskNotFound                no task with that id
 ├── EventNotFound               no event with that id
 ├── DuplicateId                 two files claim one id
+├── ChangedMeanwhile            a file is no longer as it was shown
 ├── AlreadyRunning              another process runs the bot
 ├── DeliveryFailed              a message certainly did not arrive
 │   └── NotStored               our own disk could not take it, so it can only be shown
@@ -115,6 +116,11 @@ class DuplicateId(OllimError):
         )
         self.job_id = job_id
         self.files = tuple(files)
+
+
+class ChangedMeanwhile(OllimError):
+    def __init__(self, file: str) -> None:
+        super().__init__(f"{file} was changed meanwhile. Nothing was saved.")
 
 
 class AlreadyRunning(OllimError):

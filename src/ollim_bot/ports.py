@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
     from ollim_bot.domain.events import AgentEvent, Usage
     from ollim_bot.domain.inbox import InputId
-    from ollim_bot.domain.jobs import Reminder, RepositoryReport, Routine, StoredJob, WebhookSpec
+    from ollim_bot.domain.jobs import (
+        JobText,
+        Reminder,
+        RepositoryReport,
+        Routine,
+        StoredJob,
+        WebhookSpec,
+    )
     from ollim_bot.domain.runs import Subagents
     from ollim_bot.domain.runtime_config import Thinking
     from ollim_bot.domain.sessions import SessionId
@@ -542,6 +549,15 @@ class JobRepository(Protocol[T]):
 
         Everything else that a person wrote stays unchanged. Raises `BadJob` if the result would be
         wrong.
+        """
+
+    def text_of(self, item_id: str) -> JobText:
+        """The file as it is, even if it is wrong. Raises `NotFound`, `DuplicateId` or `BadJob`."""
+
+    def rewrite(self, item_id: str, text: str, version: str) -> T:
+        """Put `text` in place of the file, which still has this version.
+
+        Raises `ChangedMeanwhile` if it has another, and `BadJob` if `text` is wrong.
         """
 
     def remove(self, item_id: str) -> Path: ...

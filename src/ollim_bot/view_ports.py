@@ -9,8 +9,11 @@ from typing import Protocol, TypeVar
 from ollim_bot.domain.costs import CostReport
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.health import HealthReport
+from ollim_bot.domain.job_form import JobForm
+from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingGroup
 from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.domain.week import WeekView
 
 Shown_co = TypeVar("Shown_co", covariant=True)
 
@@ -50,6 +53,9 @@ class Views:
     """The views of the page."""
 
     today: DayService
+    week: View[WeekView]
+    job: ActingView[JobForm]
     money: View[CostReport]
     settings: ActingView[Sequence[SettingGroup]]
     health: ActingView[HealthReport]
+    sessions: ActingView[SessionList]

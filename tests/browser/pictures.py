@@ -60,6 +60,7 @@ NARROW = ScreenshotFormat("-narrow", 360, 640)
 _MOMENT = (ScreenshotFormat("", 720, 520), NARROW)
 _PAGE = (ScreenshotFormat("", 900, 990), ScreenshotFormat("-dark", 900, 990, "dark"))
 _FORK = (ScreenshotFormat("", 900, 620),)
+_VIEW = (ScreenshotFormat("", 900, 1080), ScreenshotFormat("-narrow", 390, 844))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,16 @@ class PageCamera:
                 await expect(page.get_by_role("log")).to_contain_text(shows)
                 await page.locator("#scroller").evaluate(_TO_THE_END)
                 await expect(page.get_by_text("New messages")).to_be_hidden()
+                await page.evaluate(_RETOUCH)
+                path = IMAGES / f"{name}{size.ending}.png"
+                await page.screenshot(path=path, animations="disabled", caret="hide")
+
+    async def take_view(self, name: str, shows: str) -> None:
+        """Take pictures of the view with this name, once it shows these words."""
+        for size in _VIEW:
+            async with self.week.ticking(), opened(self.browser, self.week, size) as page:
+                await page.locator(f"#views [data-view={name}]").click()
+                await expect(page.locator("#view")).to_contain_text(shows)
                 await page.evaluate(_RETOUCH)
                 path = IMAGES / f"{name}{size.ending}.png"
                 await page.screenshot(path=path, animations="disabled", caret="hide")
@@ -194,9 +205,27 @@ async def fork(week: WeekScene, camera: PageCamera) -> None:
     await camera.take("fork", "the night train", _FORK)
 
 
+async def coming_week(week: WeekScene, camera: PageCamera) -> None:
+    """The week before it comes: pills, mail, a course of antibiotics, the bins, the dentist."""
+    await week.calls("config", key="quiet_hours", value="22:00-07:00")
+    dose = ("plain: true", "kind: dose", "nag: 10m x 3")
+    for name, cron, text, *more in (
+        ("pills", "0 8,20 * * *", "Take the pills", *dose),
+        ("mail", "*/15 12,15 * * 1-5", "Look at the mail", "background: true"),
+        ("briefing", "30 8 * * 1-5", "Morning briefing", "background: true"),
+        ("plan", "30 21 * * *", "Plan tomorrow"),
+        ("bins", "0 19 * * 4", "Put the bins out", "plain: true"),
+        ("news", "30 22 * * 1-5", "Read the news", "background: true"),
+    ):
+        week.write(routine(week, name, cron, text, *more))
+    dentist = reminder("dentist", "wednesday 15:00", plain=True, before=["30m"])
+    await week.says("dentist on wednesday at 3", dentist, answer="Reminder set.")
+    await camera.take_view("week", "Put the bins out")
+
+
 async def main() -> None:
     async with chromium() as browser:
-        for scene in (moments, first_page, fork):
+        for scene in (moments, first_page, fork, coming_week):
             with tempfile.TemporaryDirectory() as home:
                 async with week_scene(Path(home), "Ada") as week:
                     await scene(week, PageCamera(browser, week))

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, timedelta
 
 import pytest
 from playwright.async_api import Page, expect
 from tests.browser.axe import violations
 from tests.browser.scene import PageScene
-from tests.web.days import full_day
+from tests.web.days import HOSTILE, full_day
+from tests.web.forms import hostile_form
 from tests.web.test_health import full_report
 from tests.web.test_money import spent
+from tests.web.weeks import full_week
 
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.setting_view import PresentState, setting_groups
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 # The letter of each view, and a heading in it.
-VIEWS = {"c": "Ollim", "t": "Overdue", "m": "By job", "o": "Quiet", "h": "What to do"}
+VIEWS = {
+    "c": "Ollim",
+    "t": "Overdue",
+    "w": "By day",
+    "m": "By job",
+    "p": "Quiet",
+    "h": "What to do",
+    "s": "Compactions",
+}
 SIZES = ((390, 844), (1280, 900))
 _WIDER = """() => [document.documentElement, ...document.querySelectorAll("#view, #panel")]
     .some((one) => one.scrollWidth > one.clientWidth)"""
@@ -34,12 +46,18 @@ def fill(scene: PageScene) -> None:
     """Give each view something to show."""
     fakes, now = scene.core.fakes, scene.core.now()
     fakes.day.current = full_day(now)
+    fakes.week.current = full_week(now)
+    fakes.job.current = hostile_form().with_typed({"when": "every day at 8:00"})
     fakes.money.current = spent()
     fakes.health.current = full_report()
     quiet = QuietSettings(UTC, QuietHours.parse("22:00-07:00"))
     fakes.settings.current = setting_groups(
         RuntimeConfig(auto_backup=True), PresentState(now, quiet, Amount())
     )
+    begun, side = now - timedelta(hours=3), SessionLine(SessionId("s"), now, "the move", 2)
+    main = SessionLine(SessionId("m"), begun, HOSTILE, 3, is_current=True)
+    compacted = CompactionLine(begun, HOSTILE, SessionId("b"))
+    fakes.sessions.current = SessionList(now, (main,), (side,), (compacted,))
 
 
 async def go_to(page: Page, letter: str) -> None:
@@ -62,6 +80,14 @@ async def test_every_view_is_right_in_four_forms(scene: PageScene) -> None:
                 found = [*await violations(page), *await page.evaluate(_SMALL)]
                 found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
                 problems += [(letter, width, scheme, each) for each in found]
+            await go_to(page, "t")
+            await page.get_by_role("link", name="Edit: drink water").click()
+            await expect(page.get_by_role("button", name="Save anyway").first).to_be_visible()
+            await page.get_by_text("May be words of others").click()
+            await page.get_by_text("The file itself").click()
+            found = [*await violations(page), *await page.evaluate(_SMALL)]
+            found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
+            problems += [("job", width, scheme, each) for each in found]
             await page.get_by_role("button", name="More", exact=True).last.click()
             problems += [("more", width, scheme, each) for each in await violations(page)]
     assert problems == []

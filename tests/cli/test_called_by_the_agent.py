@@ -23,6 +23,7 @@ def agent(terminal: Terminal, request: pytest.FixtureRequest) -> Terminal:
     return terminal
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     "words",
     [

@@ -115,6 +115,8 @@ def fill(terminal: Terminal) -> None:
         calendar = ics(f"SUMMARY:Picnic of {name}\nDTSTART;VALUE=DATE:20261116")
         (terminal.paths.root / f"{name}.ics").write_bytes(calendar)
     terminal.done("cal", "subscribe", "work.ics", "--name", "Work")
+    draft = '---\nid: evening\ncron: "0 21 * * *"\n---\nask me how the day was\n'
+    (terminal.home / "evening.md").write_text(draft)
     server = {"command": sys.executable, "args": [str(ROOT / "tests/tool_servers/quick_server.py")]}
     terminal.paths.mcp.write_text(json.dumps({"mcpServers": {"notes": server}}))
     append(terminal, *ROWS)

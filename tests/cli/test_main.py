@@ -26,6 +26,7 @@ def test_the_version_is_told(terminal: Terminal, words: list[str]) -> None:
     assert terminal.done(*words) == f"ollim-bot {__version__}\n"
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("group", GROUPS)
 def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
     terminal: Terminal, group: str
@@ -40,6 +41,7 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
         assert f"example:\n  ollim-bot {group} {verb}" in terminal.done("help", group, verb)
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -381,6 +381,7 @@ def test_a_dose_that_was_put_off_is_told_with_what_became_of_it(bot: Terminal) -
     )
     told = "(snoozed after 4 min, then taken after 1 min)"
     assert bot.done("runs", "--job", "pill").endswith(f"Pill  {told}\n")
+    assert told.strip("()") in bot.done("runs", "show", "pill")
 
 
 @pytest.mark.real_process

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine
+from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.tasks import MemoryTasks
 from tests.conversation.scene import NOW, STATUS, Scene, scene
 from tests.conversation.test_today import HOUR, PILLS, WATER, item, put
@@ -25,6 +27,8 @@ from ollim_bot.domain.taint import TaintedTask
 from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.errors import SignInNeeded
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.task_file import TaskFile
 
 TOOL = "mcp__discord__break_down"
 STEPS = ["find the letter", "call the office", "write the date down"]
@@ -110,7 +114,7 @@ async def test_the_agent_makes_steps_of_a_task_once_and_undo_takes_them_away() -
 
 
 async def test_the_first_open_step_is_the_first_step_of_the_due_item() -> None:
-    tasks = MemoryTasks()
+    tasks = MemoryTasks("Google Tasks")
     engine = ScriptedEngine().then(makes_steps(Thing.of_item(DRINK).key), Says("Go."))
     async with scene(engine, tasks=lambda: tasks) as at:
         put(at, DRINK, item(PILLS, NOW - HOUR))
@@ -132,13 +136,21 @@ async def test_the_first_open_step_is_the_first_step_of_the_due_item() -> None:
         await at.chat.click("web", newest_card(at)[0].id, steps_undo.custom_id)
         assert tasks.tasks(with_done=True) == []
         assert first_step_in(open_item(at).note) == ""
+        kept = at.store.query(lambda tx: tx.changes.newest(20))
+        added = [(each.did, each.by) for each in kept if each.did != "changed"]
+        assert added == [("removed", Changer.BUTTON)] * 4 + [("added", Changer.AGENT)] * 4
 
 
-async def test_steps_of_tainted_words_stay_tainted_and_reach_the_agent_fenced() -> None:
-    tasks, task = taxes()
+async def test_steps_of_tainted_words_stay_tainted_and_reach_the_agent_fenced(
+    tmp_path: Path,
+) -> None:
+    paths = DataPaths(tmp_path)
+    paths.lock_of(paths.tasks).parent.mkdir(parents=True)
+    tasks = TaskFile(paths, RecordingJournal(), lambda: NOW)
+    task = tasks.add("taxes", NOW.date())
     mark = "web page"
     engine = ScriptedEngine().then(makes_steps(Thing.of_task(task).key), Says("Go."))
-    engine.then(makes_steps("drink water", ["fill a glass"]), Says("Go."))
+    engine.then(makes_steps("drink water", ["fill a glass (due 2026-11-20)"]), Says("Go."))
     async with scene(engine, tasks=lambda: tasks) as at:
         at.store.run(lambda tx: tx.taint.change(lambda k: k.with_task(TaintedTask("taxes", mark))))
         await at.chat.command("web", "/tasks")
@@ -156,6 +168,7 @@ async def test_steps_of_tainted_words_stay_tainted_and_reach_the_agent_fenced() 
         put(at, DRINK)
         await at.send("and the water", "click-1")
         await at.quiet()
+        # The file takes the date off the title.
         assert at.store.query(lambda tx: tx.taint.get()).mark_of("fill a glass") == mark
         assert open_item(at).untrusted == mark
 
@@ -256,8 +269,11 @@ async def test_a_list_that_refuses_changes_nothing_and_a_thing_that_is_done_says
 async def test_after_ten_minutes_the_undo_of_the_steps_is_gone() -> None:
     tasks, task = taxes()
     async with scene(ScriptedEngine(), tasks=lambda: tasks, status=OFFLINE) as at:
+        marked = TaintedTask("taxes", "mail")
+        at.store.run(lambda tx: tx.taint.change(lambda known: known.with_task(marked)))
         await press_on_day(at, f"task:{task.id}")
         await click(at, "Type the steps", "one\ntwo, and more")
+        assert at.store.query(lambda tx: tx.taint.get()).mark_of("one") == "mail"
         undo, message = button(at, "Undo"), newest_card(at)[0]
         await at.clock.advance(601)
         await at.until(lambda: "Undo" not in [each.label for each in newest_card(at)[1].buttons])

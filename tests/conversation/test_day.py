@@ -65,6 +65,8 @@ async def test_the_day_has_what_waits_what_comes_and_what_was_answered() -> None
         assert labels(day.tasks[0]) == ["Done", "Break it down"]
         assert day.next is not None
         assert labels(day.next) == ["Skip once"]
+        lines = (*day.overdue, day.next, *day.later)
+        assert [each.job for each in lines] == ["p1", "", "s1", "t1", "p1"]
         assert day.next.at == NOW.replace(hour=11, minute=0)
         assert (day.pings.left, day.pings.capacity, day.pings.held) == (5, 5, 0)
         assert await at.chat.views.today.open_items() == 2
@@ -159,11 +161,14 @@ async def test_a_change_is_told_at_once() -> None:
         await told
         # `tasks.md` was changed by hand, and a calendar has another event.
         by_hand = ChangeRow("0a1b2c3d", NOW, "tasks.md", Changer.HAND, "", "- [ ] milk\n")
-        for happen in (lambda: at.store.run(lambda tx: tx.changes.put(by_hand)), news.publish):
+        for is_by_hand in (True, False):
             told = asyncio.ensure_future(anext(changes))
             await asyncio.sleep(0)
             assert not told.done()
-            happen()
+            if is_by_hand:
+                at.store.run(lambda tx: tx.changes.put(by_hand))
+            else:
+                news.publish()
             await told
         await changes.aclose()  # type: ignore[attr-defined]
 

@@ -81,6 +81,14 @@ async def test_a_compaction_in_the_middle_of_a_turn_is_an_event_and_the_answer_c
         assert (event.event, event.session_id, event.parent_session_id) == (COMPACTED, new, old)
         assert at.stores.session.read() == new
         assert len(engine.prompts) == 2
+        engine.store(new, HOME, "two")
+        listed = await at.chat.views.sessions.look({})
+        assert [(each.id, each.is_current) for each in listed.main] == [(new, True)]
+        assert [(each.words, each.before) for each in listed.compactions] == [("two", old)]
+        await at.chat.views.sessions.act("web", "resume", {"id": str(old)})
+        await at.quiet()
+        assert at.stores.session.read() == old
+        assert [each.id for each in (await at.chat.views.sessions.look({})).main] == [new, old]
 
 
 async def test_a_compaction_that_keeps_the_id_is_its_own_parent() -> None:
@@ -93,6 +101,8 @@ async def test_a_compaction_that_keeps_the_id_is_its_own_parent() -> None:
         await at.ask("two")
         event = at.stores.session_history.read().entries[-1]
         assert (event.event, event.session_id, event.parent_session_id) == (COMPACTED, same, same)
+        [line] = (await at.chat.views.sessions.look({})).compactions
+        assert (line.words, line.before) == ("one", None)
 
 
 async def test_a_lost_session_is_told_once_and_a_fresh_one_begins() -> None:

@@ -15,6 +15,8 @@ from ollim_bot.domain.moments import describe, duration_in_words, instant
 from ollim_bot.domain.phrases import parse_duration, parse_moment
 from ollim_bot.errors import BadPhrase
 
+pytestmark = pytest.mark.same_fixtures
+
 zones = st.sampled_from([ZoneInfo(name) for name in tables.ZONES])
 seconds_of_25_years = st.datetimes(datetime(2025, 1, 1), datetime(2050, 1, 1)).map(
     lambda wall: wall.replace(microsecond=0, tzinfo=UTC)

@@ -348,6 +348,18 @@ async def test_forks_are_listed_by_their_topic_and_those_that_were_left_apart() 
             ("", "hi · 1 answer (this one)"),
             ("Side conversations that you left", "a trip to Rome · 1 answer"),
         ]
+        sessions = at.scene.chat.views.sessions
+        listed = await sessions.look({})
+        assert [(each.words, each.is_current) for each in listed.main] == [("hi", True)]
+        assert [each.words for each in listed.side] == ["which roses?", "a trip to Rome"]
+        assert (await sessions.act("web", "resume", {"id": "nothing"})).is_error
+        assert (await sessions.act("web", "clear", {"id": listed.side[0].id})).is_error
+        assert (await sessions.act("web", "resume", {"id": listed.side[0].id})).go == "/"
+        await at.scene.quiet()
+        assert at.scene.told[-1].endswith(": “side conversation: which roses?”.")
+        assert (await sessions.look({})).side[0].is_current
+        await sessions.act("web", "resume", {"id": listed.main[0].id})
+        await at.scene.quiet()
         await at.enter("the open one")
         await at.scene.chat.command("web", "/sessions")
         card = at.cards[-1].card

@@ -54,7 +54,9 @@ async def test_it_comes_again_with_other_words_until_its_times_are_used_up(tmp_p
         assert shown(at) == ["Drink water · asked at 10:16", "Drink water · 10 min ago"]
         await at.advance(10 * 60, step=30)
         assert shown(at)[-1] == "Still open: Drink water?"
-        assert labels(at.log[-1]) == ["Done", "Later today", "Tomorrow", "Let it go"]
+        assert labels(at.log[-1]) == [
+            *("Done", "Later today", "Tomorrow", "Let it go", "Break it down")
+        ]
         assert [labels(each) for each in at.log[:-1]] == [[], []]
         await at.advance(60 * 60, step=60)
         assert len(shown(at)) == 4

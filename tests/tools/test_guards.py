@@ -21,6 +21,8 @@ from ollim_bot.tools import texts
 from ollim_bot.tools.guards import address_guard, state_dir_guard
 from ollim_bot.tools.path_rules import PathPolicy
 
+pytestmark = pytest.mark.same_fixtures
+
 
 def judged(
     home: HomeScene, path_policy: PathPolicy, tool: str, arguments: Mapping[str, object]

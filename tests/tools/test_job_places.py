@@ -34,6 +34,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     ("path", "file"),
     [
@@ -62,6 +63,7 @@ def test_a_job_is_known_by_every_path_to_it(root: Path, path: str, file: str) ->
     assert file in [str(each) for each in job_files(root, path.replace("{root}", str(root)))]
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     "path",
     [

@@ -111,6 +111,7 @@ def test_a_wrong_webhook_is_refused_with_all_that_is_wrong(scene: ValidatorScene
     assert not (scene.root / "webhooks/w.md").exists()
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     ("path", "content", "words"),
     [
@@ -281,6 +282,7 @@ def test_what_stood_in_a_file_that_was_wrong_otherwise_stays_too(scene: Validato
     assert scene.edit("routines/own.md", "late: x\n", "late: run\n") == ""
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

@@ -54,6 +54,7 @@ async def test_what_the_main_session_is_for_passes(
     assert await refused(path_policy, tool, **arguments) == ""
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
     [
@@ -153,6 +154,7 @@ def nothing() -> Sequence[Pattern]:
     return ()
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(("tool", "arguments"), GUARDED)
 async def test_nobody_can_allow_what_a_guard_objects_to_nor_is_asked(
     path_policy: PathPolicy, tool: str, arguments: dict[str, object]
@@ -163,6 +165,7 @@ async def test_nobody_can_allow_what_a_guard_objects_to_nor_is_asked(
     assert yes.asked == []
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(("tool", "arguments"), GUARDED)
 async def test_nor_does_a_granted_pattern(
     path_policy: PathPolicy, tool: str, arguments: dict[str, object]

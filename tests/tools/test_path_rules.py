@@ -110,6 +110,7 @@ UNCLEAR = [
 ]
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("path", OPEN_TO_READ)
 def test_the_rest_of_the_data_directory_is_open(
     home: HomeScene, path_policy: PathPolicy, path: str
@@ -117,6 +118,7 @@ def test_the_rest_of_the_data_directory_is_open(
     assert path_policy.to_read(home.spelled(path)) is None
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     ("name", "path"),
     [
@@ -137,6 +139,7 @@ def test_what_is_protected_is_neither_read_nor_written(
         assert reason.startswith(f"{name} is protected.")
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_nothing_outside_is_reached(home: HomeScene, path_policy: PathPolicy, path: str) -> None:
     for reason in (
@@ -147,6 +150,7 @@ def test_nothing_outside_is_reached(home: HomeScene, path_policy: PathPolicy, pa
         assert "outside the data directory" in reason
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("path", UNCLEAR)
 def test_a_path_that_can_be_read_in_two_ways_is_refused(path_policy: PathPolicy, path: str) -> None:
     for reason in (path_policy.to_read(path), path_policy.to_write(path)):
@@ -154,6 +158,7 @@ def test_a_path_that_can_be_read_in_two_ways_is_refused(path_policy: PathPolicy,
         assert "more than one way" in reason
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     "path",
     ["tool-policy.yaml", "./Tool-Policy.YAML", ".claude/agents/guide.md", ".claude/settings.json",
@@ -255,6 +260,7 @@ def content(path: Path) -> str:
         return ""
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     ("where", "glob"),
     [
@@ -270,6 +276,7 @@ def test_a_search_that_cannot_find_secrets_is_made(
     assert path_policy.to_search(home.spelled(where), glob, begins_at_glob=begins_at_glob) is None
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     ("where", "glob"),
     [

@@ -47,7 +47,7 @@ def full_day(now: datetime) -> DayView:
             "call the dentist", at(42), buttons=(Button("Snooze 1 h", "job_snooze", "r:1h"),)
         ),
         later=[
-            DayLine("drink water", at(150), note="3 more today", buttons=(skip,)),
+            DayLine("drink water", at(150), note="3 more today", buttons=(skip,), job="water"),
             DayLine("stretch", at(300), note="skipped", is_skipped=True),
         ],
         events=[DayLine(HOSTILE, at(-20), at(40), note="14:00–15:00 · Work")],

@@ -24,6 +24,7 @@ ATTRIBUTES = {
         "data-fold",
     ),
     *("data-at", "data-left", "data-now", "data-most", "data-previews", "data-filter"),
+    *("data-once", "data-field-id", "aria-live", "maxlength", "enterkeyhint", "placeholder"),
 }
 
 

@@ -97,6 +97,7 @@ async def test_no_service_worker_is_served_and_one_that_is_there_is_cleared_away
             assert reply.headers["Clear-Site-Data"] == '"cache", "storage"'
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize(
     "value", ["", "Bearer", "Bearer ", "Bearer wrong", f"Bearer {SECRET.reveal()}", "Basic eA=="]
@@ -109,6 +110,7 @@ async def test_without_a_session_nothing_is_shown(scene: Scene, method: str, val
             assert method == "HEAD" or reply.error == frames.NO_KEY
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("path", POSTS)
 async def test_without_a_session_nothing_is_done(scene: Scene, path: str) -> None:
     async with unknown_browser(scene) as other:
@@ -145,6 +147,7 @@ WRONG_HOSTS = (
 )
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("host", WRONG_HOSTS)
 @pytest.mark.parametrize("path", ["/", "/healthz", "/api/messages"])
 async def test_another_name_for_this_machine_is_refused(
@@ -228,6 +231,7 @@ async def test_other_methods_need_the_origin_too(browser: Browser, method: str) 
     assert (await browser.ask(method, "/api/messages", headers={"Origin": ""})).status == 403
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("origin", WRONG_ORIGINS)
 async def test_no_socket_for_another_site(scene: Scene, browser: Browser, origin: str) -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:

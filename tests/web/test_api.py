@@ -70,6 +70,7 @@ async def test_a_reply_to_what_is_gone_is_a_plain_message(scene: Scene, browser:
     assert scene.reception.received[0].reply_to is None
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     "message_id",
     [
@@ -215,6 +216,7 @@ async def test_a_message_that_is_not_there_cannot_be_read(scene: Scene, browser:
     assert scene.mark.value == said.id
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     "body",
     [
@@ -253,6 +255,7 @@ async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None
     assert frames.TOO_SLOW.encode() in answer
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [

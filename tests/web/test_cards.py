@@ -89,6 +89,7 @@ async def test_a_card_comes_rendered_and_its_text_only_once(scene: Scene, browse
         "lines": [],
         "earlier_of": "",
         "until": None,
+        "job": "",
     }
 
 

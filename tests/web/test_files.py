@@ -77,6 +77,7 @@ TRICKS = (
 )
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("path", TRICKS)
 async def test_no_spelling_leads_out_of_the_folder(
     scene: Scene, browser: Browser, path: str

@@ -39,7 +39,9 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert shown.attributes <= ATTRIBUTES
     words = " ".join(filter(None, shown.words))
     assert words.count(HOSTILE) == 2
-    assert words.startswith("Today Sun 15 Nov Overdue take the heart pill since 8:00")
+    assert words.startswith(
+        "Add something Add Today Sun 15 Nov Overdue take the heart pill since 8:00"
+    )
     assert "Next call the dentist 15:12 · in 42 min" in words
     assert "Now 14:30 40 min free" not in words
     assert "15:12 call the dentist 1 h 48 min free 17:00 drink water" in words
@@ -47,6 +49,7 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert "3 of 5 pings left · one more at 14:55 · 2 messages are held" in words
     assert words.endswith("Done · 1 ✓ feed the cat · 7:10 Undo")
     assert '<progress max="60" value="42"' in reply["html"]
+    assert '<a href="/jobs/water" aria-label="Edit: drink water">Edit</a>' in reply["html"]
     assert reply["change"] == 0
 
 

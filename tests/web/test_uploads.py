@@ -127,6 +127,7 @@ def part(name: str, content: str, **more: str) -> str:
     )
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     "body",
     [

@@ -42,6 +42,7 @@ async def test_a_call_is_on_disk_when_it_is_answered(scene: HookScene) -> None:
     assert (await scene.call()).body["run"] != run
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("hook_id", ["rain", "no-such-hook", "%ff%00", "..", "own"])
 @pytest.mark.parametrize(
     "headers",
@@ -441,6 +442,7 @@ async def test_a_refusal_takes_the_same_work_whether_the_hook_exists_or_not(
 WORDS = b"v1,AAAA " * 1000
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize(
     ("headers", "is_read"),
     [

@@ -32,6 +32,7 @@ from ollim_bot.conversation.commands.sessions import (
     CostCommands,
     SearchCommands,
     SessionCommands,
+    SessionsPanel,
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
 from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, FailureNotices
@@ -50,10 +51,13 @@ from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
+from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
+from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
+from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
 from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
@@ -195,10 +199,28 @@ class ConversationParts:
     def _views(self, buttons: ButtonRouter) -> Views:
         deps = self._deps
         return Views(
-            DayPanel(deps.store, deps.repositories, self._day, deps.clock, buttons.press),
-            money_view(deps.store, deps.clock),
-            SettingPage(deps.store, deps.clock, self._services.settings.change),
-            HealthPage(deps.store, deps.clock, [each.name for each in deps.channels], deps.health),
+            today=DayPanel(
+                deps.store,
+                deps.repositories,
+                self._day,
+                deps.clock,
+                buttons.press,
+                QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock),
+            ),
+            week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
+            job=JobFormView(
+                deps.store,
+                deps.repositories,
+                deps.clock,
+                buttons.press,
+                self.week_plans.difference,
+            ),
+            money=money_view(deps.store, deps.clock),
+            settings=SettingPage(deps.store, deps.clock, self._services.settings.change),
+            health=HealthPage(
+                deps.store, deps.clock, [each.name for each in deps.channels], deps.health
+            ),
+            sessions=SessionsPanel(self._services.sessions, deps.store, deps.clock),
         )
 
     @property

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,32 +31,23 @@ from ollim_bot.cli.rehearse_draft import (
     read_draft,
 )
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.calendar import (
-    CalendarCopy,
-    CalendarEvent,
-    age_words,
-    between,
-    event_row,
-    time_words,
-    without_text,
-)
-from ollim_bot.domain.leave_by import moment_to_leave
+from ollim_bot.domain.calendar import CalendarCopy, event_row, time_words, without_text
+from ollim_bot.domain.costs import PAST, PastCosts
+from ollim_bot.domain.forecast import Forecast
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
-from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.quiet import QuietSettings, is_quiet
+from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.rehearsal import (
     MOST_ASKED,
     Assumptions,
     Finding,
     Fire,
-    Ping,
     Rehearsal,
     findings,
     rehearse,
     warnings,
 )
 from ollim_bot.domain.schedule import JobKey, Skips, key_of
-from ollim_bot.domain.text import counted
+from ollim_bot.domain.week import DAYS, WeekEvent, WeekView, around, fate, fates, week_of
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.codecs.records import RuntimeConfigCodec, ping_budget_codec
@@ -80,65 +70,29 @@ _NOTHING = (
     "Nothing would happen until {until}. "
     'Add something: ollim-bot reminder add -m "call the dentist" --in 20m'
 )
-_PINGS = {
-    Ping.SENT: "may ping",
-    Ping.HELD: "ping waits",
-    Ping.REFUSED: "ping refused, the budget is empty",
-    Ping.ORDERED: "comes whatever happens",
-    Ping.NONE: "silent",
-}
-_SKIPS = {
-    SkipReason.OVERLAP: "skipped, its last run is still going",
-    SkipReason.POLICY: "skipped, as you wanted",
-    SkipReason.BUDGET: "not sent, the ping budget is empty",
-}
 
 Row = tuple[str, str, str]
 
-
 _EXAMPLE = "--days 14"
-_USUAL_DAYS = 7
 _MOST_DAYS = 366
 
 
-class Events(NamedTuple):
-    """What the owner's calendars have in the days to come; the titles are for the owner only.
-
-    `travel_minutes` is the setting; in the `quiet`, no message says when to leave.
-    """
-
-    calendars: Sequence[CalendarCopy]
-    has_titles: bool
-    travel_minutes: int | None
-    quiet: QuietSettings | None
-
-    def between(self, rehearsal: Rehearsal) -> Sequence[CalendarEvent]:
-        return between(self.calendars, rehearsal.now, rehearsal.until)
-
-
-def page(rehearsal: Rehearsal, events: Events, *, is_running: bool) -> str:
+def page(week: WeekView, *, has_titles: bool, is_running: bool) -> str:
+    """The words for a terminal; the titles of events are for the owner only."""
+    rehearsal, days = week.rehearsal, [*_calendar(week, has_titles=has_titles)]
     until = describe(rehearsal.until.replace(second=0), rehearsal.now)
     if not rehearsal.fires:
-        return plain("\n\n".join([_NOTHING.format(until=until), *_calendar(rehearsal, events)]))
+        return plain("\n\n".join([_NOTHING.format(until=until), *days]))
+    start = "" if is_running else "the bot started now, "
     parts = [
-        f"What would happen until {until}, if {_assumed(rehearsal, is_running=is_running)}.",
-        _to_look_at(findings(rehearsal)),
-        *_calendar(rehearsal, events),
+        f"What would happen until {until}, if {start}{week.assumed}.",
+        _to_look_at(week.findings),
+        *([f"Money: {week.money.sentence}"] if week.money.runs else ()),
+        *days,
     ]
     if not rehearsal.is_whole:
         parts.append(f"There is more than can be shown: this ends {until}.")
     return plain("\n\n".join(parts))
-
-
-def _assumed(rehearsal: Rehearsal, *, is_running: bool) -> str:
-    start = "" if is_running else "the bot started now, "
-    length = duration_in_words(rehearsal.guess.run)
-    is_answered = any(fire.job.follows_answers for fire in rehearsal.fires)
-    you = "answered at once what comes after it is done" if is_answered else "wrote nothing"
-    return (
-        f"{start}each run took {length}, each background run pinged once at its end, "
-        f"no reminder followed up, and you {you}"
-    )
 
 
 def _to_look_at(found: Sequence[Finding]) -> str:
@@ -153,23 +107,20 @@ def _to_look_at(found: Sequence[Finding]) -> str:
     return "\n".join(["Look at:", *lines])
 
 
-def _calendar(rehearsal: Rehearsal, events: Events) -> Iterator[str]:
+def _calendar(week: WeekView, *, has_titles: bool) -> Iterator[str]:
     """One part for each day, or for consecutive days on which the same happens."""
-    today = rehearsal.now.date()
+    rehearsal, today = week.rehearsal, week.now.date()
     shown = [fire for fire in rehearsal.fires if fire.state is not OccurrenceState.MISSED]
     shown.sort(key=lambda fire: fire.at)
     days: dict[date, list[tuple[datetime, Row]]] = {}
-    for event in events.between(rehearsal):
-        begins = _local(event.begins(rehearsal.zone), rehearsal)
-        row = begins, _event_row(event, rehearsal, events)
-        days.setdefault(max(begins.date(), today), []).append(row)
+    for event in week.events:
+        row = event.begins, _event_row(event, week.now, has_titles=has_titles)
+        days.setdefault(max(event.begins.date(), today), []).append(row)
     for day, fires in groupby(shown, key=lambda fire: _local(fire.at, rehearsal).date()):
         days.setdefault(day, []).extend(_rows([*fires], rehearsal))
     for stretch in _stretches([(day, _in_order(rows)) for day, rows in sorted(days.items())]):
         yield f"{_head(stretch[0][0], stretch[-1][0], today)}\n{columns(stretch[0][1])}"
-    for copy in events.calendars:
-        if copy.is_stale(rehearsal.now):
-            yield f"{copy.name} may have changed: {age_words(copy, rehearsal.now)}."
+    yield from (f"{note}." for note in week.notes)
 
 
 def _in_order(rows: Sequence[tuple[datetime, Row]]) -> list[Row]:
@@ -180,22 +131,12 @@ def _in_order(rows: Sequence[tuple[datetime, Row]]) -> list[Row]:
     return [*sorted_rows[:_MOST_ROWS], *last]
 
 
-def _event_row(event: CalendarEvent, rehearsal: Rehearsal, events: Events) -> Row:
-    what = title(event.summary) or "no title" if events.has_titles else "busy"
-    time, _, end = time_words(event, rehearsal.now).partition("–")
+def _event_row(one: WeekEvent, now: datetime, *, has_titles: bool) -> Row:
+    what = title(one.event.summary) or "no title" if has_titles else "busy"
+    time, _, end = time_words(one.event, now).partition("–")
     until = f"until {end}, " if end else ""
-    leave = _departure(event, rehearsal, events)
-    return f"  {time:>5}", what, f"{until}in your calendar ({event.calendar}){leave}"
-
-
-def _departure(event: CalendarEvent, rehearsal: Rehearsal, events: Events) -> str:
-    """Says when the owner is told to leave."""
-    at = moment_to_leave(event, events.travel_minutes)
-    if at is None or at <= rehearsal.now.astimezone(UTC):
-        return ""
-    words = f", leave by {_clock(at, rehearsal)}"
-    is_told = events.quiet is None or not is_quiet(events.quiet, at)
-    return words if is_told else f"{words} (you are not told: it is quiet then)"
+    note = f"{until}in your calendar ({one.event.calendar}){one.leave_words(now)}"
+    return f"  {time:>5}", what, note
 
 
 def _stretches(days: Sequence[tuple[date, list[Row]]]) -> list[list[tuple[date, list[Row]]]]:
@@ -225,49 +166,17 @@ def _row(fire: Fire, rehearsal: Rehearsal) -> Row:
     time = _clock(fire.at, rehearsal)
     late = f", late: it was due {describe(fire.due, rehearsal.now)}" if fire.is_late else ""
     wait = f", after waiting {duration_in_words(fire.wait)}" if fire.wait else ""
-    fate = _fate(fire) + wait + late + _around(fire, rehearsal)
-    return f"  {time:>5}", title(fire.job.spec.title), fate
-
-
-def _around(fire: Fire, rehearsal: Rehearsal) -> str:
-    """The heads-ups, and how it comes again."""
-    heads_ups = [_clock(at, rehearsal) for at in fire.heads_ups]
-    announced = f", announced at {' and '.join(heads_ups)}" if heads_ups else ""
-    nag = fire.job.spec.nag
-    if nag is None or not fire.again:
-        return announced
-    pause, times = duration_in_words(nag.pause), counted(nag.times, "time")
-    return f"{announced}, again every {pause} until you answer, at most {times}"
+    words = fate(fire) + wait + late + around(fire, rehearsal.zone)
+    return f"  {time:>5}", title(fire.job.spec.title), words
 
 
 def _often(fires: Sequence[Fire], rehearsal: Rehearsal) -> Row:
     time, until = _clock(fires[0].at, rehearsal), _clock(fires[-1].at, rehearsal)
-    counts = Counter(map(_fate, fires))
-    fates = "; ".join(
-        fate if count == len(fires) else f"{fate} ({count} of them)"
-        for fate, count in counts.items()
-    )
     return (
         f"  {time:>5}",
         title(fires[0].job.spec.title),
-        f"{len(fires)} times until {until}: {fates}",
+        f"{len(fires)} times until {until}: {fates(fires)}",
     )
-
-
-def _fate(fire: Fire) -> str:
-    if fire.state is OccurrenceState.SKIPPED and fire.ping is not Ping.ORDERED:
-        return _SKIPS.get(fire.reason, "does not run") if fire.reason else "does not run"
-    if fire.is_held_turn and fire.quiet_until is not None:
-        return f"waits until {clock_time(fire.quiet_until)}, then in the conversation"
-    if not fire.job.spec.background and fire.ping is Ping.NONE:
-        return f"in the conversation{_in_the_quiet(fire)}"
-    if fire.ping is Ping.HELD and fire.quiet_until is not None:
-        return f"{_PINGS[fire.ping]} until {clock_time(fire.quiet_until)}, when the quiet ends"
-    return _PINGS[fire.ping] + (_in_the_quiet(fire) if fire.ping is Ping.ORDERED else "")
-
-
-def _in_the_quiet(fire: Fire) -> str:
-    return ", also in the quiet" if fire.quiet_until is not None else ""
 
 
 def _head(first: date, last: date, today: date) -> str:
@@ -291,15 +200,16 @@ def _local(moment: datetime, rehearsal: Rehearsal) -> datetime:
     return moment.astimezone(rehearsal.zone)
 
 
-def page_object(rehearsal: Rehearsal, events: Events, *, is_running: bool) -> dict[str, object]:
-    copies = {copy.name: copy for copy in events.calendars}
+def page_object(
+    week: WeekView, calendars: Sequence[CalendarCopy], *, has_titles: bool, is_running: bool
+) -> dict[str, object]:
+    rehearsal, copies = week.rehearsal, {copy.name: copy for copy in calendars}
     rows = [
         {
-            **event_row(event, copies[event.calendar], rehearsal.zone),
-            "leave_by": None if at is None else _local(at, rehearsal),
+            **event_row(one.event, copies[one.event.calendar], rehearsal.zone),
+            "leave_by": one.leave_by,
         }
-        for event in events.between(rehearsal)
-        for at in [moment_to_leave(event, events.travel_minutes)]
+        for one in week.events
     ]
     return {
         "now": rehearsal.now,
@@ -311,9 +221,39 @@ def page_object(rehearsal: Rehearsal, events: Events, *, is_running: bool) -> di
             "pings_per_run": 1,
         },
         "superseded": rehearsal.superseded,
-        "findings": [_finding_object(finding) for finding in findings(rehearsal)],
+        "findings": [_finding_object(finding) for finding in week.findings],
         "fires": [_fire_object(fire, rehearsal) for fire in rehearsal.fires],
-        "calendar": rows if events.has_titles else [without_text(row) for row in rows],
+        "quiet": [{"from": start, "until": until} for start, until in week.quiet],
+        "pings": _pings_object(week),
+        "money": _money_object(week.money),
+        "calendar": rows if has_titles else [without_text(row) for row in rows],
+    }
+
+
+def _pings_object(week: WeekView) -> dict[str, object]:
+    hours = [
+        {
+            "at": each.at,
+            "left": round(each.left, 2),
+            "lowest": round(each.lowest, 2),
+            "paid": each.paid,
+            "refused": each.refused,
+        }
+        for each in week.budget
+    ]
+    budget = week.start_budget
+    minutes = budget.refill_rate_minutes
+    return {"capacity": budget.capacity, "minutes_per_ping": minutes, "hours": hours}
+
+
+def _money_object(money: Forecast) -> dict[str, object]:
+    return {
+        **money.amount.as_object(),
+        "runs": money.runs,
+        "unknown_jobs": money.unknown_jobs,
+        "by_day": [
+            {"day": day, **amount.as_object()} for day, amount in sorted(money.by_day.items())
+        ],
     }
 
 
@@ -361,7 +301,7 @@ class _Jobs(NamedTuple):
     JSON,
 )
 def run(given: Given, caller: Caller) -> None:
-    days = _days(given.get("days", str(_USUAL_DAYS)))
+    days = _days(given.get("days", str(DAYS)))
     data = open_data(caller)
     jobs = _jobs(data)
     skips = data.read(lambda tx: tx.skips.get()) or Skips()
@@ -371,27 +311,30 @@ def run(given: Given, caller: Caller) -> None:
         _circumstances(data),
         watched_until=None if is_running else heartbeat or data.now,
         skills=SkillFolder(data.paths.skills).read().loaded.keys(),
-        is_skipped=skips.has if skips.moments else None,
+        is_skipped=skips.has if skips.moments or skips.repetitions else None,
     )
     draft = _draft(given, caller, jobs.jobs)
+    calendars = readable_copies(data.paths)
+    past = data.read(lambda tx: tx.usage.since(data.now - PAST)) or []
     rehearsal = rehearse(jobs.jobs if draft is None else draft.jobs, circumstances, days)
-    events = Events(
-        readable_copies(data.paths),
-        caller.agent is None,
-        circumstances.config.travel_minutes,
+    week = week_of(
+        rehearsal,
+        findings(rehearsal),
         circumstances.quiet,
+        calendars,
+        circumstances.config.travel_minutes,
+        PastCosts(past),
     )
+    shown = {"has_titles": caller.agent is None, "is_running": is_running}
+    made = None if draft is None else difference_of(draft, jobs.jobs, circumstances, data)
     if "json" in given:
-        found = page_object(rehearsal, events, is_running=is_running)
-        if draft is not None:
-            made = difference_of(draft, jobs.jobs, circumstances, data)
-            found = {"difference": difference_object(made), **found}
-        print_json(found | {"problems": jobs.problems})
+        change = {} if made is None else {"difference": difference_object(made)}
+        whole = page_object(week, calendars, **shown)
+        print_json({**change, **whole, "problems": jobs.problems})
         return
-    if draft is not None:
-        made = difference_of(draft, jobs.jobs, circumstances, data)
+    if draft is not None and made is not None:
         show(f"{plain(draft_sentence(draft, made))}\n")
-    show(page(rehearsal, events, is_running=is_running))
+    show(page(week, **shown))
     for problem in jobs.problems:
         show(plain(problem), "  ", stream=sys.stderr)
 

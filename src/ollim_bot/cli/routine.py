@@ -15,8 +15,7 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.errors import WrongInput
-from ollim_bot.store.job_formats import written_value
-from ollim_bot.store.routine_format import RHYTHM_FIELDS, ROUTINES, rhythm_fields
+from ollim_bot.store.routine_format import ROUTINES, rhythm_changes
 
 if TYPE_CHECKING:
     from ollim_bot.domain.quiet import QuietHours
@@ -57,12 +56,7 @@ class RoutineNoun(JobNoun[Routine]):
         if text != unbroken:
             hint = f'`--cron "{unbroken}"` would keep them in.'
             note(f"it leaves out your quiet hours, {quiet}. {hint}")
-        fields = rhythm_fields(read_rhythm(text)).items()
-        return {
-            **dict.fromkeys(RHYTHM_FIELDS),
-            **{name: written_value(value) for name, value in fields},
-            **fields_given(given, ("quiet",)),
-        }
+        return rhythm_changes(read_rhythm(text)) | fields_given(given, ("quiet",))
 
     def upcoming(self, job: Routine, now: datetime) -> Iterator[datetime]:
         zone = job.spec.zone(zone_of(now))

@@ -28,7 +28,7 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
-from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.run_history import (
     DROPPED,
@@ -37,6 +37,7 @@ from ollim_bot.domain.run_history import (
     History,
     RunStory,
     part_in_words,
+    short_id_of,
 )
 from ollim_bot.domain.run_words import (
     answer_in_words,
@@ -325,7 +326,7 @@ def _list(given: Given, caller: Caller) -> None:
 )
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    record = find_run(str(given["run"]), _run_stories(data))
+    record = find_run(str(given["run"]), _stories_named(data, str(given["run"])))
     if "json" in given:
         print_json(page_object(_as_seen(record, caller), data.now))
     else:
@@ -378,23 +379,52 @@ def find_run(word: str, known: Sequence[RunStory]) -> RunStory:
     return fitting[0]
 
 
-def _run_stories(data: Data, since: datetime | None = None) -> list[RunStory]:
-    found = run_stories(
-        _asked(data, _all_rows if since is None else lambda tx: tx.ledger.rows_since(since))
-    )
-    waiting, spent = data.read(partial(_beside, since)) or (set(), {})
+def _stories_named(data: Data, word: str) -> list[RunStory]:
+    """The runs that `find_run` may mean, with those to which they were put off."""
+
+    def question(tx: Transaction) -> tuple[list[LedgerRow], list[UsageRow]]:
+        ids = [*tx.ledger.ids()]
+        wanted = dict.fromkeys(each for each in ids if _may_be(each, word))
+        rows = tx.ledger.rows_of(wanted)
+        while later := _put_off_to(rows) - {Occurrence.parse(each).job_id for each in wanted}:
+            starts = tuple(f"{JobKind.REMINDER}:{name}:" for name in later)
+            more = [each for each in ids if each.startswith(starts)]
+            wanted |= dict.fromkeys(more)
+            rows += tx.ledger.rows_of(more)
+            if not more:
+                break
+        return rows, [row for each in wanted for row in tx.usage.of_occurrence(each)]
+
+    rows, usage = data.ask_if_used(question) or ([], [])
+    return _completed(data, rows, usage)
+
+
+def _may_be(run: str, word: str) -> bool:
+    """Whether the word can mean the run with this id, or its job."""
+    return run.startswith(word) or f":{word}:" in run or word == short_id_of(run)
+
+
+def _put_off_to(rows: Iterable[LedgerRow]) -> set[str]:
+    """The ids of the reminders that snoozes have made."""
+    return {str(row.facts["reminder"]) for row in rows if row.facts.get("reminder")}
+
+
+def _run_stories(data: Data, since: datetime) -> list[RunStory]:
+    rows = _asked(data, lambda tx: tx.ledger.rows_since(since))
+    return _completed(data, rows, data.read(lambda tx: tx.usage.since(since)) or [])
+
+
+def _completed(data: Data, rows: Iterable[LedgerRow], usage: Iterable[UsageRow]) -> list[RunStory]:
+    """The runs, newest first, with what they cost, what waits, and what came of a snooze."""
+    found = run_stories(rows)
+    waiting = data.read(lambda tx: {each.occurrence for each in tx.due_items.open()}) or set()
+    by_run: dict[str, list[UsageRow]] = {}
+    for row in usage:
+        by_run.setdefault(row.occurrence, []).append(row)
+    spent = {name: Amount.of(each) for name, each in by_run.items() if name}
     found = [replace(each, is_open=each.id in waiting, spent=spent.get(each.id)) for each in found]
     asked = {each.occurrence.job_id: each for each in found if each.answer or each.is_open}
     return [_with_later(each, asked) for each in found]
-
-
-def _beside(since: datetime | None, tx: Transaction) -> tuple[set[str], dict[str, Amount]]:
-    """The occurrences whose cards wait for an answer, and what each occurrence has cost."""
-    rows: dict[str, list[UsageRow]] = {}
-    for row in tx.usage.since(since or datetime.min.replace(tzinfo=UTC)):
-        rows.setdefault(row.occurrence, []).append(row)
-    spent = {name: Amount.of(found) for name, found in rows.items() if name}
-    return {each.occurrence for each in tx.due_items.open()}, spent
 
 
 def _with_later(story: RunStory, asked: Mapping[str, RunStory]) -> RunStory:

@@ -49,7 +49,7 @@ _FAULT = (
 
 # A thread that looks at ten thousand files lets the others go on at each, and beside a busy one
 # waits so long to go on itself. With Python's own 5 ms, a look could take seconds.
-_SWITCH_INTERVAL = 0.0005
+SWITCH_INTERVAL = 0.0005
 
 _logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
     # All that is loaded stays, so that no collection needs to look through it.
     gc.freeze()
     gc.enable()
-    sys.setswitchinterval(_SWITCH_INTERVAL)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     settings = caller.settings()
     for warning in settings.warnings:
         note(warning)

@@ -26,7 +26,7 @@ from ollim_bot.store.store import Store
 
 _BETWEEN_TRIES = 60.0
 # What tells that a step may be done: a click, or any other change of the tasks.
-_FOLLOWED = ("breakdowns", "task_undos", "changes")
+_FOLLOWED = ("task_undos", "changes")
 
 _logger = logging.getLogger(__name__)
 
@@ -56,25 +56,24 @@ class BreakdownButtons:
 
     async def run(self) -> None:
         """Carry out what a crash cut off, and follow steps and requests, until cancelled."""
-        with self._store.changes(*_FOLLOWED) as has_changed:
+        with self._store.changes("breakdowns") as has_changed:
             while True:
                 has_changed.clear()
+                known = (await self._store.read(lambda tx: tx.breakdowns.get())).known
+                followed = _FOLLOWED if any(each.parts for each in known) else ()
+                asked = ("inbox",) if any(each.asked for each in known) else ()
                 with ExitStack() as watches:
-                    if await self._asks():
-                        watches.enter_context(self._store.changes("inbox", event=has_changed))
-                    pause = None if await self._look() else _BETWEEN_TRIES
+                    for name in (*followed, *asked):
+                        watches.enter_context(self._store.changes(name, event=has_changed))
+                    is_done = await self._look() if known else True
+                    pause = None if is_done else _BETWEEN_TRIES
                     await wait_until_set(has_changed, self._clock, pause)
-
-    async def _asks(self) -> bool:
-        known = await self._store.read(lambda tx: tx.breakdowns.get())
-        return any(each.asked for each in known.known)
 
     async def _look(self) -> bool:
         """Do what is to be done now; False if the list or the disk refuses it."""
         try:
             await self._writer.repeat_begun()
-            if await self._asks():
-                await self._store.transact(ask_for_unanswered)
+            await self._store.transact(ask_for_unanswered)
             await self._writer.follow()
         except OllimError:
             _logger.warning("The steps of a task have to wait", exc_info=True)

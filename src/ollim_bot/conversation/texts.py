@@ -22,6 +22,7 @@ NOTHING_TO_CLEAR = "There was nothing to clear: the next message begins a new co
 UNDO_TOO_LATE = "Undo works for 10 minutes. `/sessions` goes back to the conversation."
 UNDO_OVER = "It is too late to undo that."
 UNDO_IN_FORK = "You are in a side conversation. End it first, then press Undo."
+SESSION_GONE = "This conversation is not there any more."
 SAME_CONVERSATION = "That is the conversation you are in."
 SAME_FORK = "That is the side conversation you are in. Its buttons say how it can end."
 NOTHING_TO_COMPACT = "There is nothing to compact yet."

@@ -75,7 +75,7 @@ class CardLine:
 class Card:
     """`earlier_of` names the thing for which a newer card asks: this one is then a quiet line, and
     the page shows all lines of one thing as one. `until` is the moment to which it counts: surfaces
-    show the time left.
+    show the time left. `job` is the id of the job that it is about, which the page can edit.
     """
 
     title: str
@@ -86,6 +86,7 @@ class Card:
     lines: tuple[CardLine, ...] = ()
     earlier_of: str = ""
     until: datetime | None = None
+    job: str = ""
 
     @property
     def text(self) -> str:

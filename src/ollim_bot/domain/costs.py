@@ -187,7 +187,10 @@ class PastCosts:
 
     def __init__(self, rows: Iterable[UsageRow]) -> None:
         by_occurrence: dict[str, list[UsageRow]] = {}
+        self._prices: dict[str, Price] = {}
         for row in rows:
+            if row.occurrence:
+                self._prices[job_name(row.occurrence)] = row.price
             if row.occurrence and row.price.is_listed:
                 by_occurrence.setdefault(row.occurrence, []).append(row)
         self._runs = [_past_run(name, found) for name, found in by_occurrence.items()]
@@ -212,6 +215,18 @@ class PastCosts:
         if like not in self._of_others:
             self._of_others[like] = _median(self._runs, like)
         return self._of_others[like]
+
+    def amount(self, job: Job) -> Amount | None:
+        """As `usual`, at the price that its newest run had; None if nothing like it is known."""
+        price = self._prices.get(f"{job.kind} {job.spec.id}")
+        if price is not None and not price.is_listed:
+            return Amount(0, 0, frozenset({price}))
+        micros = self.usual(job)
+        if micros is None:
+            return None
+        if price is None:
+            price = Price.INCLUDED if self.is_included else Price.LISTED
+        return Amount(micros, micros if price is Price.INCLUDED else 0, frozenset({price}))
 
 
 def _past_run(occurrence: str, rows: Sequence[UsageRow]) -> PastRun:

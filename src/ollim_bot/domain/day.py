@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from ollim_bot.domain.answer_undo import undo_button, why_not_undone
-from ollim_bot.domain.calendar import CalendarCopy, age_words, time_words
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
 from ollim_bot.domain.cards import Button, Card, CardLine
-from ollim_bot.domain.due_items import DueItem, settled_line, waiting_buttons
+from ollim_bot.domain.due_items import DueItem, root_in, settled_line, waiting_buttons
 from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import (
@@ -18,7 +18,6 @@ from ollim_bot.domain.moments import (
     describe,
     duration_in_words,
     elapsed,
-    instant,
     midnight_after,
 )
 from ollim_bot.domain.occurrences import Occurrence
@@ -32,7 +31,7 @@ from ollim_bot.domain.overviews import (
     task_lines,
 )
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.quiet import QuietSettings, quiet_until
+from ollim_bot.domain.quiet import QuietSettings, quiet_spans
 from ollim_bot.domain.schedule import ScheduledJob, Skips
 from ollim_bot.domain.task_cards import TaskUndo
 from ollim_bot.domain.tasks import Task
@@ -49,6 +48,7 @@ class DayLine:
 
     `at` is its moment; None where only the day counts. `until` is the end of what lasts, and
     `since` the moment from which a timer runs. `note` is what there is to say beside the title.
+    `job` is the id of the job with a file behind it.
     """
 
     title: str
@@ -58,6 +58,7 @@ class DayLine:
     note: str = ""
     buttons: tuple[Button, ...] = ()
     is_skipped: bool = False
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,37 +138,22 @@ def day_of(
     put_off = [each for each in answered if each.is_still_put_off(now)]
     done = [each for each in answered if not each.is_put_off]
     by_name: Jobs = {(each.kind, each.spec.id): each for each in jobs}
-    zone = now.tzinfo or UTC
+    known = frozenset(each.spec.id for each in jobs)
     events = still_today(calendars, now)
     return DayView(
         now,
-        overdue=[_waiting(each, now) for each in in_overdue_order(waiting)],
+        overdue=[_waiting(each, now, known) for each in in_overdue_order(waiting)],
         next=following,
         later=[each for each in coming if each is not following],
-        events=[
-            DayLine(
-                one_line(each.summary, _LONGEST_EVENT) or "no title",
-                each.begins(zone).astimezone(zone),
-                each.ends(zone).astimezone(zone),
-                note=f"{time_words(each, now)} · {one_line(each.calendar, _LONGEST_EVENT)}",
-            )
-            for each in events
-            if not each.all_day
-        ],
-        all_day=[
-            DayLine(
-                one_line(each.summary, _LONGEST_EVENT) or "no title", note=time_words(each, now)
-            )
-            for each in events
-            if each.all_day
-        ],
-        quiet=[*_quiet_spans(quiet, now)],
+        events=[_event(each, now) for each in events if not each.all_day],
+        all_day=[_event(each, now) for each in events if each.all_day],
+        quiet=[*_quiet_lines(quiet, now)],
         tasks=[
             DayLine(each.text, buttons=each.buttons)
             for each in task_lines(tasks, undos, now, has_room=True)
         ],
-        put_off=[_answered(each, now, by_name, skips) for each in put_off],
-        done=[_answered(each, now, by_name, skips) for each in done],
+        put_off=[_answered(each, now, by_name, skips, known) for each in put_off],
+        done=[_answered(each, now, by_name, skips, known) for each in done],
         notes=[
             f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
             for copy in calendars
@@ -175,6 +161,16 @@ def day_of(
         ],
         pings=pings,
     )
+
+
+def _event(event: CalendarEvent, now: datetime) -> DayLine:
+    title = one_line(event.summary, _LONGEST_EVENT) or "no title"
+    if event.all_day:
+        return DayLine(title, note=time_words(event, now))
+    zone = now.tzinfo or UTC
+    begins, ends = event.begins(zone).astimezone(zone), event.ends(zone).astimezone(zone)
+    calendar = one_line(event.calendar, _LONGEST_EVENT)
+    return DayLine(title, begins, ends, note=f"{time_words(event, now)} · {calendar}")
 
 
 def gauge(budget: PingBudget, held: int, now: datetime) -> PingGauge:
@@ -187,12 +183,19 @@ def gauge(budget: PingBudget, held: int, now: datetime) -> PingGauge:
     return PingGauge(current.tokens, current.capacity, next_at, held)
 
 
-def _waiting(item: DueItem, now: datetime) -> DayLine:
+def _waiting(item: DueItem, now: datetime, known: Set[str]) -> DayLine:
     unanswered = " · not answered" if item.is_dose else ""
     more = item.earlier_count
     earlier = f" · {more} more before it, not answered" if more else ""
     note = f"since {short_moment(item.due, now)}{unanswered}{earlier}"
-    return DayLine(item.owner_title, item.due, note=note, buttons=waiting_buttons(item))
+    buttons = waiting_buttons(item)
+    return DayLine(item.owner_title, item.due, note=note, buttons=buttons, job=_job(item, known))
+
+
+def _job(item: DueItem, known: Set[str]) -> str:
+    """The id of the item's job, or of the reminder that a snooze made of it, if it has a file."""
+    ids = item.copy, root_in(item.note)
+    return next((each for each in ids if each in known), "")
 
 
 def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
@@ -206,29 +209,24 @@ def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
         note=" · ".join(notes),
         buttons=coming_buttons(job, is_skipped=is_skipped),
         is_skipped=is_skipped,
+        job=job.spec.id,
     )
 
 
-def _answered(item: DueItem, now: datetime, jobs: Jobs, skips: Skips) -> DayLine:
+def _answered(item: DueItem, now: datetime, jobs: Jobs, skips: Skips, known: Set[str]) -> DayLine:
     one = Occurrence.parse(item.occurrence)
     job = jobs.get((one.kind, one.job_id))
     is_over = bool(why_not_undone(item, now, job, skips))
     buttons = () if is_over else (undo_button(item),)
-    return DayLine(settled_line(item, now), item.answered_at, buttons=buttons)
+    words = settled_line(item, now)
+    return DayLine(words, item.answered_at, buttons=buttons, job=_job(item, known))
 
 
-def _quiet_spans(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:
+def _quiet_lines(settings: QuietSettings, now: datetime) -> Iterator[DayLine]:
     """The quiet of the rest of the day: that of now, and the one that begins before midnight."""
-    starts = [now]
-    if settings.hours is not None:
-        wall = datetime.combine(now.date(), settings.hours.start)
-        starts.append(instant(wall, now.tzinfo or UTC))
-    free_from = now
-    for start in starts:
-        until = quiet_until(settings, start)
-        if until is not None and start >= free_from:
-            yield DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
-            free_from = until
+    for begin, end in quiet_spans(settings, now, midnight_after(now)):
+        start, until = begin.astimezone(now.tzinfo), end.astimezone(now.tzinfo)
+        yield DayLine("Quiet", start, until, note=f"until {describe(until, now)}")
 
 
 def free_stretches(lines: Iterable[DayLine], now: datetime) -> Iterator[DayLine]:

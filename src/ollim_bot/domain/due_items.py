@@ -400,11 +400,11 @@ def open_card(item: DueItem, now: datetime, words: str = "") -> Card:
     or how long ago it was, then a question with other buttons, and that with the time it is open.
     """
     if item.shown == 1:
-        return _titled(words or item.title, _asking(item))
+        return _titled(words or item.title, _asking(item), item)
     if item.shown == 2:
-        return _titled(_second_words(item, now), _asking(item))
+        return _titled(_second_words(item, now), _asking(item), item)
     since = f" after {_age(item, now)}" if item.shown > 3 else ""
-    return _titled(f"Still open{since}: {item.owner_title}?", _deciding(item))
+    return _titled(f"Still open{since}: {item.owner_title}?", _deciding(item), item)
 
 
 def _second_words(item: DueItem, now: datetime) -> str:
@@ -415,11 +415,13 @@ def _age(item: DueItem, now: datetime) -> str:
     return duration_in_words(_minutes(item.due, now))
 
 
-def _titled(words: str, buttons: tuple[Button, ...]) -> Card:
+def _titled(words: str, buttons: tuple[Button, ...], item: DueItem) -> Card:
     line = " ".join(words.split())
+    # The file of a reminder is gone when it asks.
+    job = Occurrence.parse(item.occurrence).job_id if item.is_of_routine else ""
     if line == words and len(line) <= _LONGEST_TITLE:
-        return Card(line, buttons=buttons)
-    return Card("Reminder", words, buttons=buttons)
+        return Card(line, buttons=buttons, job=job)
+    return Card("Reminder", words, buttons=buttons, job=job)
 
 
 def waiting_buttons(item: DueItem) -> tuple[Button, ...]:

@@ -5,6 +5,7 @@ What is particular to a kind is said by its class; everything else knows jobs, n
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -524,6 +525,18 @@ class StoredJob(NamedTuple, Generic[T]):
 
     item: T
     path: Path
+
+
+class JobText(NamedTuple):
+    """The whole text of a job's file, and the name of the file."""
+
+    name: str
+    text: str
+
+    @property
+    def version(self) -> str:
+        """The same for two texts exactly if they are the same."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 class RepositoryReport(NamedTuple, Generic[T]):

@@ -125,7 +125,7 @@ def job_card(job: Job, skips: Skips, now: datetime, webhook_port: int | None = N
         lines, buttons = _about_called(job, webhook_port), _called_buttons(job)
     mark = f" {FROM_UNTRUSTED}" if job.spec.untrusted else ""
     title = (one_line(job.spec.words, _LONGEST_TITLE) or job.spec.id) + mark
-    return Card(title, "\n".join(lines), buttons=tuple(buttons))
+    return Card(title, "\n".join(lines), buttons=tuple(buttons), job=job.spec.id)
 
 
 def _about_called(job: Job, port: int | None) -> Iterator[str]:

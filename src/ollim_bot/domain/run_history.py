@@ -60,6 +60,11 @@ _STEPS = {state.value: state for state in OccurrenceState}
 _ENDS = frozenset(state.value for state in OccurrenceState if state.is_end)
 
 
+def short_id_of(run: str) -> str:
+    """Eight signs in the place of the id of a run, short enough to type."""
+    return f"{crc32(run.encode()):08x}"
+
+
 @dataclass(frozen=True, slots=True)
 class RunStory:
     """All rows of one occurrence, oldest first.
@@ -81,8 +86,7 @@ class RunStory:
 
     @property
     def short_id(self) -> str:
-        """Eight signs in the place of the id, short enough to type."""
-        return f"{crc32(self.id.encode()):08x}"
+        return short_id_of(self.id)
 
     @property
     def facts(self) -> Mapping[str, object]:

@@ -13,7 +13,7 @@ from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, RuntimeCon
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "How often it may speak": ("critical_daily_cap", "nag_default"),
-    "Quiet": ("quiet_hours",),
+    "Quiet": ("quiet_hours", "receipt_in_digest"),
     "Where you are": ("timezone", "travel_minutes"),
     "The model": (
         *("model.main", "model.fork", "thinking.main", "thinking.fork", "permission_mode"),

@@ -177,6 +177,12 @@ def without_nag(words: str) -> tuple[str, str]:
     return words, ""
 
 
+def without_frame(words: str) -> str:
+    """The words without `remind me to` in front."""
+    framed = _FRAME.fullmatch(words)
+    return framed["text"] if framed else words
+
+
 def _nag(again: str, usual: Nag) -> Nag:
     pause, times = usual.pause, usual.times
     if every := _PAUSE.search(again):

@@ -56,45 +56,45 @@ FORK_IDLE = "The side conversation was idle; nothing in it is left to do."
 PROGRAM_SPOKE = "Noted."
 DONE = "Done."
 
-_NOTHING_DONE = "Nothing was done."
+NOTHING_DONE = "Nothing was done."
 MOMENT_FIRST = (
-    f"I am not sure when you mean. {_NOTHING_DONE} Write the moment first, as in "
+    f"I am not sure when you mean. {NOTHING_DONE} Write the moment first, as in "
     "`remind me tomorrow at 9 to call mum`."
 )
 SAY_WHAT = (
-    f"I do not know what that is about. {_NOTHING_DONE} Say it in full, as in "
+    f"I do not know what that is about. {NOTHING_DONE} Say it in full, as in "
     "`remind me in 20 minutes to drink water`."
 )
 LINK = (
-    f"I am not sure where the moment ends. {_NOTHING_DONE} Put `to` behind it, as in "
+    f"I am not sure where the moment ends. {NOTHING_DONE} Put `to` behind it, as in "
     "`remind me in 20 minutes to drink water`."
 )
 NOT_YEARLY = (
-    f"I cannot repeat something every year yet. {_NOTHING_DONE} Set it once, as in "
+    f"I cannot repeat something every year yet. {NOTHING_DONE} Set it once, as in "
     "`remind me on 3 march at 9am to call my sister`."
 )
 DOUBT = (
-    f"I am not sure that I understand this: I know no `not`, `if` or `maybe`. {_NOTHING_DONE} "
+    f"I am not sure that I understand this: I know no `not`, `if` or `maybe`. {NOTHING_DONE} "
     "Write it without."
 )
 ONE_AT_A_TIME = (
-    f"That may be more than one thing. {_NOTHING_DONE} Write one at a time, each on its own."
+    f"That may be more than one thing. {NOTHING_DONE} Write one at a time, each on its own."
 )
 ASKED_OR_TOLD = (
-    f"I am not sure whether you ask or want it done. {_NOTHING_DONE} "
+    f"I am not sure whether you ask or want it done. {NOTHING_DONE} "
     "Write it without the question mark."
 )
-WHICH_ONE = f"I am not sure which one you mean. {_NOTHING_DONE} `what is coming up` shows them all."
+WHICH_ONE = f"I am not sure which one you mean. {NOTHING_DONE} `what is coming up` shows them all."
 RHYTHM = (
-    f"I am not sure how often, or at what time. {_NOTHING_DONE} I know `every day at 8am`, "
+    f"I am not sure how often, or at what time. {NOTHING_DONE} I know `every day at 8am`, "
     "`every weekday at 9`, `every monday and thursday at 18:30`, `every 2 hours`."
 )
 RHYTHM_FIRST = (
-    f"I am not sure how often you mean. {_NOTHING_DONE} Write that first, as in "
+    f"I am not sure how often you mean. {NOTHING_DONE} Write that first, as in "
     "`every monday at 9 remind me to plan the week`."
 )
 ORDER = (
-    f"I am not sure what I should do then. {_NOTHING_DONE} Write it as in "
+    f"I am not sure what I should do then. {NOTHING_DONE} Write it as in "
     "`every day at 8am remind me to drink water` or `every weekday at 9 ask me for my plan`."
 )
 WAITS_EACH_TIME = "Each time, it waits for your answer."
@@ -109,7 +109,7 @@ MAY_BE_ADDED = (
     "The program was restarted in the middle of this, so it may be there already. "
     "`what are my tasks` shows it."
 )
-NOT_HERE = f"I cannot do that here. {_NOTHING_DONE}"
+NOT_HERE = f"I cannot do that here. {NOTHING_DONE}"
 TODAY = "Today:"
 TOMORROW = "Tomorrow:"
 THE_WEEK = "The next seven days:"
@@ -123,16 +123,16 @@ NO_REMINDERS = "There are no reminders."
 NO_ROUTINES = "There are no routines."
 TASKS = "Tasks:"
 NO_TASKS = "No task is open. Write `add a task: buy a card`."
-SAY_WHICH_TASK = f"What is the task? {_NOTHING_DONE} Write it as in `add a task: buy a card`."
+SAY_WHICH_TASK = f"What is the task? {NOTHING_DONE} Write it as in `add a task: buy a card`."
 SETTLED = "Noted."
 WHICH = "Which one?"
 IS_IT_RIGHT = "Is that right?"
-WHAT = f"What shall I remind you of? {_NOTHING_DONE}"
+WHAT = f"What shall I remind you of? {NOTHING_DONE}"
 SET_IT = "Set it"
 PRESS_OR_WRITE = "Press one, or say it in words."
-WHICH_OF_THEM = f"Which of them? {_NOTHING_DONE}"
-DROPPED = f"All right. {_NOTHING_DONE}"
-UNTIL_WHEN = f"Until when? {_NOTHING_DONE} Say a time, such as `in 20 minutes`."
+WHICH_OF_THEM = f"Which of them? {NOTHING_DONE}"
+DROPPED = f"All right. {NOTHING_DONE}"
+UNTIL_WHEN = f"Until when? {NOTHING_DONE} Say a time, such as `in 20 minutes`."
 TIMER_OVER = "the timer is over"
 NOTHING_TO_UNDO = "I know of nothing that I could undo. Cards have an Undo for 10 minutes."
 OVERWHELMED = (
@@ -181,55 +181,55 @@ def calendars_unseen(reason: str) -> str:
 
 
 def what_at(when: str) -> str:
-    return f"What shall I remind you of, {when}? {_NOTHING_DONE}"
+    return f"What shall I remind you of, {when}? {NOTHING_DONE}"
 
 
 def what_with(title: str) -> str:
-    return f"“{title}”: what shall I do with it? {_NOTHING_DONE}"
+    return f"“{title}”: what shall I do with it? {NOTHING_DONE}"
 
 
 def confirmed(whole: str) -> str:
-    return f"Shall I set this: `{whole}`? {_NOTHING_DONE} `yes` sets it."
+    return f"Shall I set this: `{whole}`? {NOTHING_DONE} `yes` sets it."
 
 
 def when(task: str) -> str:
-    return f"When? {_NOTHING_DONE} Say the time for “{task}”, such as `tomorrow 9am`."
+    return f"When? {NOTHING_DONE} Say the time for “{task}”, such as `tomorrow 9am`."
 
 
 def more_moments(phrase: str, daily: str) -> str:
-    return f"`{phrase}` is more than one moment. Do you mean `{daily}`? {_NOTHING_DONE}"
+    return f"`{phrase}` is more than one moment. Do you mean `{daily}`? {NOTHING_DONE}"
 
 
 def what_of(title: str) -> str:
-    return f"“{title}”: done, or later? {_NOTHING_DONE}"
+    return f"“{title}”: done, or later? {NOTHING_DONE}"
 
 
 def which_half(phrase: str, readings: list[str]) -> str:
     either = " or ".join(f"`{each}`" for each in readings)
-    return f"`{phrase}` can be read two ways: {either}. {_NOTHING_DONE}"
+    return f"`{phrase}` can be read two ways: {either}. {NOTHING_DONE}"
 
 
 def which_day(title: str, moments: list[str]) -> str:
     either = " or ".join(f"`{each}`" for each in moments)
-    return f"“{title}”: {either}? {_NOTHING_DONE}"
+    return f"“{title}”: {either}? {NOTHING_DONE}"
 
 
 def stop_how(subject: str) -> str:
     return (
-        f"Shall I pause {subject}, which you can resume, or cancel it? {_NOTHING_DONE} "
+        f"Shall I pause {subject}, which you can resume, or cancel it? {NOTHING_DONE} "
         "I cannot pause it for a length of time."
     )
 
 
 def routine_stays(title: str) -> str:
     return (
-        f"“{title}” is a routine, whose time I cannot change. {_NOTHING_DONE} "
+        f"“{title}” is a routine, whose time I cannot change. {NOTHING_DONE} "
         "Cancel it, and set it anew, as in `every day at 9am remind me to take my meds`."
     )
 
 
 def nothing_open(subject: str) -> str:
-    return f"I find nothing open about {subject}. {_NOTHING_DONE} `/today` shows what is open."
+    return f"I find nothing open about {subject}. {NOTHING_DONE} `/today` shows what is open."
 
 
 def quiet(length: str) -> str:
@@ -237,18 +237,18 @@ def quiet(length: str) -> str:
 
 
 def when_is(event: str) -> str:
-    return f"When is {event} for you? {_NOTHING_DONE} Say a time, such as `13:30`."
+    return f"When is {event} for you? {NOTHING_DONE} Say a time, such as `13:30`."
 
 
 def no_single_skip(subject: str) -> str:
     return (
-        f"I cannot skip a single time of {subject}. {_NOTHING_DONE} "
+        f"I cannot skip a single time of {subject}. {NOTHING_DONE} "
         "`/routines` has a button for that."
     )
 
 
 def unclear_moment(reason: str) -> str:
-    return f"{reason} {_NOTHING_DONE}"
+    return f"{reason} {NOTHING_DONE}"
 
 
 def reminder_set(task: str, when: str) -> str:
@@ -268,7 +268,7 @@ def not_changed(reason: str) -> str:
 
 
 def until_when(subject: str) -> str:
-    return f"Until when? {_NOTHING_DONE} Write `snooze {subject} until tomorrow 9am`."
+    return f"Until when? {NOTHING_DONE} Write `snooze {subject} until tomorrow 9am`."
 
 
 def cancelled(noun: str, title: str, when: str) -> str:
@@ -276,16 +276,16 @@ def cancelled(noun: str, title: str, when: str) -> str:
 
 
 def several_match(listed: str) -> str:
-    return f"Several could be meant. {_NOTHING_DONE} Write the one:\n{listed}"
+    return f"Several could be meant. {NOTHING_DONE} Write the one:\n{listed}"
 
 
 def none_matches(noun: str, subject: str) -> str:
     about = f" about {subject}" if subject else ""
-    return f"There is no {noun}{about}. {_NOTHING_DONE} `what is coming up` shows them all."
+    return f"There is no {noun}{about}. {NOTHING_DONE} `what is coming up` shows them all."
 
 
 def no_such_task(subject: str) -> str:
-    return f"There is no open task about {subject}. {_NOTHING_DONE} `what are my tasks` shows them."
+    return f"There is no open task about {subject}. {NOTHING_DONE} `what are my tasks` shows them."
 
 
 def updates_to_mention(updates: tuple[str, ...]) -> str:
@@ -358,12 +358,12 @@ def reopened(title: str) -> str:
 
 def which_item(titles: list[str], words: str) -> str:
     if len(titles) == 1:
-        return f"Do you mean “{titles[0]}”: {words}? {_NOTHING_DONE} `yes` does it."
-    return f"Which one: {', '.join(f'“{title}”' for title in titles)}? {_NOTHING_DONE}"
+        return f"Do you mean “{titles[0]}”: {words}? {NOTHING_DONE} `yes` does it."
+    return f"Which one: {', '.join(f'“{title}”' for title in titles)}? {NOTHING_DONE}"
 
 
 def how_long(title: str) -> str:
-    return f"How long shall “{title}” wait? {_NOTHING_DONE}"
+    return f"How long shall “{title}” wait? {NOTHING_DONE}"
 
 
 def said_before(said: tuple[str, ...]) -> str:

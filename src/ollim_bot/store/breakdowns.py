@@ -7,9 +7,11 @@ them: what was noted is carried out again, and a list adds no step that it has.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from ollim_bot.domain.breakdowns import (
     Breakdown,
@@ -28,14 +30,17 @@ from ollim_bot.domain.taint import TaintedTask, marked_taint, untrusted_message
 from ollim_bot.domain.tasks import FILE_LIST, Task, is_titled, named_task
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.errors import OllimError, TaskNotFound, WrongInput
+from ollim_bot.errors import OllimError, StorageError, TaskNotFound, WrongInput
 from ollim_bot.ports import TaskList
+from ollim_bot.store.database import Step
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 _HAS_STEPS = "It is broken down already. Its steps are below it in the list of tasks."
 _DONE = "That is done already."
+
+_logger = logging.getLogger(__name__)
 
 
 class StepWriter:
@@ -110,11 +115,7 @@ class StepWriter:
 
             if not await self._store.transact(note):
                 raise WrongInput(_HAS_STEPS)
-            try:
-                await self._carry_out(thing.key)
-            except OllimError:
-                await self._store.transact(lambda tx: _withdraw(tx, thing.key))
-                raise
+            await self._carry_out_or_withdraw(thing.key)
         return thing
 
     async def undo(self, key: str) -> bool:
@@ -122,11 +123,7 @@ class StepWriter:
         async with self._one_at_a_time:
             if not await self._store.transact(lambda tx: _begin_end(tx, key)):
                 return False
-            try:
-                await self._carry_out(key)
-            except OllimError:
-                await self._store.transact(lambda tx: _withdraw(tx, key))
-                raise
+            await self._carry_out_or_withdraw(key)
         return True
 
     async def repeat_begun(self) -> None:
@@ -134,14 +131,26 @@ class StepWriter:
         async with self._one_at_a_time:
             for one in (await self._store.read(lambda tx: tx.breakdowns.get())).known:
                 if one.is_begun:
-                    try:
-                        await self._carry_out(one.key)
-                    except TaskNotFound:
-                        await self._store.transact(
-                            lambda tx, one=one: tx.breakdowns.change(  # type: ignore[misc]
-                                lambda known: known.without(one.key)
-                            )
-                        )
+                    await self._repeat(one.key)
+
+    async def _repeat(self, key: str) -> None:
+        end: Step[None]
+        try:
+            end = await self._change_list(key)
+        except TaskNotFound:
+            end = partial(_withdraw, key=key)
+        await self._store.transact(end)
+
+    async def _carry_out_or_withdraw(self, key: str) -> None:
+        try:
+            end = await self._change_list(key)
+        except OllimError:
+            await self._store.transact(lambda tx: _withdraw(tx, key))
+            raise
+        try:
+            await self._store.transact(end)
+        except StorageError:  # the list is changed all the same; it is looked at again
+            _logger.warning("The steps of a task could not be shown", exc_info=True)
 
     async def follow(self) -> None:
         """Let each open due item have the first of its steps that is not done."""
@@ -152,28 +161,32 @@ class StepWriter:
                 titles = {each.id: each.title for each in listed}
                 await self._store.transact(lambda tx: _follow(tx, titles))
 
-    async def _carry_out(self, key: str) -> None:
+    async def _change_list(self, key: str) -> Step[None]:
+        """Change the list as it was noted; returns the step that ends the note."""
         one = (await self._store.read(lambda tx: tx.breakdowns.get())).find(key)
-        if one is None or not one.is_begun:
-            return
+        if one is None:
+            return lambda _: None
         if one.is_ending:
             gone = await asyncio.to_thread(lambda: self._tasks().remove_open(one.removable))
-            await self._store.transact(lambda tx: _end(tx, one, gone))
-            return
+            return lambda tx: _end(tx, one, gone)
         thing = one.thing
         made = await asyncio.to_thread(
             lambda: self._tasks().add_steps(one.steps, thing.task, thing.words)
         )
-        await self._store.transact(lambda tx: _make(tx, one, made))
+        return lambda tx: _make(tx, one, made)
 
 
 def ask_agent(tx: Transaction, thing: Thing, input_id: str) -> None:
     """Remember that the agent is asked for the steps by this input."""
-    one = _begun(tx, thing)
-    if one.message:
-        _show(tx, one, replace(typing_card(thing), buttons=()))
-    asked = replace(one, at=tx.now, asked=input_id, message="")
+    asked = replace(_without_question(tx, _begun(tx, thing)), asked=input_id)
     tx.breakdowns.change(lambda known: known.including(asked))
+
+
+def _without_question(tx: Transaction, one: Breakdown) -> Breakdown:
+    """Withdraw the card that asks the owner; what comes is a new message."""
+    if one.message:
+        _show(tx, one, replace(typing_card(one.thing), buttons=()))
+    return replace(one, at=tx.now, message="")
 
 
 def ask_owner(tx: Transaction, thing: Thing) -> None:
@@ -226,12 +239,19 @@ def _note(
     one = _begun(tx, thing)
     if one.is_begun:
         return False
-    for title in (*steps, *(() if thing.task else (thing.words,))) if mark else ():
-        task = TaintedTask(title, mark, is_shown=True)
-        tx.taint.change(lambda marks, task=task: marks.with_task(task))  # type: ignore[misc]
+    if is_by_agent:
+        one = _without_question(tx, one)
+    # Before they are in the list: a crash must leave none without its mark.
+    _mark(tx, steps if thing.task else (*steps, thing.words), mark)
     noted = replace(one, steps=steps, untrusted=mark, is_by_agent=is_by_agent)
     tx.breakdowns.change(lambda known: known.including(noted))
     return True
+
+
+def _mark(tx: Transaction, titles: Iterable[str], mark: str) -> None:
+    for title in titles if mark else ():
+        task = TaintedTask(title, mark, is_shown=True)
+        tx.taint.change(lambda marks, task=task: marks.with_task(task))  # type: ignore[misc]
 
 
 def _begin_end(tx: Transaction, key: str) -> bool:
@@ -263,7 +283,10 @@ def _make(tx: Transaction, one: Breakdown, tasks: Sequence[Task]) -> None:
         what = f"User broke “{one.thing.safe_words}” down into {counted(len(one.steps), 'step')}."
         leave_update(tx, owner_did(tx.now, what, f"steps-{one.key}"))
     by = Changer.AGENT if one.is_by_agent else Changer.BUTTON
-    for task in tasks[1:] if one.thing.task else tasks:
+    new = tasks[1:] if one.thing.task else tasks
+    # The list may have taken a date off a title.
+    _mark(tx, (each.title for each in new), one.untrusted)
+    for task in new:
         _keep_change(tx, one, by, task.id, None, task_words(task))
 
 

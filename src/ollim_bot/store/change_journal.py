@@ -12,7 +12,7 @@ from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.changes import Changer
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Journal
-from ollim_bot.store.changes import TASKS, FileChanges, is_watched, shared_file
+from ollim_bot.store.changes import TASKS, FileChanges, changer_now, is_watched, shared_file
 
 
 class ChangeJournal:
@@ -72,4 +72,7 @@ def _changer(place: str, message: str) -> Changer | None:
         return None if shared_file(place) is not None else Changer.AGENT
     if message.startswith("undo: "):
         return None
-    return Changer.BUTTON if place == TASKS else Changer.PROGRAM
+    if place != TASKS:
+        return Changer.PROGRAM
+    by = changer_now()
+    return Changer.BUTTON if by is Changer.PROGRAM else by

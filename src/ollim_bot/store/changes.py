@@ -86,12 +86,18 @@ _ACTING: ContextVar[Acting] = ContextVar("acting", default=_BY_ITSELF)
 
 @contextmanager
 def acting(by: Changer, key: str = "") -> Iterator[None]:
-    """What is changed while this is entered is changed by `by`."""
-    token = _ACTING.set(Acting(by, key))
+    """What is changed while this is entered is changed by `by`, unless it is known who acts."""
+    known = _ACTING.get().by
+    token = _ACTING.set(Acting(by if known is Changer.PROGRAM else known, key))
     try:
         yield
     finally:
         _ACTING.reset(token)
+
+
+def changer_now() -> Changer:
+    """Who acts in this thread or task now."""
+    return _ACTING.get().by
 
 
 class UndoRefused(OllimError):

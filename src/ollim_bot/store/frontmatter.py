@@ -162,7 +162,8 @@ def _with_body(text: str, body: str) -> str:
     _, _, body_start = _split(text)
     newline = _newline(text)
     head = text[:body_start]
-    return f"{head if head.endswith(chr(10)) else head + newline}{body}{newline}"
+    lines = re.split(r"\r\n|\n", body)
+    return f"{head if head.endswith(chr(10)) else head + newline}{newline.join(lines)}{newline}"
 
 
 def _newline(text: str) -> str:

@@ -10,9 +10,16 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
-from ollim_bot.domain.jobs import Job, JobKind, RepositoryReport, StoredJob
+from ollim_bot.domain.jobs import Job, JobKind, JobText, RepositoryReport, StoredJob
 from ollim_bot.domain.text import slug
-from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound, Unreadable
+from ollim_bot.errors import (
+    BadJob,
+    ChangedMeanwhile,
+    DuplicateId,
+    EditRefused,
+    NotFound,
+    Unreadable,
+)
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge
 from ollim_bot.store import frontmatter
@@ -23,6 +30,7 @@ from ollim_bot.store.files import (
     FileLock,
     create_atomically,
     remove_durably,
+    replace_unchanged,
     write_atomically,
 )
 from ollim_bot.store.frontmatter import CannotEdit
@@ -137,12 +145,6 @@ class FolderWatch(Generic[J]):
             line = raw.count(b"\n", 0, error.start) + 1
             raise BadDocument(line, "is not UTF-8 text") from None
 
-    def read_text(self, text: str) -> JobReading[J]:
-        try:
-            return self.form.read(frontmatter.parse(text))
-        except BadDocument as bad:
-            return _unreadable(bad)
-
     def _read_file(self, name: str, fingerprint: _Fingerprint) -> JobReading[J] | None:
         """The reading; None if the file was removed since it was listed.
 
@@ -152,7 +154,7 @@ class FolderWatch(Generic[J]):
         if known is not None and fingerprint is not None and known[0] == fingerprint:
             return known[1]
         try:
-            reading = self.read_text(self.text(name))
+            reading = read_text(self.form, self.text(name))
         except FileNotFoundError:
             return None
         except BadDocument as bad:
@@ -174,6 +176,14 @@ class FolderWatch(Generic[J]):
         except OSError as refused:
             reason = refused.strerror or str(refused)
             raise Unreadable(self.path, f"cannot be listed: {reason}.") from refused
+
+
+def read_text(form: JobFormat[J], text: str) -> JobReading[J]:
+    """What the text of a file holds."""
+    try:
+        return form.read(frontmatter.parse(text))
+    except BadDocument as bad:
+        return _unreadable(bad)
 
 
 def _fingerprint(entry: os.DirEntry[str]) -> _Fingerprint:
@@ -335,6 +345,37 @@ class MarkdownRepository(Generic[J]):
             self._journal.note(path, f"edit {self._form.kind} {job.spec.id}")
         return self._planned(job)
 
+    def text_of(self, item_id: str) -> JobText:
+        name, _ = self._find(item_id)
+        return self._text(name)
+
+    def rewrite(self, item_id: str, text: str, version: str) -> J:
+        with self._lock.held():
+            name, _ = self._find(item_id)
+            before, path = self._text(name), self._path / name
+            if before.version != version:
+                raise ChangedMeanwhile(self._shown(name))
+            job = self._right(self._shown(name), text)
+            readings = self._folder.look().readings.items()
+            same = [other for other, each in readings if each.job_id == job.spec.id]
+            if any(other != name for other in same):
+                raise self._duplicate(job.spec.id, [name, *(each for each in same if each != name)])
+            if text != before.text:
+                self._replace(path, before.text, text)
+        if text != before.text:
+            self._journal.note(path, f"edit {self._form.kind} {job.spec.id}")
+        return self._planned(job)
+
+    def _replace(self, path: Path, before: str, after: str) -> None:
+        """Write the file, unless an editor outside the program has just written it."""
+        data = _utf8(after)
+        key = "" if self._notes is None else self._notes.leave(path.name, after)
+        # Keep a link and edit its target.
+        if not replace_unchanged(self._disk, path.resolve(), before.encode(), data, SHARED):
+            if self._notes is not None:
+                self._notes.forget(key)
+            raise ChangedMeanwhile(self._shown(path.name))
+
     def remove(self, item_id: str) -> Path:
         with self._lock.held():
             name, _ = self._find(item_id)
@@ -382,20 +423,28 @@ class MarkdownRepository(Generic[J]):
     def _edited(
         self, name: str, changes: Mapping[str, object], body: str | None
     ) -> tuple[str, str]:
+        before = self._text(name).text
         try:
-            before = self._folder.text(name)
             return before, frontmatter.edited(before, changes, body)
-        except FileNotFoundError:
-            raise NotFound(self._form.kind, name) from None
         except BadDocument as bad:
-            problem = FieldProblem(bad.reason, None, bad.line)
-            raise BadJob(self._sentences(name, [problem])) from None
+            raise self._bad(name, bad) from None
         except CannotEdit as refused:
             raise EditRefused(self._path / name, f"{refused}. Edit the file by hand.") from None
 
+    def _text(self, name: str) -> JobText:
+        try:
+            return JobText(name, self._folder.text(name))
+        except FileNotFoundError:
+            raise NotFound(self._form.kind, name) from None
+        except BadDocument as bad:
+            raise self._bad(name, bad) from None
+
+    def _bad(self, name: str, bad: BadDocument) -> BadJob:
+        return BadJob(self._sentences(name, [FieldProblem(bad.reason, None, bad.line)]))
+
     def _right(self, shown: str, text: str) -> J:
         """The job that `text` describes; raises `BadJob` with all problems."""
-        reading = self._folder.read_text(text)
+        reading = read_text(self._form, text)
         if reading.job is None:
             raise BadJob([problem.sentence(shown) for problem in reading.problems])
         return reading.job

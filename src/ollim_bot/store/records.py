@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, NoReturn, TypeVar
 
+from ollim_bot.domain.added_lines import AddedLines
 from ollim_bot.domain.breakdowns import Breakdowns
 from ollim_bot.domain.digest import Digests
 from ollim_bot.domain.inbox import FailedTurns
@@ -144,6 +145,7 @@ class Records:
     task_undos = _plain("task_undos", TaskUndos)
     task_moves = _plain("task_moves", TaskMoves)
     breakdowns = _plain("breakdowns", Breakdowns)
+    added_lines = _plain("added_lines", AddedLines)
     taint = _plain("taint", TaintRecord)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)

@@ -29,6 +29,7 @@ from ollim_bot.store.job_formats import (
     flag,
     text,
     words,
+    written_value,
     wrong,
 )
 
@@ -77,6 +78,12 @@ def rhythm_fields(rhythm: Rhythm) -> dict[str, object]:
         "times": rhythm.times,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def rhythm_changes(rhythm: Rhythm) -> dict[str, object]:
+    """All fields that say when, as a file has them; None for those that this rhythm has not."""
+    said = {name: written_value(value) for name, value in rhythm_fields(rhythm).items()}
+    return {**dict.fromkeys(RHYTHM_FIELDS), **said}
 
 
 def _built(spec: JobSpec, values: Mapping[str, Any]) -> Routine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 
@@ -178,6 +178,17 @@ class LedgerRows:
             first,
         )
         return _decoded(rows)
+
+    def ids(self) -> Iterator[str]:
+        """The ids of all occurrences."""
+        rows = self._statements.rows("SELECT id FROM occurrences ORDER BY id")
+        return (unescaped(row[0]) for row in rows)
+
+    def rows_of(self, ids: Iterable[str]) -> list[LedgerRow]:
+        """The rows of these occurrences, in the order in which they were appended."""
+        asked = "SELECT value, seq FROM ledger WHERE occurrence = ? ORDER BY seq"
+        rows = [row for each in ids for row in self._statements.rows(asked, escaped(each))]
+        return _decoded(sorted(rows, key=lambda row: int(row[1])))
 
     def tail(self, limit: int) -> list[LedgerRow]:
         """The newest rows, oldest first."""

@@ -61,9 +61,13 @@ class Store(Protocol):
     async def until_writable(self) -> None: ...
 
 
-async def changes_of(store: Store, *names: str) -> AsyncIterator[None]:
-    """An item after each commit that changes one of these; several at once make one."""
-    with store.changes(*names) as has_changed:
+async def changes_of(store: Store, *names: str, also: Watches | None = None) -> AsyncIterator[None]:
+    """An item after each commit that changes one of these; several at once make one.
+
+    So does all that `also` publishes.
+    """
+    beside = Watches() if also is None else also
+    with store.changes(*names) as has_changed, beside.watching((), has_changed):
         while True:
             await has_changed.wait()
             has_changed.clear()

@@ -20,7 +20,16 @@ _HEAD = """\
 
 *What is it like to live with?* Here is Ada's first week. She has ADHD, a box of pills, a dentist,
 a landlord, and a laptop that sleeps more than she does. She writes on Discord, mostly; the page
-shows the same conversation in a tab.
+shows the same conversation in a tab, and the week before it comes:
+
+<picture>
+  <source media="(max-width: 500px)" srcset="images/week-narrow.png">
+  <img src="images/week.png"
+    alt="Week on the page: the line of pings, and each day by the hour, its quiet hours striped">
+</picture>
+
+[Week](the-page.md#how-will-my-week-be) plays the coming seven days through. Here is how such a
+week then goes.
 
 The real program said all of this, on a Discord of its own and on its page, in a week that took a
 few seconds. Only the words of the agent were written by hand. A test keeps it true.

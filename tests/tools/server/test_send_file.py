@@ -74,6 +74,7 @@ async def test_a_data_directory_behind_a_link_is_one_too(home: HomeScene) -> Non
     assert at.poster.messages[0].attachments[0].path == "note.md"
 
 
+@pytest.mark.same_fixtures
 @pytest.mark.parametrize("path", SECRETS)
 async def test_no_secret_is_sent_by_any_spelling(home: HomeScene, path: str) -> None:
     assert await refusal(at_home(home), home.spelled(path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
+from ollim_bot.domain.session_list import SessionLine, SessionList, session_list
 from ollim_bot.domain.session_use import (
     answers,
     began_at,
@@ -37,12 +38,13 @@ from ollim_bot.domain.session_use import (
 from ollim_bot.domain.sessions import Cause, ClearedConversation, SessionChange, SessionId
 from ollim_bot.domain.text import counted, literal, shortened
 from ollim_bot.domain.usage import UsageRow
+from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.turns import first_words
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.steps import end_clear_undo, story_of_fork
-from ollim_bot.store.store import Store
+from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
 
 UNDO_CLEAR = "undo_clear"
@@ -233,13 +235,17 @@ class CostCommands:
 
 @dataclass(frozen=True, slots=True)
 class _Conversation:
-    """A session in the owner's words: the topic of a fork, or what was said first."""
+    """A session in the owner's words: the topic of a fork, or what was said first.
+
+    `topic` is that of a fork that is not the main session now.
+    """
 
     id: SessionId
     at: datetime
     words: str
     answers: int
     is_left: bool
+    topic: str | None = None
 
     @classmethod
     def of(
@@ -248,7 +254,13 @@ class _Conversation:
         if story is not None and story.topic:
             words = _called(story, words)
         is_left = story is not None and story.is_left
-        return cls(stored.id, stored.changed_at, words, answers, is_left)
+        is_side = story is not None and not story.is_kept_whole
+        topic = shortened(story.topic, _LONGEST_TOPIC) if story and is_side else None
+        return cls(stored.id, stored.changed_at, words, answers, is_left, topic)
+
+    def line(self, current: SessionId | None) -> SessionLine:
+        words = self.topic or self.words
+        return SessionLine(self.id, self.at, words, self.answers, self.id == current)
 
 
 def _called(story: ForkStory, words: str) -> str:
@@ -280,7 +292,7 @@ class SessionCommands:
         self.actions: Mapping[str, Action] = {RESUME: Action(self._click, Uses.NOTHING)}
 
     async def list(self, _: CommandCall) -> str:
-        newest = (await self._conversations())[:_LISTED]
+        newest = (await self.conversations())[:_LISTED]
         if not newest:
             return "There are no earlier conversations."
         shown = sorted(newest, key=lambda each: each.is_left)
@@ -298,8 +310,17 @@ class SessionCommands:
         return ""
 
     async def _click(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
-        await _queue(self._state, self._clock, surface, RESUME, {"id": button.data})
+        await self.queue_resume(surface, SessionId(button.data))
         return CommandAnswer()
+
+    async def queue_resume(self, surface: str, session: SessionId) -> None:
+        """Go back to the session after the running turn."""
+        await _queue(self._state, self._clock, surface, RESUME, {"id": session})
+
+    @property
+    def current(self) -> SessionId | None:
+        """The session of the open side conversation, or else the main one."""
+        return self._forks.current.id
 
     async def resume(self, call: CommandCall) -> CommandChange:
         """Make another session the main one; an open fork is left, as by `/clear`."""
@@ -319,12 +340,12 @@ class SessionCommands:
 
     async def names(self) -> Sequence[str]:
         """The beginning of each id, with the first words of the conversation."""
-        stored = (await self._conversations())[:_LISTED]
+        stored = (await self.conversations())[:_LISTED]
         return [f"{each.id[:_SHOWN_ID]} {each.words}".strip() for each in stored]
 
     async def _found(self, words: str) -> _Conversation:
         """The conversation by the beginning of its id, or else by its words."""
-        stored, prefix = await self._conversations(), words.partition(" ")[0].lower()
+        stored, prefix = await self.conversations(), words.partition(" ")[0].lower()
         if len(prefix) >= _SHORTEST_PREFIX:
             by_id = [each for each in stored if each.id.startswith(prefix)]
             if len(by_id) == 1:
@@ -336,7 +357,7 @@ class SessionCommands:
             raise WrongInput(f"Several conversations have `{words}`. Choose one in `/sessions`.")
         return by_words[0]
 
-    async def _conversations(self) -> Sequence[_Conversation]:
+    async def conversations(self) -> Sequence[_Conversation]:
         """Sessions in which the owner talked; background runs are left out.
 
         A session without words of the owner shows those of the session it branched off from.
@@ -367,6 +388,38 @@ class SessionCommands:
 
     def _when(self, conversation: _Conversation) -> str:
         return describe(conversation.at.replace(second=0, microsecond=0), self._clock.now())
+
+
+class SessionsPanel:
+    """The conversations for the page; going back to one is the command `/resume`."""
+
+    def __init__(self, sessions: SessionCommands, store: Store, clock: Clock) -> None:
+        self._sessions = sessions
+        self._store = store
+        self._clock = clock
+
+    async def look(self, _: Mapping[str, str]) -> SessionList:
+        found = await self._sessions.conversations()
+        events = await self._store.read(lambda tx: tx.session_history.all())
+        current = self._sessions.current
+        sides = {each.id for each in found if each.topic is not None}
+        return session_list(
+            self._clock.now(), [each.line(current) for each in found], sides, events
+        )
+
+    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        wanted = SessionId(fields.get("id", ""))
+        known = [each.id for each in await self._sessions.conversations()]
+        if action != RESUME or wanted not in known:
+            return ViewAnswer(texts.SESSION_GONE, is_error=True)
+        await self._sessions.queue_resume(surface, wanted)
+        return ViewAnswer(go="/")
+
+    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
+        return Preview()
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, "session", "fork", "session_history")
 
 
 class SearchCommands:

@@ -62,7 +62,7 @@ def job_card(
     title = f"{job.kind.capitalize()} {verb}: {one_line(job.spec.title, _LONGEST_TITLE)}"
     facts = facts_of(job, webhook_port) if isinstance(job, CalledJob) else ()
     lines = [*_lines(job, now, is_quiet=end is not None), *facts, *_powers(job, skill_tools)]
-    return Card(title, "\n".join(lines), buttons=(*buttons, *_undo(key)))
+    return Card(title, "\n".join(lines), buttons=(*buttons, *_undo(key)), job=job.spec.id)
 
 
 def _end_of_quiet(job: Job, now: datetime, quiet: QuietSettings | None) -> datetime | None:

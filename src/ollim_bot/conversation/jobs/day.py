@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.jobs.overviews import MADE_OF, DaySources
+from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.domain.answer_undo import undo_in
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -16,12 +17,13 @@ from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store.steps import quiet_settings
-from ollim_bot.store.store import Store
+from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
 
 # The records beside those of the overviews: the gauge of pings, when it is quiet, and what was
 # changed by hand in the tasks.
 _MORE = frozenset({"budget", "held", "quiet", "config", "changes"})
+_ADD, _OF_LINE = "add", ("line", "reading", "key")
 _NAME = MessageId("today")
 
 # Presses the button with that id on a card that is no message of the log.
@@ -38,17 +40,21 @@ class DayPanel:
         sources: DaySources,
         clock: Clock,
         press_on: PressOn,
+        lines: QuickAdds,
     ) -> None:
         self._store = store
         self._repositories = repositories
         self._sources = sources
         self._clock = clock
         self._press_on = press_on
+        self._lines = lines
 
     async def look(self, _: Mapping[str, str]) -> DayView:
         return await asyncio.to_thread(self._read)
 
     async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        if action == _ADD:
+            return await self._lines.add(*(fields.get(each, "") for each in _OF_LINE))
         day, custom_id = await asyncio.to_thread(self._read), fields.get("custom_id", "")
         card = day.card
         if custom_id not in [each.custom_id for each in card.buttons]:
@@ -61,21 +67,14 @@ class DayPanel:
         answer = await self._press_on(surface, shown, custom_id, fields.get("words", ""))
         return ViewAnswer(answer.text, answer.is_error, field="words")
 
-    async def preview(self, _: str, _fields: Mapping[str, str]) -> Preview:
-        return Preview()
+    async def preview(self, action: str, fields: Mapping[str, str]) -> Preview:
+        return await self._lines.preview(fields.get("line", "")) if action == _ADD else Preview()
 
     async def open_items(self) -> int:
         return await self._store.read(lambda tx: len(tx.due_items.open()))
 
-    async def changes(self) -> AsyncIterator[None]:
-        with (
-            self._store.changes(*MADE_OF, *_MORE) as has_changed,
-            self._sources.news.watching((), has_changed),
-        ):
-            while True:
-                await has_changed.wait()
-                has_changed.clear()
-                yield
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *MADE_OF, *_MORE, also=self._sources.news)
 
     def _read(self) -> DayView:
         now = self._clock.now()

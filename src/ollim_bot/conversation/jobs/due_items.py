@@ -124,7 +124,7 @@ class UndoExpiry:
                 await self._store.transact(end_clear_undo)
             if tasks.over(now):
                 await self._store.transact(end_task_undo)
-            if steps.over(now):
+            if steps.known and steps.over(now):
                 await self._store.transact(end_steps_undo)
         except StorageError:
             _logger.warning("An Undo could not be removed", exc_info=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Set
-from contextlib import ExitStack
+import gc
+from collections.abc import Callable, Iterator, Set
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, timedelta
 from typing import NamedTuple
 
@@ -26,8 +27,9 @@ READ_BY_REHEARSAL = frozenset({"ledger", "config", "budget", "skips", "quiet", "
 
 # How old a week may be: always, after a change, as a run makes several, and for another job file.
 _LONGEST = timedelta(hours=1)
-_AFTER_CHANGE = timedelta(seconds=5)
+AFTER_CHANGE = timedelta(seconds=5)
 _OF_OTHER_FILE = timedelta(seconds=1)
+_NEVER = 1_000_000
 
 
 class KeptWeek(NamedTuple):
@@ -86,13 +88,15 @@ class WeekPlans:
         kept = self._kept
         if kept is None or kept.age(self._clock) >= self._longest_age(kept, job):
             self._has_changed.clear()
+            # Two weeks at once would double what a collection of the garbage looks through.
+            self._kept = None
             kept = self._kept = await asyncio.to_thread(self._rehearse)
         return kept
 
     def _longest_age(self, kept: KeptWeek, job: ScheduledJob | None) -> timedelta:
         if job is not None and kept.week.jobs.get(key_of(job)) != job:
             return _OF_OTHER_FILE
-        return _AFTER_CHANGE if self._has_changed.is_set() else _LONGEST
+        return AFTER_CHANGE if self._has_changed.is_set() else _LONGEST
 
     def _rehearse(self) -> KeptWeek:
         now = self._clock.now()
@@ -116,13 +120,25 @@ class WeekPlans:
             return given, PastCosts(tx.usage.since(now - PAST))
 
         given, costs = self._store.query(question)
-        return KeptWeek(rehearse_week(jobs, given), costs)
+        with _without_full_collections():
+            return KeptWeek(rehearse_week(jobs, given), costs)
 
 
 def _difference(
     kept: KeptWeek, before: ScheduledJob | None, after: ScheduledJob | None
 ) -> Difference:
     former = kept.week.jobs.get(key_of(before)) if before is not None else None
-    return kept.week.difference(
-        former, None if after is None else with_plan_of(after, former), kept.costs
-    )
+    planned = None if after is None else with_plan_of(after, former)
+    with _without_full_collections():
+        return kept.week.difference(former, planned, kept.costs)
+
+
+@contextmanager
+def _without_full_collections() -> Iterator[None]:
+    """Put off full collections of the garbage, which stop all threads for longer than they may."""
+    young, old, oldest = gc.get_threshold()
+    gc.set_threshold(young, old, _NEVER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(young, old, oldest)

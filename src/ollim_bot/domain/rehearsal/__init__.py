@@ -6,7 +6,13 @@ a run takes is assumed.
 
 from __future__ import annotations
 
-from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, findings, warnings
+from ollim_bot.domain.rehearsal.findings import (
+    MOST_ASKED,
+    Finding,
+    FindingKind,
+    findings,
+    warnings,
+)
 from ollim_bot.domain.rehearsal.fires import AssumedRuns, Assumptions, Fire, Ping
 from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
 
@@ -15,6 +21,7 @@ __all__ = [
     "AssumedRuns",
     "Assumptions",
     "Finding",
+    "FindingKind",
     "Fire",
     "Ping",
     "Rehearsal",

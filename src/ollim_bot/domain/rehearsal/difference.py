@@ -78,13 +78,12 @@ class RehearsedSide:
 def difference(before: RehearsedSide, after: RehearsedSide, costs: PastCosts) -> Difference:
     """What is other in `after`. Fires that both rehearsals share are known to be the same."""
     keys = {key_of(side.job) for side in (before, after) if side.job is not None}
-    shared = {*map(id, before.rehearsal.fires)} & {*map(id, after.rehearsal.fires)}
-    old, new = (
-        [fire for fire in side.rehearsal.fires if id(fire) not in shared]
-        for side in (before, after)
-    )
+    old = _unshared(before.rehearsal, after.rehearsal)
+    new = _unshared(after.rehearsal, before.rehearsal)
+    ids = {key.id for key in keys}
     own_old, own_new = (
-        [fire for fire in fires if key_of(fire.job) in keys] for fires in (old, new)
+        [fire for fire in fires if fire.job.spec.id in ids and key_of(fire.job) in keys]
+        for fires in (old, new)
     )
     dry_old, dry_new = _dry(before.rehearsal), _dry(after.rehearsal)
     return Difference(
@@ -102,6 +101,11 @@ def difference(before: RehearsedSide, after: RehearsedSide, costs: PastCosts) ->
         vanished=_missing(before.findings, after.findings, keys),
         is_weekly=all(_is_weekly(side) for side in (before, after)),
     )
+
+
+def _unshared(rehearsal: Rehearsal, other: Rehearsal) -> list[Fire]:
+    known = {id(fire) for fire in other.fires}
+    return [fire for fire in rehearsal.fires if id(fire) not in known]
 
 
 def _is_ping(fire: Fire) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -114,15 +115,15 @@ class Finding:
     sentence: str
 
 
-def findings(rehearsal: Rehearsal) -> Sequence[Finding]:
-    """The findings, most important first."""
+def findings(rehearsal: Rehearsal, meeting: Set[JobKey] | None = None) -> Sequence[Finding]:
+    """The findings, most important first; with `meeting`, jobs that meet one of these only."""
     found = chain(
         _cannot_run(rehearsal),
         _missed(rehearsal),
         _dry(rehearsal),
         _overlapping(rehearsal),
         _waiting(rehearsal),
-        _together(rehearsal),
+        _together(rehearsal, meeting),
         _clocks(rehearsal),
     )
     return [*found]
@@ -194,13 +195,12 @@ def _waiting(rehearsal: Rehearsal) -> Iterator[Finding]:
     yield _finding(FindingKind.WAITING, rehearsal, waiting, sentence)
 
 
-def _together(rehearsal: Rehearsal) -> Iterator[Finding]:
+def _together(rehearsal: Rehearsal, meeting: Set[JobKey] | None) -> Iterator[Finding]:
     """Each set of jobs that are due together, the largest first."""
-    meetings: dict[tuple[int, ...], list[list[Fire]]] = {}
+    meetings: dict[tuple[int, ...], list[Sequence[Fire]]] = {}
     now = rehearsal.now.astimezone(UTC)
-    for due, found in groupby(rehearsal.fires, key=attrgetter("due")):
-        fires = [*found]
-        if len(fires) >= SEVERAL and due > now:
+    for fires in _at_one_moment(rehearsal, meeting):
+        if len(fires) >= SEVERAL and fires[0].due > now:
             meetings.setdefault(tuple([id(fire.job) for fire in fires]), []).append(fires)
     for met in sorted(meetings.values(), key=lambda met: -len(met[0])):
         more = {1: "", 2: " and once more"}.get(len(met), f" and {len(met) - 1} more times")
@@ -211,6 +211,18 @@ def _together(rehearsal: Rehearsal) -> Iterator[Finding]:
         keys = tuple(key_of(fire.job) for fire in first)
         at = first[0].due.astimezone(rehearsal.zone)
         yield Finding(FindingKind.TOGETHER, at, len(met), keys, sentence)
+
+
+def _at_one_moment(rehearsal: Rehearsal, meeting: Set[JobKey] | None) -> Iterator[Sequence[Fire]]:
+    """The fires of each moment; with `meeting`, of the moments of these jobs."""
+    due, fires = attrgetter("due"), rehearsal.fires
+    if meeting is None:
+        yield from ([*found] for _, found in groupby(fires, key=due))
+        return
+    jobs = {id(fire.job): fire.job for fire in fires}
+    own = {number for number, job in jobs.items() if key_of(job) in meeting}
+    for moment in dict.fromkeys([fire.due for fire in fires if id(fire.job) in own]):
+        yield fires[bisect_left(fires, moment, key=due) : bisect_right(fires, moment, key=due)]
 
 
 def _clocks(rehearsal: Rehearsal) -> Iterator[Finding]:

@@ -90,6 +90,10 @@ class Fire:
         return not self.is_held_turn and is_late(self.due, self.at)
 
     @property
+    def is_skipped(self) -> bool:
+        return self.state is OccurrenceState.SKIPPED
+
+    @property
     def is_held_turn(self) -> bool:
         """Whether it is a turn of the conversation that waits for the end of the quiet."""
         is_turn = not (self.job.spec.background or self.job.spec.plain)

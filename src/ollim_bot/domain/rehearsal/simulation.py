@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from heapq import heappop, heappush, merge
 from itertools import islice
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from ollim_bot.domain.decision import (
     WITHDRAWN,
@@ -118,25 +119,29 @@ class State:
             (self.running, self.routines) == (other.running, other.routines)
             and self._free_at(now) == other._free_at(now)
             and self.size == other.size
-            and _is_same_order(self.going, other.going)
-            and _is_same_order(self.waiting, other.waiting)
-            and [*map(_name, self.held.values())] == [*map(_name, other.held.values())]
+            and _in_order(self.going) == _in_order(other.going)
+            and _in_order(self.waiting) == _in_order(other.waiting)
+            and self._held_turns() == other._held_turns()
             and _has_same_tokens(self.budget, other.budget)
         )
+
+    def _held_turns(self) -> list[tuple[datetime, int]]:
+        return [_identity(fire) for _, fire in self.held.values()]
 
     def _free_at(self, now: datetime) -> datetime | None:
         free_at = self.conversation_free_at
         return free_at if free_at is not None and free_at > now else None
 
 
-def _is_same_order(some: Sequence[tuple[object, int, Fire]], others: Sequence[object]) -> bool:
-    return [*map(_name, sorted(some))] == [*map(_name, sorted(others))]  # type: ignore[type-var]
+def _in_order(entries: Iterable[tuple[Any, int, Fire]]) -> list[tuple[object, ...]]:
+    """The entries of a heap, without their numbers."""
+    ordered = sorted(entries, key=itemgetter(0, 1))
+    return [(first, *_identity(fire)) for first, _, fire in ordered]
 
 
-def _name(entry: object) -> tuple[object, datetime, int]:
-    """The first and the fire of an entry; a changed job is another one."""
-    first, fire = entry[0], entry[-1]  # type: ignore[index]
-    return first, fire.due, id(fire.job)
+def _identity(fire: Fire) -> tuple[datetime, int]:
+    """What makes two fires the same; a changed job is another one."""
+    return fire.due, id(fire.job)
 
 
 def _has_same_tokens(one: PingBudget, other: PingBudget) -> bool:
@@ -155,12 +160,15 @@ class Mark(NamedTuple):
 class Simulation:
     """Plays fires in order, each by `decide`, and writes the outcome into each.
 
+    `budgets` are the ping budget at the beginning and after each payment.
+
     At one instant, fires come before the ends of runs: a run that lasts exactly until the next
     moment of its job is still running then, because it began slightly after its own moment.
     """
 
     def __init__(self, given: Assumptions, length: timedelta, end: datetime) -> None:
         self.state = State(given.budget)
+        self.budgets = [given.budget.refilled(given.now.astimezone(given.zone))]
         self._given = given
         self._length = length
         self._quiet = _QuietTable(given, end)
@@ -269,6 +277,7 @@ class Simulation:
             now = fire.at.astimezone(self._given.zone)
             name = occurrence_at(fire.job, fire.due).id
             self.state.budget, is_paid = self.state.budget.set_aside(name, now)
+            self.budgets += [self.state.budget] if is_paid else []
             fire.ping = Ping.NONE if is_paid else Ping.REFUSED
             return self._decided_with_token(fire, case, has_token=is_paid)
         return decision
@@ -359,6 +368,7 @@ class Simulation:
         if isinstance(verdict, PingRefused):
             fire.ping = Ping.REFUSED
         else:
+            self.budgets.append(state.budget)
             fire.ping = Ping.SENT if fire.quiet_until is None else Ping.HELD
 
     def _skip(self, fire: Fire, skip: Skip) -> None:
@@ -370,7 +380,8 @@ class Rehearsal:
     """`fires` are in the order in which they are due, until `until`.
 
     `places` is the number of parallel background runs. `superseded` counts missed moments that gave
-    way to a later moment of their job. `now` and `until` are in the owner's zone.
+    way to a later moment of their job. `now` and `until` are in the owner's zone. `budgets` are the
+    ping budget at the beginning and after each payment.
     """
 
     now: datetime
@@ -381,6 +392,7 @@ class Rehearsal:
     fires: tuple[Fire, ...]
     superseded: int
     is_whole: bool
+    budgets: tuple[PingBudget, ...] = ()
 
     @property
     def dry_days(self) -> frozenset[date]:
@@ -421,7 +433,8 @@ def rehearse_with_marks(
     is_whole = len(fires) <= most
     if not is_whole:
         end = fires.pop().at
-    marks = Simulation(given, guess.run, end).through(fires, between_marks)
+    simulation = Simulation(given, guess.run, end)
+    marks = simulation.through(fires, between_marks)
     fires.sort(key=lambda fire: fire.due)
     rehearsal = Rehearsal(
         now=given.now.astimezone(given.zone),
@@ -432,5 +445,6 @@ def rehearse_with_marks(
         fires=tuple(fires),
         superseded=superseded,
         is_whole=is_whole,
+        budgets=tuple(simulation.budgets),
     )
     return rehearsal, marks

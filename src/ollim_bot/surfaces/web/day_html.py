@@ -10,6 +10,7 @@ from html import escape
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.day import DayLine, DayView, PingGauge, free_stretches
 from ollim_bot.domain.due_items import BREAK_DOWN, LET_GO, SNOOZE
+from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
 
 _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
@@ -17,6 +18,15 @@ _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
 BAR_MINUTES = 60
 # The kinds of lines that begin with a time; of an event, the note has it.
 _TIMED = ("job", "quiet")
+# The line that adds something; the page says beneath it what it would add.
+_ADD = (
+    '<form class="quick-add" data-action="add" data-previews="1" data-once="1">'
+    '<label>Add something<input name="line" maxlength="400" autocomplete="off" '
+    'enterkeyhint="done" placeholder="call mum tomorrow 9am, or + milk" required></label>'
+    "<button>Add</button>"
+    '<div class="preview" aria-live="polite"></div>'
+    '<p class="problem" role="alert"></p></form>'
+)
 _EMPTY = "Nothing waits for you, and nothing more comes today."
 _HINT = "Tell me what to remind you of, and when: it stands here until it is done."
 
@@ -30,7 +40,7 @@ def day_html(day: DayView, most: int) -> str:
     left = sum(max(0, len(each) - most) for each in lists.values())
     shown = replace(day, **{name: each[:most] for name, each in lists.items()})
     more = f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
-    return "".join(_parts(shown, len(day.done))) + (more if left else "")
+    return _ADD + "".join(_parts(shown, len(day.done))) + (more if left else "")
 
 
 def _parts(day: DayView, done: int) -> Iterator[str]:
@@ -142,7 +152,7 @@ def _pings(pings: PingGauge) -> str:
 
 def _buttons(line: DayLine) -> str:
     """The buttons that settle it and the first that puts it off; the others are folded."""
-    if not line.buttons:
+    if not line.buttons and not line.job:
         return ""
     snoozes = [each for each in line.buttons if each.action == SNOOZE]
     rare = (LET_GO, BREAK_DOWN) if snoozes else ()
@@ -156,7 +166,14 @@ def _buttons(line: DayLine) -> str:
             f'<details class="more" data-fold="{key}"><summary aria-label="{name}">More</summary>'
             f'<div class="buttons">{more}</div></details>'
         )
-    return f'<div class="buttons">{shown}{more}</div>'
+    return f'<div class="buttons">{shown}{_edit(line)}{more}</div>'
+
+
+def _edit(line: DayLine) -> str:
+    if not line.job:
+        return ""
+    name = escape(f"Edit: {line.title}")
+    return f'<a href="{escape(address_of(line.job))}" aria-label="{name}">Edit</a>'
 
 
 def _button(button: Button, line: DayLine) -> str:

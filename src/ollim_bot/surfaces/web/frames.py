@@ -340,6 +340,7 @@ def card_json(card: Card) -> Json:
         "buttons": [_button(each) for each in card.buttons],
         "earlier_of": card.earlier_of,
         "until": card.until and card.until.isoformat(),
+        "job": card.job,
     }
 
 

@@ -241,7 +241,8 @@ function leftInWords(until) {
 /** @param {Card} card */
 function cardElement(card) {
     const names = { role: "group", "aria-label": card.title };
-    const buttons = buttonsOf(card, 0);
+    const edit = card.job ? [editLink(card)] : [];
+    const buttons = [...buttonsOf(card, 0).map(buttonElement), ...edit];
     const asking = card.buttons.find((button) => button.asking);
     return make(
         "div",
@@ -252,9 +253,15 @@ function cardElement(card) {
         card.fields.length > 0 && make("dl", {}, ...card.fields.map(fieldElement)),
         card.lines.length > 0
             && make("ul", { class: "lines" }, ...card.lines.flatMap(lineElements(card))),
-        buttons.length > 0 && make("div", { class: "buttons" }, ...buttons.map(buttonElement)),
+        buttons.length > 0 && make("div", { class: "buttons" }, ...buttons),
         asking && questionElement(asking),
     );
+}
+
+/** @param {Card} card */
+function editLink({ job, title }) {
+    const href = `/jobs/${encodeURIComponent(job)}`;
+    return make("a", { href, "aria-label": `Edit: ${title}` }, "Edit");
 }
 
 /**

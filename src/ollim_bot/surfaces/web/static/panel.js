@@ -10,7 +10,7 @@
 import { json } from "./api.js";
 import { closest, escaped, make, markup, plain, say } from "./dom.js";
 import { clockTime, zoneOf } from "./format.js";
-import { Refused, jsonRequest } from "./http.js";
+import { Refused, jsonRequest, newId } from "./http.js";
 import { announce } from "./notifications.js";
 
 const LINES = 100;
@@ -44,6 +44,9 @@ export class PanelView {
     #behind = 0;
     #lastTap = { time: -Infinity, x: 0, y: 0 };
     #previewTimer = 0;
+    /** What was sent last of each form that must not be sent twice, and its key. */
+    /** @type {WeakMap<HTMLFormElement, {sent: string, key: string}>} */
+    #keys = new WeakMap();
 
     content = make("div", { class: "content" });
     /** When the content was loaded, by this device; 0 before. */
@@ -67,7 +70,9 @@ export class PanelView {
         host.addEventListener("submit", (event) => this.#submitted(event));
         host.addEventListener("input", (event) => this.#typed(event));
         host.addEventListener("change", (event) => this.#filtered(event));
-        host.addEventListener("keydown", (event) => this.#moved(event));
+        // A view that was gone to has the focus on the place around it.
+        const focused = host.closest("#view") ?? host;
+        focused.addEventListener("keydown", (event) => this.#moved(event));
         store.watch((state) => this.#update(state));
     }
 
@@ -210,14 +215,33 @@ export class PanelView {
         event.preventDefault();
         const form = event.target;
         if (form instanceof HTMLFormElement && form.dataset.action) {
-            this.#act(form, form.dataset.action, fieldsOf(form, event.submitter));
+            const fields = fieldsOf(form, event.submitter);
+            if (form.dataset.once) {
+                fields.key = this.#keyOf(form, fields);
+            }
+            this.#act(form, form.dataset.action, fields);
         }
+    }
+
+    /**
+     * The same for the same fields until the bot has taken them: a second Enter, or a retry after a
+     * lost answer, does nothing twice.
+     * @param {HTMLFormElement} form
+     * @param {Record<string, string>} fields
+     */
+    #keyOf(form, fields) {
+        const sent = JSON.stringify(fields);
+        const last = this.#keys.get(form);
+        const key = last?.sent === sent ? last.key : newId();
+        this.#keys.set(form, { sent, key });
+        return key;
     }
 
     /** @param {Event} event */
     #typed(event) {
         const form = closest(event, "form[data-previews]");
         if (form instanceof HTMLFormElement) {
+            form.querySelector(":scope > .problem")?.replaceChildren();
             clearTimeout(this.#previewTimer);
             this.#previewTimer = setTimeout(() => this.#preview(form), PREVIEW_AFTER_MS);
         }
@@ -252,6 +276,7 @@ export class PanelView {
      */
     async #act(pressed, action, fields) {
         pressed.toggleAttribute("aria-busy", true);
+        const typed = JSON.stringify(fieldsOf(pressed));
         /** @type {ViewAnswer} */
         let answer;
         try {
@@ -262,8 +287,8 @@ export class PanelView {
             answer = { html: escaped(why), is_error: true, field: "", go: "" };
         }
         pressed.removeAttribute("aria-busy");
-        this.#settle(pressed, answer);
-        if (answer.go && !answer.is_error) {
+        this.#settle(pressed, answer, typed);
+        if (answer.go) {
             this.#go(answer.go);
         }
         this.load();
@@ -273,13 +298,17 @@ export class PanelView {
      * Say what came of it, where it was pressed if it is wrong.
      * @param {HTMLElement} pressed
      * @param {ViewAnswer} answer
+     * @param {string} typed  what was sent; what was typed since stays
      */
-    #settle(pressed, { html, is_error: isError, field }) {
+    #settle(pressed, { html, is_error: isError, field }, typed) {
         const sentence = plain(html);
         const own = pressed.querySelector(":scope > .problem");
         pressed.querySelectorAll("[aria-invalid]").forEach((one) => one.removeAttribute("aria-invalid"));
         if (!isError) {
             if (pressed instanceof HTMLFormElement) {
+                this.#keys.delete(pressed);
+            }
+            if (pressed instanceof HTMLFormElement && JSON.stringify(fieldsOf(pressed)) === typed) {
                 pressed.reset();
                 pressed.querySelector(".preview")?.replaceChildren();
             }
@@ -302,7 +331,7 @@ export class PanelView {
      */
     #moved(event) {
         const step = { ArrowDown: 1, ArrowUp: -1, ArrowRight: 1, ArrowLeft: -1 }[event.key];
-        if (step === undefined || isField(event.target)) {
+        if (!this.#isShown || step === undefined || isField(event.target)) {
             return;
         }
         const isAlong = event.key === "ArrowLeft" || event.key === "ArrowRight";

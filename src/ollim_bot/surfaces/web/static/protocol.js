@@ -30,6 +30,7 @@
  * @property {Button[]} buttons
  * @property {string} earlier_of  the thing for which a newer card asks; empty if it asks itself
  * @property {string | null} until  the moment to which it counts
+ * @property {string} job  the id of the job that it is about; empty if it is about none
  *
  * @typedef {object} Message
  * @property {string} id

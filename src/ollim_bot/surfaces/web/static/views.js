@@ -23,9 +23,12 @@ import { zoneOf } from "./format.js";
 const VIEWS = [
     { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
     { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
+    { name: "week", path: "/week", title: "Week", letter: "w", isInBar: true, style: "week.css" },
+    { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
     { name: "money", path: "/money", title: "Money", letter: "m" },
     { name: "health", path: "/health", title: "Health", letter: "h" },
-    { name: "settings", path: "/settings", title: "Settings", letter: "o" },
+    { name: "settings", path: "/settings", title: "Settings", letter: "p" },
+    { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
 ];
 const [CHAT, TODAY] = VIEWS;
 const LETTERS_KEY = "ollim.letters";
@@ -113,6 +116,13 @@ export class Views {
                 }
             });
         }
+        byId("log").addEventListener("click", (event) => {
+            const link = closest(event, "a[href^='/jobs/']");
+            if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+                event.preventDefault();
+                this.go(link.getAttribute("href") ?? "/");
+            }
+        });
         byId("more").addEventListener("click", ({ target }) => {
             if (target instanceof HTMLElement && target.dataset.opens) {
                 byId("more").hidePopover();

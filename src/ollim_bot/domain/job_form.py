@@ -1,0 +1,275 @@
+"""A job as a form for its owner: each field in words, and the file itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, tzinfo
+from itertools import islice
+from typing import NamedTuple
+from urllib.parse import quote
+
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Job, JobText, Reminder, Routine, length_text
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe
+from ollim_bot.domain.phrases import moment_to_keep, parse_day, parse_rhythm
+from ollim_bot.domain.repeats import AfterDone, Repeat, Rhythm, read_rhythm
+from ollim_bot.errors import WrongInput
+
+TEXT, WHEN = "text", "when"
+YES, NO, USUAL = "yes", "no", ""
+_MOMENTS = 3
+
+
+class FormField(NamedTuple):
+    """`value` is what the field shows, and `choices` are all values that it can have, with words.
+
+    `in_file` is what the file has now, where another value was typed while the file changed.
+    """
+
+    name: str
+    label: str
+    value: str
+    hint: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    in_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobForm:
+    """A job as its owner edits it.
+
+    `key` finds the job again: its id, or the name of a file without a valid one. `fields` are empty
+    if the file is wrong: `problems` then say why, each with its line. `typed` is the text of a
+    whole file that was typed while the file changed. `is_conflict` says that something was typed.
+    """
+
+    key: str
+    kind: JobKind
+    title: str
+    file: JobText
+    now: datetime
+    fields: Sequence[FormField] = ()
+    rhythm: str = ""
+    next: Sequence[datetime] = ()
+    problems: Sequence[str] = ()
+    untrusted: str = ""
+    set_by: str = ""
+    is_enabled: bool = True
+    is_skipped: bool = False
+    can_skip: bool = False
+    can_run: bool = False
+    typed: str | None = None
+    is_conflict: bool = False
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """What the file says, by the name of the field."""
+        return {
+            each.name: each.value if each.in_file is None else each.in_file for each in self.fields
+        }
+
+    @property
+    def shown(self) -> str:
+        """The values that the file says, as JSON with a mark of each, to find what was typed."""
+        return json.dumps({name: mark_of(value) for name, value in self.values.items()})
+
+    def typed_in(self, given: Mapping[str, str], shown: str) -> dict[str, str]:
+        """What was typed: the given values that are not those of the form with these marks.
+
+        Without marks, the form as it is now counts.
+        """
+        try:
+            found = json.loads(shown)
+        except ValueError:
+            found = None
+        marks = found if isinstance(found, dict) else json.loads(self.shown)
+        values = {name: plain_lines(given[name]) for name in self.values if name in given}
+        return {name: each for name, each in values.items() if mark_of(each) != marks.get(name)}
+
+    def with_typed(self, typed: Mapping[str, str], file: str | None = None) -> JobForm:
+        """The form with what was typed, beside what the file has."""
+        fields = [
+            each._replace(value=typed[each.name], in_file=each.value)
+            if typed.get(each.name, each.value) != each.value
+            else each
+            for each in self.fields
+        ]
+        return replace(self, fields=fields, typed=file, is_conflict=True)
+
+
+def address_of(key: str) -> str:
+    """Where the page shows the form of a job."""
+    return f"/jobs/{quote(key, safe=':')}"
+
+
+def mark_of(value: str) -> str:
+    """The same for two values exactly if they are the same."""
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def form_of(job: Job, key: str, file: JobText, now: datetime, *, is_skipped: bool) -> JobForm:
+    """The form of a job whose file is right; `is_skipped` says that its next moment is."""
+    spec = job.spec
+    return JobForm(
+        key,
+        job.kind,
+        spec.owner_title or spec.id,
+        file,
+        now,
+        tuple(_fields(job, now)),
+        when_in_words(job, now),
+        next_moments(job, now),
+        untrusted=spec.untrusted or "",
+        set_by=spec.set_by or "",
+        is_enabled=spec.enabled,
+        is_skipped=is_skipped,
+        can_skip=isinstance(job, Routine),
+        can_run=not job.why_not_by_hand,
+    )
+
+
+def next_moments(job: Job, now: datetime) -> tuple[datetime, ...]:
+    """The next three moments; none while it is paused, or if it has none."""
+    zone = now.tzinfo or UTC
+    if not job.spec.enabled:
+        return ()
+    if isinstance(job, Reminder):
+        due = job.due(zone)
+        return (due,) if due.astimezone(UTC) > now.astimezone(UTC) else ()
+    if not isinstance(job, Routine):
+        return ()
+    coming = job.rhythm.moments_from(now + datetime.resolution, job.spec.zone(zone))
+    return tuple(each.astimezone(zone) for each in islice(coming, _MOMENTS))
+
+
+def when_in_words(job: Job, now: datetime) -> str:
+    """`tomorrow, Wed 18 Nov, 9:00 · once`, or the rhythm; empty for a job that is called."""
+    if isinstance(job, Reminder):
+        return f"{dated(job.due(now.tzinfo or UTC), now)} · once"
+    if not isinstance(job, Routine):
+        return ""
+    zone = f" in {job.spec.timezone}" if job.spec.timezone else ""
+    return f"{job.rhythm.explain()}{zone}"
+
+
+def dated(moment: datetime, now: datetime) -> str:
+    """`tomorrow, Wed 18 Nov, 9:00`: the day by its name and by its date."""
+    local = moment.astimezone(now.tzinfo)
+    near = describe(local, now).split(" ")[0]
+    year = "" if local.year == now.year else f" {local.year}"
+    day = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]}{year}"
+    days = day if near in WEEKDAYS else f"{near}, {day}"
+    return f"{days}, {clock_time(local)}"
+
+
+def _fields(job: Job, now: datetime) -> Iterator[FormField]:
+    spec = job.spec
+    says = "What it says" if job.is_plain else "What the agent does then"
+    yield FormField(TEXT, says, plain_lines(spec.message))
+    yield FormField("description", "Short name", spec.description, "for lists; may be empty")
+    if isinstance(job, Reminder):
+        hint = "such as `tomorrow 9am`, `in 20 minutes` or `2026-12-24 18:00`"
+        yield FormField(WHEN, "When", moment_text(job, now), hint)
+    if isinstance(job, Routine):
+        yield from _rhythm_fields(job.rhythm, now, spec.zone(now.tzinfo or UTC))
+    if job.kind.has_moments:
+        yield from _fields_of_moments(job)
+    states = ((YES, "On"), (NO, "Paused"))
+    yield FormField("enabled", "State", YES if spec.enabled else NO, choices=states)
+
+
+def _rhythm_fields(rhythm: Rhythm, now: datetime, zone: tzinfo) -> Iterator[FormField]:
+    there = now.astimezone(zone)
+    hint = "such as `every weekday at 9:00`, `every 2 weeks on monday at 9:00` or a cron line"
+    yield FormField(WHEN, "How often", rhythm_text(rhythm, there), hint)
+    if isinstance(rhythm, AfterDone):
+        return
+    until, times = (rhythm.until, rhythm.times) if isinstance(rhythm, Repeat) else (None, None)
+    start = rhythm.start if isinstance(rhythm, Repeat) else None
+    since = f", counted from {_day(start)}" if start else ""
+    last = "the last day, such as `24 dec`; empty: no end"
+    yield FormField("until", "Until", day_text(until, there.date()), last)
+    often = f"after so many times{since}; empty: no end"
+    yield FormField("times", "Ends after", "" if times is None else str(times), often)
+
+
+def _fields_of_moments(job: Job) -> Iterator[FormField]:
+    spec = job.spec
+    nag = "pause and how often, such as `10m x 4`; empty: once is enough"
+    yield FormField("nag", "Again until done", str(spec.nag or ""), nag)
+    step = "the smallest first step, said the second time"
+    yield FormField("first-step", "First step", spec.first_step, step)
+    before = ", ".join(map(length_text, spec.before))
+    yield FormField("before", "Heads-ups", before, "so long before, such as `1h, 10m`")
+    doses = ((NO, "No"), ("dose", "Yes: Taken or Skipped"))
+    yield FormField("kind", "Medicine", str(spec.kind or NO), choices=doses)
+    usual = "Yes" if replace(job, spec=replace(spec, must=None)).must else "No"
+    musts = ((USUAL, f"As usual ({usual})"), (YES, "Yes"), (NO, "No"))
+    value = USUAL if spec.must is None else YES if spec.must else NO
+    yield FormField(
+        "must", "Must come", value, "also in quiet hours, and without taking a ping", musts
+    )
+    if isinstance(job, Routine) and not spec.background:
+        waits = ((YES, "Waits until they end"), (NO, "Comes all the same"))
+        yield FormField("quiet", "In quiet hours", YES if job.quiet else NO, choices=waits)
+
+
+def moment_text(job: Reminder, now: datetime) -> str:
+    """The moment as it can be typed: in words if they are read as the same moment."""
+    there = now.astimezone(job.spec.zone(now.tzinfo or UTC))
+    due = job.due(now.tzinfo or UTC).astimezone(there.tzinfo)
+    words = f"{due.day} {MONTHS[due.month - 1]} {due.year} {clock_time(due)}"
+    with suppress(WrongInput):
+        found = moment_to_keep(words, there)
+        if (found if found.tzinfo else found.replace(tzinfo=due.tzinfo)) == due:
+            return words
+    return due.strftime("%Y-%m-%d %H:%M:%S").removesuffix(":00")
+
+
+def rhythm_text(rhythm: Rhythm, now: datetime) -> str:
+    """The rhythm without its end as it can be typed: in words if they are read as the same."""
+    endless = replace(rhythm, until=None, times=None) if isinstance(rhythm, Repeat) else rhythm
+    explained = endless.explain()
+    spoken = explained.replace(" on Monday through Friday", " every weekday")
+    for words in (explained, spoken, spoken.replace(" on ", " every ", 1)):
+        with suppress(WrongInput):
+            if _is_same(read_rhythm(parse_rhythm(words, now)), endless):
+                return words[:1].lower() + words[1:]
+    if isinstance(endless, Repeat) and isinstance(endless.rule, Cron):
+        return str(endless.rule)
+    return endless.text
+
+
+def _is_same(one: Rhythm, other: Rhythm) -> bool:
+    """Whether both have the same days and times, whatever their first day is."""
+    if isinstance(one, Repeat) and isinstance(other, Repeat):
+        return (one.rule, one.at) == (other.rule, other.at)
+    if isinstance(one, AfterDone) and isinstance(other, AfterDone):
+        return (one.days, one.at) == (other.days, other.at)
+    if isinstance(one, Cron) and isinstance(other, Repeat):
+        return one == other.rule
+    return one == other
+
+
+def day_text(day: date | None, today: date) -> str:
+    """The day as it can be typed."""
+    if day is None:
+        return ""
+    with suppress(WrongInput):
+        if parse_day(_day(day), today) == day:
+            return _day(day)
+    return day.isoformat()
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
+
+
+def plain_lines(text: str) -> str:
+    """The text as a box on the page gives it back."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")

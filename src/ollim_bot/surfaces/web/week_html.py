@@ -1,0 +1,245 @@
+"""The coming week as markup for the page. Every text in it is data: it is escaped and set apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from html import escape
+from urllib.parse import quote
+
+from ollim_bot.domain.calendar import clock_words, day_words, time_words
+from ollim_bot.domain.job_form import address_of
+from ollim_bot.domain.moments import WEEKDAYS, describe, elapsed
+from ollim_bot.domain.rehearsal import Finding, FindingKind
+from ollim_bot.domain.week import (
+    MOST_MOMENTS,
+    WeekDay,
+    WeekEvent,
+    WeekHour,
+    WeekLine,
+    WeekView,
+    day_name,
+    full_hour,
+)
+from ollim_bot.surfaces.web.week_svg import day_svg, pings_svg
+
+_EMPTY = "Nothing comes in the next seven days. What you add will stand here, hour by hour."
+_HINT = '<a class="back" href="/today">Add one in Today</a>'
+_CLEAR = "Nothing gets in the way of anything else."
+_MOST_FINDINGS = 5
+# The lines of all folded hours together, and of each of very many.
+_MOST_FOLDED = 200
+_LEAST_FOLDED = 1
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+
+
+def week_html(week: WeekView, most: int) -> str:
+    """The panel: what to look at, pings, money, and each day by the hour.
+
+    An hour with many moments is folded, and leads to a list of its own, which has `most` lines.
+    """
+    parts = _one_hour(week, most) if week.only else _parts(week, most)
+    return f'<div class="week">{"".join(parts)}</div>'
+
+
+def _parts(week: WeekView, most: int) -> Iterator[str]:
+    yield f"<h2>Week <span>until {_moment(week.until, week.now)}</span></h2>"
+    if week.is_empty:
+        yield f'<p class="empty">{_EMPTY}<br>{_HINT}</p>'
+        return
+    yield f'<p class="about">{escape(week.summary)}</p>'
+    if week.findings:
+        yield _findings([each for each in week.findings if not _is_of_pings(each)], most)
+    else:
+        yield f'<p class="clear">{_CLEAR}</p>'
+    yield '<div class="sums">'
+    yield _pings(week)
+    yield _money(week)
+    yield "</div>"
+    yield from (f'<p class="remark"><bdi>{escape(note)}</bdi></p>' for note in week.notes)
+    folds = sum(hour.is_folded for day in week.days for hour in day.hours)
+    each = min(MOST_MOMENTS, max(_LEAST_FOLDED, _MOST_FOLDED // max(folds, 1)))
+    yield f'<div class="days">{"".join(_day(day, week, each) for day in week.days)}</div>'
+    if not week.rehearsal.is_whole:
+        until = _moment(week.until, week.now)
+        yield f'<p class="remark">There is more than can be shown: this ends {until}.</p>'
+    yield (
+        f'<p class="remark">Played through {_moment(week.now, week.now)}, as if '
+        f"{escape(week.assumed)}.</p>"
+    )
+
+
+def _one_hour(week: WeekView, most: int) -> Iterator[str]:
+    first = week.only[0]
+    end = clock_words(full_hour(first.at) + _HOUR)
+    yield f"<h2>{escape(describe(first.at, week.now))} to {end}</h2>"
+    yield '<p><a class="back" href="/week">Back to the week</a></p>'
+    yield f'<p class="about">{" · ".join(escape(each.summary) for each in week.only)}</p>'
+    lines = [line for hour in week.only for line in hour.lines(most)][:most]
+    left = sum(len(hour.groups) for hour in week.only) - len(lines)
+    yield f'<ul class="things">{"".join(map(_line, lines))}</ul>'
+    if left:
+        yield f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
+
+
+def _is_of_pings(finding: Finding) -> bool:
+    """Whether the line of the pings has it as its sentence."""
+    return finding.kind is FindingKind.BUDGET
+
+
+def _findings(found: Sequence[Finding], most: int) -> str:
+    if not found:
+        return ""
+    items = [f"<li><bdi>{escape(each.sentence)}</bdi></li>" for each in found[:most]]
+    more = ""
+    if len(found) > _MOST_FINDINGS:
+        rest = "".join(items[_MOST_FINDINGS:])
+        count = len(found) - _MOST_FINDINGS
+        more = (
+            f'<details data-fold="findings"><summary>{count} more</summary>'
+            f"<ul>{rest}</ul></details>"
+        )
+    shown = "".join(items[:_MOST_FINDINGS])
+    return (
+        '<section class="findings" aria-labelledby="week-findings">'
+        f'<h3 id="week-findings">Look at</h3><ul>{shown}</ul>{more}</section>'
+    )
+
+
+def _pings(week: WeekView) -> str:
+    budget = week.start_budget
+    rows = [each for each in week.budget if each.paid or each.refused]
+    marked = " The circles are the refused ones." if any(each.refused for each in rows) else ""
+    words = escape(f"{week.budget_sentence}{marked}")
+    caption = f"<figcaption><h3>Pings</h3><p>{words}</p></figcaption>"
+    if not rows:
+        return f'<figure class="sum">{caption}</figure>'
+    cells = "".join(
+        f'<tr><th scope="row">{_hour_words(each.at, week.now)}</th><td>{int(each.left + 1e-9)}</td>'
+        f"<td>{each.paid}</td><td>{int(each.lowest + 1e-9)}</td><td>{each.refused}</td></tr>"
+        for each in rows
+    )
+    minutes = budget.refill_rate_minutes
+    return (
+        f'<figure class="sum">{caption}<div class="gauge" aria-hidden="true">'
+        f"<span>{budget.capacity}</span><span>0</span>{pings_svg(week)}</div>"
+        '<details data-fold="pings"><summary>As a table</summary>'
+        '<div class="wide" tabindex="0" role="group" aria-label="Pings by the hour"><table>'
+        f"<caption>One more comes every {minutes} minutes, up to {budget.capacity}.</caption>"
+        '<thead><tr><th scope="col">Hour</th><th scope="col">Before</th>'
+        '<th scope="col">Sent</th><th scope="col">Least</th><th scope="col">Refused</th>'
+        f"</tr></thead><tbody>{cells}</tbody></table></div></details></figure>"
+    )
+
+
+def _money(week: WeekView) -> str:
+    money = week.money
+    caption = f"<figcaption><h3>Money</h3><p>{escape(money.sentence)}</p></figcaption>"
+    if not money.by_day:
+        return f'<figure class="sum">{caption}</figure>'
+    cells = "".join(
+        f'<tr><th scope="row">{escape(day_words(day.day, week.now))}</th>'
+        f"<td>{escape(day.cost.in_words())}</td></tr>"
+        for day in week.days
+        if day.cost is not None
+    )
+    return (
+        f'<figure class="sum">{caption}<details data-fold="money"><summary>By day</summary>'
+        '<div class="wide" tabindex="0" role="group" aria-label="Money by day"><table><thead><tr>'
+        f'<th scope="col">Day</th><th scope="col">About</th></tr></thead>'
+        f"<tbody>{cells}</tbody></table></div></details></figure>"
+    )
+
+
+def _day(day: WeekDay, week: WeekView, most: int) -> str:
+    key = f"week-{day.day}"
+    name, date = day_name(day.day, week.now), day_words(day.day, week.now)
+    beside = "" if name == date else f" <span>{escape(date)}</span>"
+    rows = [row for _, row in sorted(_rows(day, week, most), key=lambda one: one[0])]
+    body = f"<ol>{''.join(rows)}</ol>" if rows else '<p class="about">Nothing comes.</p>'
+    return (
+        f'<section class="one-day" aria-labelledby="{key}">'
+        f'<h3 id="{key}">{escape(name)}{beside}</h3>{_facts(day)}{day_svg(day, week)}{body}'
+        "</section>"
+    )
+
+
+def _facts(day: WeekDay) -> str:
+    words = []
+    if day.moments:
+        words.append("1 moment" if day.moments == 1 else f"{day.moments} moments")
+    if day.cost is not None and day.cost.micros:
+        words.append(f"about {day.cost.in_words()}")
+    return f'<p class="about">{escape(" · ".join(words))}</p>' if words else ""
+
+
+def _rows(day: WeekDay, week: WeekView, most: int) -> Iterator[tuple[tuple[float, int], str]]:
+    """The rows of a day, each with its place in it."""
+    for event in day.events:
+        begins = max(event.begins, day.first)
+        rank = 0 if event.event.all_day else 1
+        yield (0.0 if not rank else begins.timestamp(), rank), _event(event, week.now)
+    for start, until in day.quiet:
+        # The night belongs to the evening that it begins in.
+        if start >= day.first:
+            is_night = elapsed(start, until) < _DAY
+            words = clock_words(until) if is_night else describe(until, week.now)
+            row = (
+                f'<li class="ground quiet"><p>{_time(start)} <span>Quiet '
+                f'<span class="about">until {escape(words)}</span></span></p></li>'
+            )
+            yield (start.timestamp(), 2), row
+    for hour in day.hours:
+        yield (hour.fires[0].at.timestamp(), 3), _hour(hour, most)
+
+
+def _event(one: WeekEvent, now: datetime) -> str:
+    words = f"{time_words(one.event, now)} · {one.event.calendar}{one.leave_words(now)}"
+    begin = "" if one.event.all_day else f"{_time(one.begins)} "
+    return (
+        f'<li class="ground event"><p>{begin}<span><bdi class="what">{escape(one.title)}</bdi> '
+        f'<bdi class="about">{escape(words)}</bdi></span></p></li>'
+    )
+
+
+def _hour(hour: WeekHour, most: int) -> str:
+    """The lines of the hour; `most` is for a folded one."""
+    shown = hour.lines(most if hour.is_folded else None)
+    things = f'<ul class="things">{"".join(map(_line, shown))}</ul>'
+    kinds = "hour is-quiet" if hour.is_quiet else "hour"
+    if not hour.is_folded:
+        return f'<li class="{kinds}">{things}</li>'
+    whole = f"All {len(hour.fires)} moments of this hour"
+    more = ""
+    if len(hour.groups) > len(shown):
+        more = f'<p><a class="back" href="/week?hour={quote(hour.key)}">{whole}</a></p>'
+    return (
+        f'<li class="{kinds}"><details data-fold="hour {escape(hour.key)}">'
+        f"<summary>{_time(hour.at)} {escape(hour.summary)}</summary>{things}{more}</details></li>"
+    )
+
+
+def _line(line: WeekLine) -> str:
+    state = " is-skipped" if line.is_skipped else " is-refused" if line.is_refused else ""
+    note = f' <span class="about">{escape(line.note)}</span>' if line.note else ""
+    place = escape(address_of(f"{line.job.kind}:{line.job.id}"))
+    return (
+        f'<li class="thing{state}"><p>{_time(line.at)} <span>'
+        f'<a href="{place}"><bdi class="what">{escape(line.title)}</bdi></a>'
+        f"{note}</span></p></li>"
+    )
+
+
+def _moment(moment: datetime, now: datetime) -> str:
+    return escape(describe(moment.replace(second=0, microsecond=0), now, is_exact=True))
+
+
+def _hour_words(at: datetime, now: datetime) -> str:
+    start = full_hour(at)
+    day = "today" if at.date() == now.date() else f"{WEEKDAYS[at.weekday()]} {at.day}"
+    return escape(f"{day} {clock_words(start)}")
+
+
+def _time(moment: datetime) -> str:
+    return f'<time datetime="{escape(moment.isoformat())}">{clock_words(moment)}</time>'

@@ -1,0 +1,60 @@
+"""A line that adds something is read by the rules that read a message."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from ollim_bot.offline.quick_add import read_line
+from ollim_bot.offline.vocabulary import AddTask, Remind, RoutineWish
+
+NOW = datetime(2026, 11, 17, 14, 3, tzinfo=ZoneInfo("Europe/Berlin"))
+
+# Each line with the one way to read it.
+MEANT = {
+    "call mum tomorrow 9am": Remind("call mum", "tomorrow 9am"),
+    "tomorrow at 9 call the dentist": Remind("call the dentist", "tomorrow at 9"),
+    "dentist tomorrow at 9am": Remind("dentist", "tomorrow at 9am"),
+    "meeting with bob friday 3pm": Remind("meeting with bob", "friday 3pm"),
+    "25 minutes": Remind("the timer is over", "in 25 minutes"),
+    "is the oven off in 10 minutes?": Remind("is the oven off", "in 10 minutes"),
+    "water the plants every monday at 9": RoutineWish("remind me to water the plants", "0 9 * * 1"),
+    "gym mondays 18:00": RoutineWish("remind me of gym", "0 18 * * 1"),
+    "milk": AddTask("milk"),
+    "+ milk": AddTask("milk"),
+    "+ milk tomorrow": AddTask("milk", "tomorrow"),
+    "+ call mum tomorrow 9am": AddTask("call mum tomorrow 9am"),
+    "remind me to breathe": AddTask("breathe"),
+    "read chapter 5": AddTask("read chapter 5"),
+    # What changes or asks in the conversation is a task here.
+    "cancel the milk reminder": AddTask("cancel the milk reminder"),
+    "undo": AddTask("undo"),
+    "/clear": AddTask("/clear"),
+    "/clear tomorrow 9am": Remind("/clear", "tomorrow 9am"),
+}
+# Each line with the names of the ways of which one has to be pressed, and a part of the reason.
+DOUBTFUL = {
+    "call mum at half past seven": (["7:30am", "7:30pm", "task"], "can be read two ways"),
+    "dentist tomorrow 9": (["tomorrow at 9", "task"], "leaves open what 9 is"),
+    "buy milk tomorrow": (["tomorrow 9am", "tomorrow 3pm", "task"], "has no time of day"),
+    "rent on the 31 november at 9am": (["at 9am", "task"], "Is that what you mean?"),
+    "tomorow 9am call mum": (["9am", "task"], "Is that what you mean?"),
+    "email Ann about monday meeting": (["task"], "Write the moment first"),
+    "tomorrow 9am": ([], "What shall I remind you of"),
+    "+": ([], "Write what to add"),
+    "x" * 401: ([], "too long"),
+}
+
+
+def test_a_line_is_a_reminder_a_routine_or_a_task() -> None:
+    found = {line: [*read_line(line, NOW).ways] for line in MEANT}
+    assert found == {line: [("", meant)] for line, meant in MEANT.items()}
+    assert not any(read_line(line, NOW).problem for line in MEANT)
+
+
+def test_a_line_that_can_be_read_in_other_ways_says_why_and_names_them() -> None:
+    for line, (names, why) in DOUBTFUL.items():
+        read = read_line(line, NOW)
+        assert [each.name for each in read.ways] == names, line
+        assert why in read.problem, line
+        assert "Nothing was done" not in read.problem, line
