@@ -114,7 +114,7 @@ def test_the_difference_is_that_of_rehearsals_before_and_after_for_any_edit() ->
         before = None if kind == "add" else job
         others = [other for other in week.jobs.values() if other is not before]
         new = rehearse([*others, *([after] if after else ())], week.given, 7)
-        replanned = week.replanned(before and key_of(before), after)
+        replanned = week.replanned(None if before is None else key_of(before), after)
         whole = difference(
             RehearsedSide(old, findings(old), before),
             RehearsedSide(new, findings(new), after),
