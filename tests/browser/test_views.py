@@ -29,7 +29,7 @@ VIEWS = {
     "t": "Overdue",
     "w": "By day",
     "m": "By job",
-    "o": "Quiet",
+    "p": "Quiet",
     "h": "What to do",
     "s": "Compactions",
 }
