@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.jobs.overviews import MADE_OF, DaySources
@@ -13,6 +14,8 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.day import DayView, day_of, gauge
+from ollim_bot.domain.jobs import Reminder, Routine, StoredJob
+from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock, JobRepositories
@@ -30,6 +33,29 @@ _NAME = MessageId("today")
 PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
 
 
+class _Read(NamedTuple):
+    reminders: Sequence[StoredJob[Reminder]] = ()
+    routines: Sequence[StoredJob[Routine]] = ()
+    jobs: Sequence[ScheduledJob] = ()
+
+
+class _JobFiles:
+    """The jobs with moments; they are the same object until a file of them has changed."""
+
+    def __init__(self, repositories: JobRepositories) -> None:
+        self._repositories = repositories
+        self._last = _Read()
+
+    def look(self) -> Sequence[ScheduledJob]:
+        """The jobs as their files are now. Raises `StorageError`."""
+        reminders, routines = self._repositories.reminders.all(), self._repositories.routines.all()
+        last = self._last
+        if last.reminders is not reminders or last.routines is not routines:
+            jobs = [*(each.item for each in reminders), *(each.item for each in routines)]
+            last = self._last = _Read(reminders, routines, jobs)
+        return last.jobs
+
+
 class DayPanel:
     """A `DayService`. `press_on` is the router of buttons."""
 
@@ -43,11 +69,12 @@ class DayPanel:
         lines: QuickAdds,
     ) -> None:
         self._store = store
-        self._repositories = repositories
         self._sources = sources
         self._clock = clock
         self._press_on = press_on
         self._lines = lines
+        self._job_files = _JobFiles(repositories)
+        self._moments = NextMoments()
 
     async def look(self, _: Mapping[str, str]) -> DayView:
         return await asyncio.to_thread(self._read)
@@ -80,10 +107,7 @@ class DayPanel:
         now = self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         calendars, due_tasks = self._sources.calendars(), self._sources.tasks.read()
-        jobs: list[ScheduledJob] = [
-            *(each.item for each in self._repositories.reminders.all()),
-            *(each.item for each in self._repositories.routines.all()),
-        ]
+        jobs = self._job_files.look()
 
         def question(tx: Transaction) -> DayView:
             return day_of(
@@ -97,6 +121,7 @@ class DayPanel:
                 tx.task_undos.get().undos,
                 quiet_settings(tx, now.tzinfo),
                 gauge(tx.budget.get(), len(tx.held.get().waiting), now),
+                self._moments,
             )
 
         return self._store.query(question)
