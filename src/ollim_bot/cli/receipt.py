@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
@@ -21,9 +21,8 @@ from ollim_bot.cli.framework import (
 from ollim_bot.cli.runs import heartbeat
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.receipts import DAYS, DueThing, Receipt
+from ollim_bot.domain.receipts import DAYS, DueThing, Receipt, day_named
 from ollim_bot.domain.run_words import why
-from ollim_bot.errors import WrongInput
 from ollim_bot.store.run_reports import receipt_for
 
 
@@ -46,7 +45,7 @@ def _day_names(_: Caller, __: Sequence[str]) -> Iterator[Completion]:
 )
 def run(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    day = _day(str(given.get("day") or "today"), data.now)
+    day = day_named(str(given.get("day") or "today"), data.now)
     # Read before the ledger, which then has everything that was claimed until this moment.
     watched_until = heartbeat(data)
     found = data.ask_if_used(lambda tx: receipt_for(tx, day, data.now, watched_until))
@@ -55,15 +54,6 @@ def run(given: Given, caller: Caller) -> None:
         print_json(_as_object(receipt, data.now))
     else:
         show(_shown(receipt, data.now))
-
-
-def _day(word: str, now: datetime) -> date:
-    if word in DAYS:
-        return now.date() - timedelta(days=DAYS[word])
-    try:
-        return date.fromisoformat(word)
-    except ValueError:
-        raise WrongInput(f"`{word}` is no day. Write `yesterday`, or `2026-11-15`.") from None
 
 
 def _shown(receipt: Receipt, now: datetime) -> str:

@@ -15,6 +15,7 @@ from ollim_bot.domain.run_history import DROPPED, HELD, RELEASED, History, RunSt
 from ollim_bot.domain.run_words import why
 from ollim_bot.domain.schedule import is_late
 from ollim_bot.domain.text import counted
+from ollim_bot.errors import WrongInput
 
 
 class Fate(StrEnum):
@@ -43,6 +44,7 @@ _MARGIN = timedelta(days=2)
 # The days that have names, by how long ago they are.
 DAYS = {"today": 0, "yesterday": 1}
 _NOON = 12
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,19 @@ def receipt_of(
     found = [*_things(stories.values(), lost), *_without_rows(lost - stories.keys())]
     of_day = (each for each in found if _day_of(each, zone) == day)
     return Receipt(day, sorted(of_day, key=lambda each: each.due.timestamp()))
+
+
+def day_named(word: str, now: datetime) -> date:
+    """The day of `today`, `yesterday` or `2026-11-15`. Raises `WrongInput`."""
+    if word in DAYS:
+        return now.date() - timedelta(days=DAYS[word])
+    try:
+        day = date.fromisoformat(word)
+    except ValueError:
+        day = date.min
+    if not _FIRST_YEAR <= day.year <= _LAST_YEAR:
+        raise WrongInput(f"`{word[:40]}` is no day. Write `yesterday`, or `2026-11-15`.")
+    return day
 
 
 def told_day(now: datetime) -> date:

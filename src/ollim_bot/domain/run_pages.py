@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from urllib.parse import quote
@@ -12,7 +12,7 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.receipts import Fate, Receipt, fate_of, is_late_story
+from ollim_bot.domain.receipts import Fate, Receipt, day_named, fate_of, is_late_story
 from ollim_bot.domain.run_history import HELD, History, RunStory, short_id_of
 from ollim_bot.domain.run_words import decisions, listed, sources_of, tools_of, why
 from ollim_bot.domain.runs import deeds
@@ -42,15 +42,12 @@ class RunFilter:
     day: date | None = None
 
     @classmethod
-    def read(cls, asked: Mapping[str, str]) -> RunFilter:
+    def read(cls, asked: Mapping[str, str], now: datetime) -> RunFilter:
         """Raises `WrongInput` for a word that means nothing."""
         show, day = asked.get("show", ""), asked.get("day", "")
         if show and show not in [*Show]:
             raise WrongInput(f"`{show[:40]}` is no kind of run. Choose one of the list.")
-        try:
-            wanted = date.fromisoformat(day) if day else None
-        except ValueError:
-            raise WrongInput(f"`{day[:40]}` is no day. Write it as 2026-11-15.") from None
+        wanted = day_named(day, now) if day else None
         return cls(Show(show) if show else None, asked.get("job", ""), wanted)
 
     def fits(self, story: RunStory, now: datetime, usual: int = 0) -> bool:
@@ -92,6 +89,9 @@ class RunList:
     back_to: datetime | None = None
     usual: int = 0
     receipt: Receipt | None = None
+
+    def with_receipt(self, receipt: Receipt) -> RunList:
+        return replace(self, receipt=receipt)
 
 
 @dataclass(frozen=True, slots=True)

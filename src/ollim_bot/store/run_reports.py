@@ -11,12 +11,13 @@ from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.receipts import Receipt, counted_since, receipt_of
-from ollim_bot.domain.run_history import RunStory
+from ollim_bot.domain.run_history import RunStory, short_id_of
 from ollim_bot.domain.run_pages import (
     RunFilter,
     RunList,
     Show,
     day_bounds,
+    find_run,
     may_be,
     moment_of,
     run_stories,
@@ -56,6 +57,14 @@ def stories_named(tx: Transaction, word: str) -> list[RunStory]:
         if not more:
             break
     return _completed(tx, rows, [row for each in wanted for row in tx.usage.of_occurrence(each)])
+
+
+def run_named(tx: Transaction, word: str) -> RunStory:
+    """The run with this id or short id, or the newest of the job. Raises `OllimError`."""
+    ids = [word] if tx.ledger.rows_of([word]) else []
+    ids = ids or [each for each in tx.ledger.ids() if word == short_id_of(each)]
+    ids = ids or [each for each, _ in tx.ledger.newest_of_job(word, _FIRST, 1)]
+    return find_run(ids[0] if ids else word, stories_named(tx, ids[0]) if ids else [])
 
 
 def newest_runs(tx: Transaction, wanted: RunFilter, most: int, now: datetime) -> RunList:
