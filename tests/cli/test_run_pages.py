@@ -26,7 +26,7 @@ from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store import run_ledger
 from ollim_bot.store.codecs.records import LEDGER_ROWS
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.run_reports import newest_runs, receipt_for, run_named
+from ollim_bot.store.run_reports import receipt_for, run_list, run_named
 from ollim_bot.store.transaction import Transaction
 
 MINUTE = timedelta(minutes=1)
@@ -156,10 +156,10 @@ def test_of_a_long_ledger_only_a_part_is_read(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(run_ledger, "LEDGER_ROWS", replace(LEDGER_ROWS, decode=counting))
     old = (begun + timedelta(days=30)).date()
     asked: dict[str, Callable[[Transaction], object]] = {
-        "newest": lambda tx: newest_runs(tx, _filter(), 5, SUNDAY),
-        "rare": lambda tx: newest_runs(tx, _filter(show="missed"), 5, SUNDAY),
-        "job": lambda tx: newest_runs(tx, _filter(job="j1"), 5, SUNDAY),
-        "day": lambda tx: newest_runs(tx, _filter(day=old.isoformat()), 5, SUNDAY),
+        "newest": lambda tx: run_list(tx, _filter(), 5, SUNDAY, SUNDAY),
+        "rare": lambda tx: run_list(tx, _filter(show="missed"), 5, SUNDAY, SUNDAY),
+        "job": lambda tx: run_list(tx, _filter(job="j1"), 5, SUNDAY, SUNDAY),
+        "day": lambda tx: run_list(tx, _filter(day=old.isoformat()), 5, SUNDAY, SUNDAY),
         "run": lambda tx: run_named(tx, rows[0].occurrence.id),  # type: ignore[union-attr]
         "receipt": lambda tx: receipt_for(tx, old, SUNDAY, SUNDAY),
     }

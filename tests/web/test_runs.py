@@ -54,9 +54,7 @@ def hostile_list(now: datetime) -> RunList:
 
 def hostile_run(now: datetime) -> RunPage:
     story = next(each for each in run_stories(hostile_rows(now)) if each.occurrence == SPOKE)
-    spent = RunStory(
-        story.occurrence, story.rows, spent=Amount(250_000, prices=frozenset({Price.LISTED}))
-    )
+    spent = Amount(250_000, prices=frozenset({Price.LISTED}))
     return RunPage(now, replace(story, spent=spent), [HOSTILE], "webhook:door")
 
 

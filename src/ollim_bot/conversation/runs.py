@@ -12,7 +12,7 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_pages import RunFilter, RunList, RunPage
 from ollim_bot.errors import NotFound
 from ollim_bot.ports import Clock, JobRepositories
-from ollim_bot.store.run_reports import newest_runs, receipt_for, run_named, said_by
+from ollim_bot.store.run_reports import run_list, run_named, said_by
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
 
@@ -48,12 +48,7 @@ class RunListView:
     def _read(self, wanted: RunFilter, most: int) -> RunList:
         # Read before the ledger, which then has everything that was claimed until this moment.
         watched_until, now = self._heartbeat(), self._clock.now()
-
-        def question(tx: Transaction) -> RunList:
-            receipt = receipt_for(tx, wanted.day or now.date(), now, watched_until)
-            return newest_runs(tx, wanted, most, now).with_receipt(receipt)
-
-        return self._store.query(question)
+        return self._store.query(lambda tx: run_list(tx, wanted, most, now, watched_until))
 
 
 class RunView:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from urllib.parse import quote
 
@@ -89,9 +89,6 @@ class RunList:
     back_to: datetime | None = None
     usual: int = 0
     receipt: Receipt | None = None
-
-    def with_receipt(self, receipt: Receipt) -> RunList:
-        return replace(self, receipt=receipt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +202,3 @@ def _answer_word(record: RunStory) -> object:
     if record.answer is not None:
         return record.answer.facts.get("answer")
     return "unanswered" if record.is_open else None
-
-
-def day_bounds(day: date, now: datetime) -> tuple[datetime, datetime]:
-    """The moments at which the day begins and ends in the zone of `now`, roughly, in UTC."""
-    zone = now.tzinfo or UTC
-    start = datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
-    return start, start + timedelta(days=1, hours=1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.job_kinds import JobKind
@@ -16,7 +17,6 @@ from ollim_bot.domain.run_pages import (
     RunFilter,
     RunList,
     Show,
-    day_bounds,
     find_run,
     may_be,
     moment_of,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ollim_bot.store.transaction import Transaction
 
 # A list looks through so many runs for each that it may have.
-_LOOKED_AT = 10
+_LOOKED_AT = 5
 _CHUNK = 100
 _FIRST = 2**62
 _USUAL_DAYS = timedelta(days=30)
@@ -67,12 +67,23 @@ def run_named(tx: Transaction, word: str) -> RunStory:
     return find_run(ids[0] if ids else word, stories_named(tx, ids[0]) if ids else [])
 
 
-def newest_runs(tx: Transaction, wanted: RunFilter, most: int, now: datetime) -> RunList:
-    """At most `most` runs that fit; it looks back through a bounded number of others."""
+def run_list(
+    tx: Transaction, wanted: RunFilter, most: int, now: datetime, watched_until: datetime | None
+) -> RunList:
+    """At most `most` runs that fit, with the receipt of the day, or of today."""
+    about = _rows_about(tx, wanted.day or now.date(), now)
+    listed = _newest_runs(tx, wanted, most, now, about.rows)
+    return replace(listed, receipt=about.receipt(now, watched_until))
+
+
+def _newest_runs(
+    tx: Transaction, wanted: RunFilter, most: int, now: datetime, of_day: Sequence[LedgerRow]
+) -> RunList:
+    """It looks back through a bounded number of others; `of_day` are the rows about the day."""
     usual = _usual(tx, now) if wanted.show is Show.COSTLY else 0
     found: list[RunStory] = []
     seen, back_to = 0, None
-    for ids in _chunks(tx, wanted, now):
+    for ids in _chunks(tx, wanted, now, of_day):
         stories = _with_usage(tx, ids)
         found += [each for each in stories if wanted.fits(each, now, usual)]
         seen += len(ids)
@@ -90,10 +101,7 @@ def receipt_for(
     tx: Transaction, day: date, now: datetime, watched_until: datetime | None
 ) -> Receipt:
     """The receipt of the day, read from the rows about it; the bot ran until `watched_until`."""
-    until = _settled(tx, day, now)
-    horizon = None if watched_until is None else min(watched_until, until)
-    rows = tx.ledger.rows_about(counted_since(day, now), until)
-    return receipt_of(rows, day, now, horizon)
+    return _rows_about(tx, day, now).receipt(now, watched_until)
 
 
 def said_by(tx: Transaction, record: RunStory) -> list[str]:
@@ -102,27 +110,36 @@ def said_by(tx: Transaction, record: RunStory) -> list[str]:
     return [message.text for message in found if message is not None]
 
 
-def _settled(tx: Transaction, day: date, now: datetime) -> datetime:
-    """When everything of the day had its end; a bot that was away ends it when it is back."""
-    _, end = day_bounds(day, now)
-    return max(end, tx.ledger.first_moment_after(end) or end) + _SETTLED
+class _DayRows(NamedTuple):
+    """The rows about a day; what was due on it has its end before `until`."""
+
+    day: date
+    until: datetime
+    rows: Sequence[LedgerRow]
+
+    def receipt(self, now: datetime, watched_until: datetime | None) -> Receipt:
+        horizon = None if watched_until is None else min(watched_until, self.until)
+        return receipt_of(self.rows, self.day, now, horizon)
 
 
-def _chunks(tx: Transaction, wanted: RunFilter, now: datetime) -> Iterator[list[str]]:
+def _rows_about(tx: Transaction, day: date, now: datetime) -> _DayRows:
+    """A bot that was away ends what was due on the day when it is back."""
+    end = counted_since(day + timedelta(days=1), now) + _SETTLED
+    until = max(end, tx.ledger.first_moment_after(end) or end) + _SETTLED
+    return _DayRows(day, until, tx.ledger.rows_about(counted_since(day, now), until))
+
+
+def _chunks(
+    tx: Transaction, wanted: RunFilter, now: datetime, of_day: Sequence[LedgerRow]
+) -> Iterator[list[str]]:
     """The ids of the runs that may fit, the newest first."""
     if wanted.day is not None:
-        rows = tx.ledger.rows_about(counted_since(wanted.day, now), _settled(tx, wanted.day, now))
-        stories = run_stories(rows)
+        stories = run_stories(of_day)
         yield [each.id for each in stories if RunFilter(day=wanted.day).fits(each, now)]
         return
-    before, newest = _FIRST, tx.ledger.newest_ids
-    while True:
-        if wanted.job:
-            ids = tx.ledger.newest_of_job(wanted.job, before, _CHUNK)
-        else:
-            ids = newest(before, _CHUNK)
-        if not ids:
-            return
+    ledger, before = tx.ledger, _FIRST
+    newest = partial(ledger.newest_of_job, wanted.job) if wanted.job else ledger.newest_ids
+    while ids := newest(before, _CHUNK):
         before = ids[-1][1]
         yield [each for each, _ in ids]
 
