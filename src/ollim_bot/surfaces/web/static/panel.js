@@ -71,6 +71,7 @@ export class PanelView {
         host.addEventListener("input", (event) => this.#typed(event));
         host.addEventListener("change", (event) => this.#filtered(event));
         // A view that was gone to has the focus on the place around it.
+        /** @type {HTMLElement} */
         const focused = host.closest("#view") ?? host;
         focused.addEventListener("keydown", (event) => this.#moved(event));
         store.watch((state) => this.#update(state));

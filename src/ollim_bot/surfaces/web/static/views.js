@@ -101,6 +101,11 @@ export class Views {
             const link = make("a", { href: path, class: kind, "data-view": name }, title, count && " ", count);
             more?.before(link);
         }
+        byId("keys-list").append(...linked.filter(({ letter }) => letter).map(({ letter, title }) => (
+            make("div", {},
+                make("dt", {}, make("kbd", {}, "g"), " ", make("kbd", {}, letter)),
+                make("dd", {}, `outside a box: ${title}`))
+        )));
         const further = linked.filter(({ isInBar }) => !isInBar);
         byId("more").prepend(...further.map(({ path, title }) => (
             make("a", { href: path, class: "further" }, title)
