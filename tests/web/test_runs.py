@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from tests.web.browser import Browser
 from tests.web.days import HOSTILE
@@ -26,19 +26,19 @@ from ollim_bot.domain.run_pages import (
 )
 from ollim_bot.surfaces.web.runs_html import runs_html
 
-SKIPPED = Occurrence.scheduled(JobKind.ROUTINE, "water", SUNDAY - timedelta(hours=2))
+SKIPPED = Occurrence.scheduled(JobKind.ROUTINE, "water", SUNDAY)
 SPOKE = Occurrence.parse(f"webhook:door:{HOSTILE}/?#")
 
 
 def hostile_rows(now: datetime) -> list[LedgerRow]:
     """A run that was skipped, and one with hostile words in every fact."""
-    at, named = now - timedelta(hours=2), {"job": HOSTILE}
+    at, named, skipped = now, {"job": HOSTILE}, Occurrence.scheduled(JobKind.ROUTINE, "water", now)
     refused = [{"text": HOSTILE, "reason": HOSTILE}]
     told = {"report": HOSTILE, "tools": [HOSTILE], "untrusted": HOSTILE, "refused_pings": refused}
     held = {"message": "7", "text": HOSTILE, "until": HOSTILE}
     return [
-        LedgerRow(at, "due", SKIPPED, {"job": "drink water"}),
-        LedgerRow(at, "skipped", SKIPPED, {"reason": "cost cap"}),
+        LedgerRow(at, "due", skipped, {"job": "drink water"}),
+        LedgerRow(at, "skipped", skipped, {"reason": "cost cap"}),
         LedgerRow(at, "due", SPOKE, named),
         LedgerRow(at, "running", SPOKE, {"attempt": 1}),
         LedgerRow(at, "held", SPOKE, held),

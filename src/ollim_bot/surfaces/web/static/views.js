@@ -124,7 +124,7 @@ export class Views {
             });
         }
         byId("log").addEventListener("click", (event) => {
-            const link = closest(event, "a[href^='/jobs/']");
+            const link = closest(event, "a:is([href^='/jobs/'], [href^='/runs/'])");
             if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
                 event.preventDefault();
                 this.go(link.getAttribute("href") ?? "/");
