@@ -38,6 +38,7 @@ async def test_a_message_is_acknowledged_with_what_was_kept_of_it(
         "is_cut_off": False,
         "footer": "",
         "job": "",
+        "run": "",
         "in_fork": False,
         "card": None,
     }
@@ -309,6 +310,7 @@ async def test_a_search_answers_with_the_words_around_its_match(
         "id": said.id,
         "author": "assistant",
         "job": "",
+        "run": "",
         "parts": [
             {"text": "The old ", "is_match": False},
             {"text": "dentist", "is_match": True},

@@ -259,7 +259,7 @@ function cardElement(card) {
     );
 }
 
-/** @param {ChatMessage} message */
+/** @param {Message} message */
 function whyLink({ run, job }) {
     const href = `/runs/${encodeURIComponent(run ?? "")}`;
     return make("a", { href, "aria-label": `Why? ${job}`.trim() }, "Why?");
