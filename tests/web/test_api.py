@@ -310,7 +310,6 @@ async def test_a_search_answers_with_the_words_around_its_match(
         "id": said.id,
         "author": "assistant",
         "job": "",
-        "run": "",
         "parts": [
             {"text": "The old ", "is_match": False},
             {"text": "dentist", "is_match": True},
