@@ -20,6 +20,7 @@ from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.job_list import JobList
 from ollim_bot.domain.jobs import JobText
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import Assumptions, rehearse
@@ -159,6 +160,7 @@ class FakeViews:
         self.job = FakeView(
             lambda: JobForm("plan", JobKind.ROUTINE, "plan", JobText("plan.md", ""), clock.now())
         )
+        self.jobs = FakeView(lambda: JobList(clock.now()))
         self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
         self.settings = FakeView[Sequence[SettingGroup]](tuple)
         self.health = FakeView(lambda: HealthReport(clock.now()))
@@ -168,6 +170,7 @@ class FakeViews:
     def reset(self) -> None:
         """Begin anew for another test."""
         self.day.reset()
+        self.jobs.reset()
         self.job.reset()
         self.week.reset()
         self.money.reset()
@@ -180,6 +183,7 @@ class FakeViews:
         return Views(
             today=self.day,
             week=self.week,
+            jobs=self.jobs,
             job=self.job,
             money=self.money,
             health=self.health,

@@ -11,6 +11,7 @@ from tests.browser.scene import PageScene
 from tests.web.days import HOSTILE, full_day
 from tests.web.forms import hostile_form
 from tests.web.test_health import full_report
+from tests.web.test_jobs import hostile_jobs
 from tests.web.test_money import spent
 from tests.web.weeks import full_week
 
@@ -28,6 +29,7 @@ VIEWS = {
     "c": "Ollim",
     "t": "Overdue",
     "w": "By day",
+    "j": "2 jobs",
     "m": "By job",
     "o": "Quiet",
     "h": "What to do",
@@ -48,6 +50,7 @@ def fill(scene: PageScene) -> None:
     fakes.day.current = full_day(now)
     fakes.week.current = full_week(now)
     fakes.job.current = hostile_form().with_typed({"when": "every day at 8:00"})
+    fakes.jobs.current = hostile_jobs(now)
     fakes.money.current = spent()
     fakes.health.current = full_report()
     quiet = QuietSettings(UTC, QuietHours.parse("22:00-07:00"))

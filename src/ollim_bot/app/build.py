@@ -52,6 +52,7 @@ from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.forms import JobFormView
+from ollim_bot.conversation.jobs.listing import JobListing
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
 from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
@@ -198,6 +199,10 @@ class ConversationParts:
 
     def _views(self, buttons: ButtonRouter) -> Views:
         deps = self._deps
+        lines = QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock)
+        job = JobFormView(
+            deps.store, deps.repositories, deps.clock, buttons.press, self.week_plans.difference
+        )
         return Views(
             today=DayPanel(
                 deps.store,
@@ -205,16 +210,11 @@ class ConversationParts:
                 self._day,
                 deps.clock,
                 buttons.press,
-                QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock),
+                lines,
             ),
             week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
-            job=JobFormView(
-                deps.store,
-                deps.repositories,
-                deps.clock,
-                buttons.press,
-                self.week_plans.difference,
-            ),
+            jobs=JobListing(deps.store, deps.repositories, deps.clock, job.act, lines),
+            job=job,
             money=money_view(deps.store, deps.clock),
             settings=SettingPage(deps.store, deps.clock, self._services.settings.change),
             health=HealthPage(

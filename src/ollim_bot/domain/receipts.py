@@ -101,6 +101,11 @@ def receipt_of(
     return Receipt(day, sorted(of_day, key=lambda each: each.due.timestamp()))
 
 
+def due_things(stories: Iterable[RunStory]) -> Iterator[DueThing]:
+    """What came of each moment or call; what has no rows is not among them."""
+    return _things(stories, set())
+
+
 def told_day(now: datetime) -> date:
     """The day whose receipt is told at `now`: before noon that of the day before."""
     return now.date() - timedelta(days=int(now.hour < _NOON))

@@ -17,6 +17,7 @@ from ollim_bot.surfaces.web.day_html import day_html
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.health_html import health_html
 from ollim_bot.surfaces.web.job_html import job_html
+from ollim_bot.surfaces.web.jobs_html import jobs_html
 from ollim_bot.surfaces.web.money_html import money_html
 from ollim_bot.surfaces.web.refusals import RequestRefused
 from ollim_bot.surfaces.web.sessions_html import sessions_html
@@ -103,6 +104,13 @@ class ActingPanel(Panel[Shown]):
         self.act, self.preview = view.act, view.preview
 
 
+class PagedPanel(ActingPanel[Shown]):
+    """A panel whose view reads no more lines than are shown; it is asked for `most`."""
+
+    async def fragment(self, asked: Mapping[str, str], most: int) -> Json:
+        return await super().fragment({**asked, "most": str(most)}, most)
+
+
 class TodayPanel(ActingPanel[DayView]):
     """The day, with the number of open things beside that of its change."""
 
@@ -123,6 +131,7 @@ class Panels:
         panels: Iterable[Panel[Any]] = (
             TodayPanel(views.today, clock, send),
             Panel("week", views.week, week_html, clock, send),
+            PagedPanel("jobs", views.jobs, jobs_html, clock, send),
             ActingPanel("job", views.job, job_html, clock, send),
             Panel("money", views.money, money_html, clock, send),
             ActingPanel("health", views.health, health_html, clock, send),

@@ -1,0 +1,174 @@
+"""All jobs for the page: read away from the loop, and kept until one of them or its past changes.
+
+Only the jobs that are shown have their past read, each from its own part of the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import NamedTuple
+
+from ollim_bot.conversation.quick_add import QuickAdds
+from ollim_bot.domain.costs import PAST
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.job_list import (
+    JobLine,
+    JobList,
+    JobPast,
+    first_moment,
+    line_of,
+    past_of,
+    since_when,
+)
+from ollim_bot.domain.jobs import Job, list_order
+from ollim_bot.domain.moments import midnight_after
+from ollim_bot.domain.run_history import RunStory
+from ollim_bot.domain.views import Preview, ViewAnswer
+from ollim_bot.ports import Clock, JobRepositories
+from ollim_bot.store.store import Store, changes_of
+from ollim_bot.store.transaction import Transaction
+
+# The ledger has a row for each change of a job; a change by the page or a command has one sooner.
+_MADE_OF = ("ledger", "changes", "usage", "zone")
+_ADD, _OF_LINE = "add", ("line", "reading", "key")
+_PRESSES = ("pause", "resume")
+_MOST = 100
+# How many moments before the last 30 days are looked at to find the last run.
+_EARLIER = 5
+
+# Does what a button of a job's form does.
+ActOnJob = Callable[[str, str, Mapping[str, str]], Awaitable[ViewAnswer]]
+
+
+class _Known(NamedTuple):
+    """A job with what finds it: `text` has its words in small letters."""
+
+    job: Job
+    key: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """All jobs in order, and the past of those that were shown; right until `until`."""
+
+    jobs: Sequence[_Known]
+    problems: Sequence[str]
+    until: datetime
+    past: dict[str, JobPast] = field(default_factory=dict)
+
+
+class JobListing:
+    """An `ActingView` of the jobs that have all `words` and the `kind` of the address.
+
+    Of them, it reads `most`. The actions are `pause` and `resume` of the job `id`, and `add`, which
+    adds what a `line` says.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        repositories: JobRepositories,
+        clock: Clock,
+        act_on_job: ActOnJob,
+        lines: QuickAdds,
+    ) -> None:
+        self._store = store
+        self._repositories = repositories
+        self._clock = clock
+        self._act_on_job = act_on_job
+        self._lines = lines
+        self._watches = ExitStack()
+        self._has_changed = self._watches.enter_context(store.changes(*_MADE_OF))
+        self._one_at_a_time = asyncio.Lock()
+        self._kept: _Kept | None = None
+
+    async def look(self, asked: Mapping[str, str]) -> JobList:
+        async with self._one_at_a_time:
+            now, kept = self._clock.now(), self._kept
+            is_old = kept is None or now.astimezone(UTC) >= kept.until
+            if kept is None or is_old or self._has_changed.is_set():
+                self._has_changed.clear()
+                kept = self._kept = await asyncio.to_thread(self._read, now)
+            return await asyncio.to_thread(self._list, kept, asked, now)
+
+    def changes(self) -> AsyncIterator[None]:
+        return changes_of(self._store, *_MADE_OF)
+
+    async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        if action == _ADD:
+            answer = await self._lines.add(*(fields.get(each, "") for each in _OF_LINE))
+        elif action in _PRESSES:
+            answer = await self._act_on_job(surface, action, {"id": fields.get("id", "")})
+        else:
+            return ViewAnswer("There is no such button here.", is_error=True)
+        self._has_changed.set()
+        return answer
+
+    async def preview(self, action: str, fields: Mapping[str, str]) -> Preview:
+        return await self._lines.preview(fields.get("line", "")) if action == _ADD else Preview()
+
+    def _read(self, now: datetime) -> _Kept:
+        reports = [each.report() for each in self._repositories.by_kind.values()]
+        jobs: list[Job] = [stored.item for each in reports for stored in each.jobs]
+        same = Counter(job.spec.id for job in jobs)
+        moments = [first_moment(job, now) for job in jobs]
+        order = sorted(range(len(jobs)), key=lambda one: list_order(jobs[one], moments[one]))
+        known = [_known(jobs[one], same) for one in order]
+        utc = now.astimezone(UTC)
+        coming = (each.astimezone(UTC) for each in moments if each is not None)
+        until = min((each for each in coming if each > utc), default=midnight_after(now))
+        problems = [problem for each in reports for problem in each.problems]
+        return _Kept(known, problems, min(until, midnight_after(now).astimezone(UTC)))
+
+    def _list(self, kept: _Kept, asked: Mapping[str, str], now: datetime) -> JobList:
+        words, wanted = asked.get("words", ""), asked.get("kind", "")
+        kind = JobKind(wanted) if wanted in [*JobKind] else None
+        most = int(asked["most"]) if asked.get("most", "").isdecimal() else _MOST
+        terms = words.casefold().split()
+        fitting = [each for each in kept.jobs if all(term in each.text for term in terms)]
+        found = [each for each in fitting if kind in (None, each.job.kind)]
+        shown = found[:most]
+        unread = [each for each in shown if each.key not in kept.past]
+        if unread:
+            kept.past.update(self._store.query(lambda tx: _pasts(tx, unread, now)))
+        return JobList(
+            now,
+            [_line(each, kept, now) for each in shown],
+            len(found),
+            len(kept.jobs),
+            words,
+            kind,
+            kept.problems,
+            Counter(each.job.kind for each in fitting),
+        )
+
+
+def _known(job: Job, same: Mapping[str, int]) -> _Known:
+    spec = job.spec
+    key = spec.id if same[spec.id] == 1 else f"{job.kind}:{spec.id}"
+    return _Known(job, key, f"{spec.words} {spec.id}".casefold())
+
+
+def _line(known: _Known, kept: _Kept, now: datetime) -> JobLine:
+    return line_of(known.job, known.key, now, kept.past[known.key])
+
+
+def _pasts(tx: Transaction, jobs: Sequence[_Known], now: datetime) -> dict[str, JobPast]:
+    return {each.key: _past(tx, each.job, now) for each in jobs}
+
+
+def _past(tx: Transaction, job: Job, now: datetime) -> JobPast:
+    kind, job_id = job.kind, job.spec.id
+    stories: list[RunStory] = tx.ledger.stories_since(kind, job_id, since_when(now))
+    if not stories and kind.has_moments:
+        earlier = islice(tx.ledger.moments_of(kind, job_id), _EARLIER)
+        stories = [tx.ledger.story(each) for each in earlier]
+    spent = [] if job.is_plain else tx.usage.of_job(kind, job_id, now - PAST)
+    return past_of(job, stories, spent, now)
