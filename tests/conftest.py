@@ -35,8 +35,8 @@ if _profile == "usual":
     # depend on the modules that the tests before have loaded.
     providers._get_local_constants = lambda: providers._local_constants
 
-# Real tests wait for processes and pauses most of the time.
-_REAL_PER_PROCESSOR = 2
+# Real tests wait for processes and pauses most of the time. There are more where that leaves room.
+_REAL_PER_PROCESSOR, _MOST_PER_PROCESSOR = 2, 4
 
 # Tests that mostly wait come first. Half of the workers begin there, half at the other end.
 _WAITING = frozenset({"e2e", "browser"})
@@ -87,8 +87,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
         # `make test` has one worker more than processors.
         size = config.option.workers
-        real = max(1, _REAL_PER_PROCESSOR * (size - 1))
-        workers = WorkerPool(size, is_real, fork_server.prepare, prepare_phase, real)
+        processors = max(1, size - 1)
+        workers = WorkerPool(
+            size,
+            is_real,
+            fork_server.prepare,
+            prepare_phase,
+            _REAL_PER_PROCESSOR * processors,
+            _MOST_PER_PROCESSOR * processors,
+        )
         config.pluginmanager.register(workers)
     if config.option.chaos_seed is None:
         # Long runs look for new failures; a short run is the same each time.

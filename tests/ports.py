@@ -12,7 +12,7 @@ from tests.workers import worker_number
 # Below the ephemeral ports of the system: an ephemeral port that is free now may be taken by the
 # server of another test a moment later.
 _FIRST, _END = 11000, 32000
-_WORKERS = 16
+_WORKERS = 32
 
 
 def unused_port() -> int:

@@ -154,6 +154,23 @@ def test_virtual(number, request):
     assert output.index("virtual: 30 tests") < output.index("real: 1 tests")
 
 
+def test_workers_for_real_tests_are_added_while_there_is_room(runner: Runner) -> None:
+    conftest = _CONFTEST.replace(
+        "WorkerPool(2, is_real)",
+        "WorkerPool(2, is_real, real_size=1, most_real=3, has_room=lambda: True)",
+    )
+    (runner.folder / "conftest.py").write_text(conftest)
+    output = runner.passed("""
+@pytest.mark.parametrize("number", range(30))
+@pytest.mark.real_process
+def test_real(number):
+    pass
+""")
+    assert "real: 30 tests" in output
+    assert "3 at a time" in output
+    assert "30 passed" in output
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_cut_short_leaves_no_process_behind(runner: Runner, how: int) -> None:
     """Not even one in a session of its own, below a test that listens to nothing."""

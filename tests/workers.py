@@ -24,6 +24,7 @@ from types import ModuleType
 import pytest
 from _pytest.capture import CaptureManager
 from tests.defined_start import use_folders
+from tests.processors import Processors
 
 _FORK = get_context("fork")
 _NUMBER = "OLLIM_BOT_TEST_WORKER"
@@ -43,7 +44,8 @@ class WorkerPool:
 
     Half of the workers begin at the end of the order. Files that are next to each other share
     expensive fixtures, such as a browser, so fewer workers have to make one. `prepare` is called in
-    each worker before its first test, and `prepare_phase` with its name before each phase.
+    each worker before its first test, and `prepare_phase` with its name before each phase. While
+    the machine has room, workers for real tests are added, up to `most_real`.
     """
 
     def __init__(
@@ -53,9 +55,13 @@ class WorkerPool:
         prepare: Callable[[], None] = lambda: None,
         prepare_phase: Callable[[str], None] = lambda _: None,
         real_size: int | None = None,
+        most_real: int = 0,
+        has_room: Callable[[], bool] | None = None,
     ) -> None:
         self._size = size
         self._real_size = real_size or min(size, os.cpu_count() or 1)
+        self._most_real = most_real
+        self._has_room = has_room or Processors().have_room
         self._is_real = is_real
         self._prepare = prepare
         self._prepare_phase = prepare_phase
@@ -79,7 +85,7 @@ class WorkerPool:
         virtual = sorted(set(tests).difference(real))
         with _no_capture(session.config), _terminated_as_interrupted(), self._ended_with_all():
             self._run(session, "virtual", virtual, self._size)
-            self._run(session, "real", real, self._real_size)
+            self._run(session, "real", real, self._real_size, self._most_real)
             self._run_again(session)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
@@ -87,18 +93,26 @@ class WorkerPool:
             raise session.Interrupted(session.shouldstop)
         return True
 
-    def _run(self, session: pytest.Session, phase: str, tests: Sequence[int], size: int) -> None:
+    def _run(
+        self, session: pytest.Session, phase: str, tests: Sequence[int], size: int, most: int = 0
+    ) -> None:
         if not tests or _is_over(session):
             return
         self._prepare_phase(phase)
-        began, processors = time.monotonic(), _Processors()
+        began, processors, size = time.monotonic(), Processors(), min(size, len(tests))
         self._files.extend(_by_file(session.items, tests))
-        while len(self._workers) < min(size, len(tests)):
+        while len(self._workers) < size:
             self._start(session)
         while self._workers:
             self._wait(session)
+            if len(self._workers) < most and self._has_more() and self._has_room():
+                self._start(session)
+                size = max(size, len(self._workers))
         taken = f"{len(tests):,} tests in {time.monotonic() - began:.0f} s"
         _say(session, f"{phase}: {taken}, {size} at a time{processors.words()}")
+
+    def _has_more(self) -> bool:
+        return bool(self._files) or any(len(each.file) > 1 for each in self._workers)
 
     def _run_again(self, session: pytest.Session) -> None:
         """Run each real test that failed once more, alone."""
@@ -189,28 +203,6 @@ class WorkerPool:
             f"passed at the second try: {test}: {error}"
             for test, error in self.second_tries.items()
         ]
-
-
-class _Processors:
-    """How busy this machine is from now on, with all that runs on it, in the way of Linux."""
-
-    def __init__(self) -> None:
-        self._idle, self._all = self._ticks()
-
-    def words(self) -> str:
-        idle, total = self._ticks()
-        if total == self._all:
-            return ""
-        return f", processors {1 - (idle - self._idle) / (total - self._all):.0%} busy"
-
-    def _ticks(self) -> tuple[int, int]:
-        """The ticks in which they had nothing to do, and all."""
-        try:
-            ticks = [int(each) for each in Path("/proc/stat").read_text().split()[1:9]]
-        except OSError:
-            return 0, 0
-        # Without work, or waiting for a disk.
-        return ticks[3] + ticks[4], sum(ticks)
 
 
 class _Worker:

@@ -218,7 +218,7 @@ async def coming_week(week: WeekScene, camera: PageCamera) -> None:
         ("news", "30 22 * * 1-5", "Read the news", "background: true"),
     ):
         week.write(routine(week, name, cron, text, *more))
-    dentist = reminder("dentist", "wednesday 15:00", before="30m")
+    dentist = reminder("dentist", "wednesday 15:00", plain=True, before=["30m"])
     await week.says("dentist on wednesday at 3", dentist, answer="Reminder set.")
     await camera.take_view("week", "Put the bins out")
 

@@ -31,7 +31,7 @@ VIEWS = {
     "w": "Pings",
     "j": "2 jobs",
     "m": "By job",
-    "o": "Quiet",
+    "p": "Quiet",
     "h": "What to do",
     "s": "Compactions",
 }

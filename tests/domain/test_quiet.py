@@ -16,6 +16,7 @@ from ollim_bot.domain.quiet import (
     QuietSettings,
     ended_now,
     is_quiet,
+    quiet_spans,
     quiet_until,
 )
 
@@ -134,3 +135,17 @@ def test_away_from_clock_changes_the_clock_on_the_wall_decides(
     days = [local + timedelta(days=each) for each in (-2, 2)]
     if len({each.utcoffset() for each in (*days, local)}) == 1:
         assert is_quiet(QuietSettings(zone, span), moment) == span.has(local.time())
+
+
+@given(zones, hours, instants, st.integers(0, 3000), st.integers(0, 7 * 24 * 60 - 1))
+def test_the_spans_of_a_week_have_every_quiet_moment(
+    zone: ZoneInfo, night: QuietHours, start: datetime, chosen: int, minutes: int
+) -> None:
+    moment = start.astimezone(UTC) + timedelta(minutes=minutes)
+    end = start.astimezone(UTC) + timedelta(minutes=chosen)
+    for choice in (QuietChoice(), QuietChoice(until=end), QuietChoice(lifted_until=end)):
+        settings = QuietSettings(zone, night, choice)
+        spans = quiet_spans(settings, start, start + timedelta(days=7))
+        until = quiet_until(settings, moment)
+        found = [end for begin, end in spans if begin <= moment < end]
+        assert found == ([] if until is None else [until])

@@ -319,3 +319,15 @@ async def test_surfaces_learn_of_the_first_job_however_it_was_set(
         assert at.surface.statuses[-1].has_jobs
     async with schedule_scene(ScriptedEngine(), tmp_path) as again:
         assert again.chat.status.has_jobs
+
+
+async def test_a_deadline_that_the_machine_slept_through_is_late(tmp_path: Path) -> None:
+    async with schedule_scene(ScriptedEngine().then(Waits()), tmp_path) as at:
+        at.remind("w1", MINUTE)
+        await at.advance(70)
+        await at.until(lambda: "running" in at.states("w1"))
+        at.clock.jump(150)
+        await at.advance(70)
+        await at.until(lambda: at.pings)
+        (message,) = (one for one in at.log if one.author is Author.BACKGROUND)
+        assert message.footer.startswith("Late"), message.footer

@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import assert_never
@@ -90,6 +90,8 @@ _WHY: Mapping[OccurrenceState, str] = {
 _CLAIMED = Progress(OccurrenceState.DUE)
 _BETWEEN_DELIVERIES = 5.0
 _BETWEEN_LOOKS = 1.0
+# A deadline that is noticed so much later was slept through.
+_OVERSLEPT = timedelta(minutes=1)
 # The wall clock may be set, or the machine may sleep.
 _LONGEST_SLEEP = 30.0
 _QUIET_CHANGES = frozenset({"held", "quiet", "config", "zone"})
@@ -317,8 +319,10 @@ class Dispatcher:
         while right.has_ready_ping:
             await self._clock.sleep(_BETWEEN_LOOKS)
         is_delivering.set()
-        is_hanging = not right.is_taken
-        await self._deliver(due, right, NOT_READY, due.late_since)
+        is_hanging, since = not right.is_taken, due.late_since
+        if elapsed(latest, self._clock.now()) > _OVERSLEPT:
+            since = late_since(due.occurrence, self._clock.now())
+        await self._deliver(due, right, NOT_READY, since)
         if is_hanging:
             # Its slot and its file are not to be kept until the limit of all runs.
             due.overtaken.set()

@@ -47,11 +47,12 @@ ActOnJob = Callable[[str, str, Mapping[str, str]], Awaitable[ViewAnswer]]
 
 
 class _Known(NamedTuple):
-    """A job with what finds it: `text` has its words in small letters."""
+    """A job with its next `moment`; `text` has its words in small letters, and its id."""
 
     job: Job
-    key: str
+    moment: datetime | None
     text: str
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,15 @@ class _Kept:
 
     jobs: Sequence[_Known]
     problems: Sequence[str]
+    at: datetime
     until: datetime
     past: dict[str, JobPast] = field(default_factory=dict)
+
+    def by_object(self, now: datetime) -> dict[int, _Known]:
+        """The jobs whose next moment is the same at `now`, by the identity of the job."""
+        if now.tzinfo != self.at.tzinfo or now < self.at:
+            return {}
+        return {id(each.job): each for each in self.jobs if _is_to_come(each, now)}
 
 
 class JobListing:
@@ -117,15 +125,16 @@ class JobListing:
     def _read(self, now: datetime) -> _Kept:
         reports = [each.report() for each in self._repositories.by_kind.values()]
         jobs: list[Job] = [stored.item for each in reports for stored in each.jobs]
+        before = {} if self._kept is None else self._kept.by_object(now)
+        known = [before.get(id(job)) or _known(job, now) for job in jobs]
         same = Counter(job.spec.id for job in jobs)
-        moments = [first_moment(job, now) for job in jobs]
-        order = sorted(range(len(jobs)), key=lambda one: list_order(jobs[one], moments[one]))
-        known = [_known(jobs[one], same) for one in order]
-        utc = now.astimezone(UTC)
-        coming = (each.astimezone(UTC) for each in moments if each is not None)
-        until = min((each for each in coming if each > utc), default=midnight_after(now))
+        named = [each._replace(key=_key(each.job, same)) for each in known]
+        named.sort(key=lambda each: list_order(each.job, each.moment))
+        utc, midnight = now.astimezone(UTC), midnight_after(now).astimezone(UTC)
+        coming = (each.moment.astimezone(UTC) for each in known if each.moment is not None)
+        until = min((each for each in coming if each > utc), default=midnight)
         problems = [problem for each in reports for problem in each.problems]
-        return _Kept(known, problems, min(until, midnight_after(now).astimezone(UTC)))
+        return _Kept(named, problems, now, min(until, midnight))
 
     def _list(self, kept: _Kept, asked: Mapping[str, str], now: datetime) -> JobList:
         words, wanted = asked.get("words", ""), asked.get("kind", "")
@@ -150,10 +159,18 @@ class JobListing:
         )
 
 
-def _known(job: Job, same: Mapping[str, int]) -> _Known:
+def _is_to_come(known: _Known, now: datetime) -> bool:
+    return known.moment is None or known.moment.astimezone(UTC) > now.astimezone(UTC)
+
+
+def _known(job: Job, now: datetime) -> _Known:
     spec = job.spec
-    key = spec.id if same[spec.id] == 1 else f"{job.kind}:{spec.id}"
-    return _Known(job, key, f"{spec.words} {spec.id}".casefold())
+    return _Known(job, first_moment(job, now), f"{spec.words} {spec.id}".casefold())
+
+
+def _key(job: Job, same: Mapping[str, int]) -> str:
+    job_id = job.spec.id
+    return job_id if same[job_id] == 1 else f"{job.kind}:{job_id}"
 
 
 def _line(known: _Known, kept: _Kept, now: datetime) -> JobLine:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from heapq import heappop, heappush, merge
 from itertools import islice
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from ollim_bot.domain.decision import (
     WITHDRAWN,
@@ -69,14 +70,17 @@ class _QuietTable:
 
 @dataclass(slots=True)
 class _Case:
-    """What holds for every moment of a job; `decisions` are those that were made before."""
+    """What holds for every moment of a job; `decisions` are those that were made before.
+
+    `run` is a run for which no token is reserved.
+    """
 
     key: JobKey
     is_ordered: bool
     is_routine: bool
     needs_token: bool
     missing_skills: Sequence[str]
-    policy: RunPolicy
+    run: Run
     decisions: dict[tuple[bool, ...], Decision] = field(default_factory=dict)
 
 
@@ -118,25 +122,29 @@ class State:
             (self.running, self.routines) == (other.running, other.routines)
             and self._free_at(now) == other._free_at(now)
             and self.size == other.size
-            and _is_same_order(self.going, other.going)
-            and _is_same_order(self.waiting, other.waiting)
-            and [*map(_name, self.held.values())] == [*map(_name, other.held.values())]
+            and _in_order(self.going) == _in_order(other.going)
+            and _in_order(self.waiting) == _in_order(other.waiting)
+            and self._held_turns() == other._held_turns()
             and _has_same_tokens(self.budget, other.budget)
         )
+
+    def _held_turns(self) -> list[tuple[datetime, int]]:
+        return [_identity(fire) for _, fire in self.held.values()]
 
     def _free_at(self, now: datetime) -> datetime | None:
         free_at = self.conversation_free_at
         return free_at if free_at is not None and free_at > now else None
 
 
-def _is_same_order(some: Sequence[tuple[object, int, Fire]], others: Sequence[object]) -> bool:
-    return [*map(_name, sorted(some))] == [*map(_name, sorted(others))]  # type: ignore[type-var]
+def _in_order(entries: Iterable[tuple[Any, int, Fire]]) -> list[tuple[object, ...]]:
+    """The entries of a heap, without their numbers."""
+    ordered = sorted(entries, key=itemgetter(0, 1))
+    return [(first, *_identity(fire)) for first, _, fire in ordered]
 
 
-def _name(entry: object) -> tuple[object, datetime, int]:
-    """The first and the fire of an entry; a changed job is another one."""
-    first, fire = entry[0], entry[-1]  # type: ignore[index]
-    return first, fire.due, id(fire.job)
+def _identity(fire: Fire) -> tuple[datetime, int]:
+    """What makes two fires the same; a changed job is another one."""
+    return fire.due, id(fire.job)
 
 
 def _has_same_tokens(one: PingBudget, other: PingBudget) -> bool:
@@ -262,7 +270,7 @@ class Simulation:
                 isinstance(job, Routine),
                 needs_ping_token(job, is_manual=False),
                 [] if there is None else [name for name in skills if name not in there],
-                RunPolicy.of_job(job, ()),
+                Run(RunPolicy.of_job(job, ()), self._given.now),
             )
         return case
 
@@ -348,12 +356,14 @@ class Simulation:
 
     def _ping(self, fire: Fire, now: datetime) -> None:
         case, state = self._case_of(fire.job), self.state
-        if case.is_ordered or not case.policy.allow_ping:
+        if case.is_ordered or not case.run.policy.allow_ping:
             return
-        name = occurrence_at(fire.job, fire.due).id if state.budget.held else ""
+        run = case.run
+        if state.budget.held:
+            run = Run(run.policy, now, occurrence=occurrence_at(fire.job, fire.due).id)
         state.budget, verdict = charged(
             state.budget,
-            Run(case.policy, now, occurrence=name),
+            run,
             now.astimezone(self._given.zone),
             wants_critical=False,
             is_busy=False,

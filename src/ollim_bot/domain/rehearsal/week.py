@@ -41,19 +41,23 @@ class RehearsedWeek:
         return self.rehearsal.now
 
     def replanned(self, before: JobKey | None, after: ScheduledJob | None) -> Rehearsal:
-        """The week with `after` in place of the job `before`: what `rehearse` would give."""
+        """The week with `after` in place of the job `before`, as `rehearse` would give it.
+
+        It has no `budgets`.
+        """
         changed = {before, None if after is None else key_of(after)}
         fires = self.rehearsal.fires
         added = [] if after is None or not after.spec.enabled else self._moments(after)
         if not self.rehearsal.is_whole or len(fires) + len(added) > MOST_FIRES:
-            return rehearse(self._others(changed) + ([after] if after else []), self.given, DAYS)
+            jobs = self._others(changed) + ([after] if after else [])
+            return replace(rehearse(jobs, self.given, DAYS), budgets=())
         former = [self.jobs[key] for key in changed if key is not None and key in self.jobs]
         same = {*map(id, former)}
         gone = [place for place, fire in enumerate(fires) if id(fire.job) in same]
         replay = _Replay(self, gone, added)
         touches_others = any(not job.spec.plain for job in (*former, *([after] if after else ())))
         played = replay.play() if touches_others else replay.play_alone()
-        return replace(self.rehearsal, fires=tuple(played))
+        return replace(self.rehearsal, fires=tuple(played), budgets=())
 
     def difference(
         self, before: ScheduledJob | None, after: ScheduledJob | None, costs: PastCosts

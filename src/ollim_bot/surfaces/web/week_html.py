@@ -122,13 +122,13 @@ def _pings(week: WeekView) -> str:
     )
     minutes = budget.refill_rate_minutes
     return (
-        f'<figure class="sum">{caption}<div class="chart" aria-hidden="true">'
+        f'<figure class="sum">{caption}<div class="gauge" aria-hidden="true">'
         f"<span>{budget.capacity}</span><span>0</span>{pings_svg(week)}</div>"
         '<details data-fold="pings"><summary>As a table</summary>'
         '<div class="wide" tabindex="0" role="group" aria-label="Pings by the hour"><table>'
         f"<caption>One more comes every {minutes} minutes, up to {budget.capacity}.</caption>"
-        '<thead><tr><th scope="col">Hour</th><th scope="col">Left before</th>'
-        '<th scope="col">Sent</th><th scope="col">Least left</th><th scope="col">Refused</th>'
+        '<thead><tr><th scope="col">Hour</th><th scope="col">Before</th>'
+        '<th scope="col">Sent</th><th scope="col">Least</th><th scope="col">Refused</th>'
         f"</tr></thead><tbody>{cells}</tbody></table></div></details></figure>"
     )
 
@@ -222,11 +222,12 @@ def _hour(hour: WeekHour, most: int) -> str:
 
 def _line(line: WeekLine) -> str:
     state = " is-skipped" if line.is_skipped else " is-refused" if line.is_refused else ""
+    note = f' <span class="about">{escape(line.note)}</span>' if line.note else ""
     place = escape(address_of(f"{line.job.kind}:{line.job.id}"))
     return (
         f'<li class="thing{state}"><p>{_time(line.at)} <span>'
-        f'<a href="{place}"><bdi class="what">{escape(line.title)}</bdi></a> '
-        f'<span class="about">{escape(line.note)}</span></span></p></li>'
+        f'<a href="{place}"><bdi class="what">{escape(line.title)}</bdi></a>'
+        f"{note}</span></p></li>"
     )
 
 

@@ -70,7 +70,10 @@ export class PanelView {
         host.addEventListener("submit", (event) => this.#submitted(event));
         host.addEventListener("input", (event) => this.#typed(event));
         host.addEventListener("change", (event) => this.#filtered(event));
-        host.addEventListener("keydown", (event) => this.#moved(event));
+        // A view that was gone to has the focus on the place around it.
+        /** @type {HTMLElement} */
+        const focused = host.closest("#view") ?? host;
+        focused.addEventListener("keydown", (event) => this.#moved(event));
         store.watch((state) => this.#update(state));
     }
 
@@ -329,7 +332,7 @@ export class PanelView {
      */
     #moved(event) {
         const step = { ArrowDown: 1, ArrowUp: -1, ArrowRight: 1, ArrowLeft: -1 }[event.key];
-        if (step === undefined || isField(event.target)) {
+        if (!this.#isShown || step === undefined || isField(event.target)) {
             return;
         }
         const isAlong = event.key === "ArrowLeft" || event.key === "ArrowRight";

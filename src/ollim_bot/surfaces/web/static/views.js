@@ -28,7 +28,7 @@ const VIEWS = [
     { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
     { name: "money", path: "/money", title: "Money", letter: "m" },
     { name: "health", path: "/health", title: "Health", letter: "h" },
-    { name: "settings", path: "/settings", title: "Settings", letter: "o" },
+    { name: "settings", path: "/settings", title: "Settings", letter: "p" },
     { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
 ];
 const [CHAT, TODAY] = VIEWS;
@@ -100,6 +100,11 @@ export class Views {
             const link = make("a", { href: path, class: kind, "data-view": name }, title, count && " ", count);
             more?.before(link);
         }
+        byId("keys-list").append(...linked.filter(({ letter }) => letter).map(({ letter, title }) => (
+            make("div", {},
+                make("dt", {}, make("kbd", {}, "g"), " ", make("kbd", {}, letter)),
+                make("dd", {}, `outside a box: ${title}`))
+        )));
         const further = linked.filter(({ isInBar }) => !isInBar);
         byId("more").prepend(...further.map(({ path, title }) => (
             make("a", { href: path, class: "further" }, title)
