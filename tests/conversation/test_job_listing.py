@@ -121,7 +121,7 @@ async def test_the_commands_list_the_same_moments_in_the_same_order(tmp_path: Pa
             (ReminderNoun(), repositories.reminders.all()),
         ):
             for each in all_:
-                told = job_object(noun, each, NOW)  # type: ignore[misc, arg-type]
+                told = job_object(noun, each, NOW)  # type: ignore[misc]
                 line = found[str(told["id"])]
                 assert told["next"] == (line.next[0] if line.next else None)
                 assert told["enabled"] is line.is_enabled
