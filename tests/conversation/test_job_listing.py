@@ -50,20 +50,22 @@ def ran(tx: Transaction, day: int, *ends: tuple[OccurrenceState, int, dict[str, 
     tx.usage.add(row)
 
 
+def called(tx: Transaction, hook: str, name: str, ago: int) -> None:
+    one, at = Occurrence(JobKind.WEBHOOK, hook, name), NOW - timedelta(days=ago)
+    tx.ledger.append(LedgerRow(at, DUE.value, one), LedgerRow(at, RUNNING.value, one))
+    tx.ledger.append(LedgerRow(at, DONE.value, one, {"pings": 1}))
+
+
 def past_weeks(tx: Transaction) -> None:
+    called(tx, "bell", "older-name", 40)
     ran(tx, 17, (RUNNING, 0, {}), (DONE, 1, {"answered": True}))
     ran(tx, 18, (RUNNING, 90, {}), (DONE, 91, {"answered": True}))
     ran(tx, 19, (OccurrenceState.SKIPPED, 0, {"reason": SkipReason.QUIET.value}))
     ran(tx, 20, (OccurrenceState.MISSED, 0, {}))
+    # The name of another hook begins alike.
+    called(tx, "bells", "a", 2)
+    called(tx, "bell", "any-name", 1)
     ran(tx, 23, (RUNNING, 0, {}), (OccurrenceState.FAILED, 2, {"error": "No network."}))
-    call = Occurrence(JobKind.WEBHOOK, "bell", "any-name")
-    old = Occurrence(JobKind.WEBHOOK, "bell", "older-name")
-    # Of another hook, whose id begins alike.
-    other = Occurrence(JobKind.WEBHOOK, "bell2", "a")
-    for one, ago in ((old, 40), (call, 1), (other, 2)):
-        tx.ledger.append(LedgerRow(NOW - timedelta(days=ago), DUE.value, one, {}))
-        tx.ledger.append(LedgerRow(NOW - timedelta(days=ago), RUNNING.value, one, {}))
-        tx.ledger.append(LedgerRow(NOW - timedelta(days=ago), DONE.value, one, {"pings": 1}))
 
 
 async def test_each_job_has_its_moments_its_last_days_its_cost_and_its_last_run(
@@ -100,6 +102,9 @@ async def test_each_job_has_its_moments_its_last_days_its_cost_and_its_last_run(
         assert plan.past.cost.micros == 19_000
         assert plan.past.last is not None
         assert plan.past.last.words == "failed: No network"
+        since = NOW - timedelta(days=DAYS)
+        calls = at.store.query(lambda tx: tx.ledger.stories_since(JobKind.WEBHOOK, "bell", since))
+        assert [each.occurrence.key for each in calls] == ["any-name"], "older ones are not read"
         bell = found["bell"].past
         assert [each.state for each in bell.days].count(DayState.ON_TIME) == 1
         assert bell.last is not None
