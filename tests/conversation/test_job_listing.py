@@ -165,6 +165,9 @@ async def test_pause_resume_and_a_new_line_are_changes_by_the_page(tmp_path: Pat
                 assert (line.is_enabled, bool(line.next)) == (is_on, is_on and job == "plan")
                 (row,) = at.rows(1)
                 assert (row.by, Path(row.place).stem) == (Changer.PAGE, job)
+        await at.view.act("web", "skip", {"id": "plan"})
+        await settle()
+        assert [each.key for each in (await listed(at)).lines if each.is_skipped] == ["plan"]
         added = await view.act("web", "add", {"line": "stretch every day at 11", "key": "k"})
         assert added.text.startswith("Routine set: stretch")
         assert "stretch" in [each.title for each in (await listed(at)).lines]

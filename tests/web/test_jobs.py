@@ -42,6 +42,7 @@ def hostile_jobs(now: datetime) -> JobList:
         "At 14:30 on every day",
         moments,
         asks_model=True,
+        is_skipped=True,
         past=past,
     )
     hook = JobLine('x"><b>', JobKind.WEBHOOK, HOSTILE, "", is_enabled=False)
@@ -61,7 +62,7 @@ async def test_each_job_stands_with_its_moments_its_days_in_words_and_a_button(
     words = " ".join(filter(None, shown.words))
     assert (
         "Routine · On · at 14:30 on every day · next tomorrow, Mon 16 Nov, 14:30, "
-        "then Tue 17 Nov, 14:30, then Wed 18 Nov, 14:30"
+        "then Tue 17 Nov, 14:30, then Wed 18 Nov, 14:30 · the next time is skipped"
     ) in words
     assert "1 on time, 1 waiting, 1 skipped (" in words
     assert "usually $0.0123 a run · last run today 13:30: " in words

@@ -94,7 +94,10 @@ class JobPast:
 
 @dataclass(frozen=True, slots=True)
 class JobLine:
-    """A job in the list; `key` finds its form. `next` begins with a moment that is overdue."""
+    """A job in the list; `key` finds its form. `next` begins with a moment that is overdue.
+
+    `is_skipped` says that the first of its moments is left out.
+    """
 
     key: str
     kind: JobKind
@@ -103,6 +106,7 @@ class JobLine:
     next: Sequence[datetime] = ()
     is_enabled: bool = True
     is_overdue: bool = False
+    is_skipped: bool = False
     standstill: str = ""
     asks_model: bool = True
     past: JobPast = field(default_factory=JobPast)
@@ -135,7 +139,9 @@ def first_moment(job: Job, now: datetime) -> datetime | None:
     return job.next_after(now, zone) if isinstance(job, Routine) else None
 
 
-def line_of(job: Job, key: str, now: datetime, past: JobPast) -> JobLine:
+def line_of(
+    job: Job, key: str, now: datetime, past: JobPast, *, is_skipped: bool = False
+) -> JobLine:
     moments = next_moments(job, now)
     is_overdue = False
     if isinstance(job, Reminder) and job.spec.enabled and not moments:
@@ -149,6 +155,7 @@ def line_of(job: Job, key: str, now: datetime, past: JobPast) -> JobLine:
         moments,
         job.spec.enabled,
         is_overdue,
+        is_skipped,
         job.standstill if stands and isinstance(job, Routine) else "",
         not job.is_plain,
         past,

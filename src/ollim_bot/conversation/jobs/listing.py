@@ -26,16 +26,18 @@ from ollim_bot.domain.job_list import (
     past_of,
     since_when,
 )
-from ollim_bot.domain.jobs import Job, list_order
+from ollim_bot.domain.jobs import Job, Routine, list_order
 from ollim_bot.domain.moments import midnight_after
+from ollim_bot.domain.overviews import skipped_moment
 from ollim_bot.domain.run_history import RunStory
+from ollim_bot.domain.schedule import Skips
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
 
 # The ledger has a row for each change of a job; a change by the page or a command has one sooner.
-_MADE_OF = ("ledger", "changes", "usage", "zone")
+_MADE_OF = ("ledger", "changes", "usage", "zone", "skips")
 _ADD, _OF_LINE = "add", ("line", "reading", "key")
 _PRESSES = ("pause", "resume")
 _MOST = 100
@@ -61,6 +63,7 @@ class _Kept:
 
     jobs: Sequence[_Known]
     problems: Sequence[str]
+    skips: Skips
     at: datetime
     until: datetime
     past: dict[str, JobPast] = field(default_factory=dict)
@@ -134,7 +137,8 @@ class JobListing:
         coming = (each.moment.astimezone(UTC) for each in known if each.moment is not None)
         until = min((each for each in coming if each > utc), default=midnight)
         problems = [problem for each in reports for problem in each.problems]
-        return _Kept(named, problems, now, min(until, midnight))
+        skips = self._store.query(lambda tx: tx.skips.get())
+        return _Kept(named, problems, skips, now, min(until, midnight))
 
     def _list(self, kept: _Kept, asked: Mapping[str, str], now: datetime) -> JobList:
         words, wanted = asked.get("words", ""), asked.get("kind", "")
@@ -174,7 +178,10 @@ def _key(job: Job, same: Mapping[str, int]) -> str:
 
 
 def _line(known: _Known, kept: _Kept, now: datetime) -> JobLine:
-    return line_of(known.job, known.key, now, kept.past[known.key])
+    job, is_skipped = known.job, False
+    if isinstance(job, Routine) and job.spec.enabled:
+        is_skipped = skipped_moment(job, kept.skips, now) is not None
+    return line_of(job, known.key, now, kept.past[known.key], is_skipped=is_skipped)
 
 
 def _pasts(tx: Transaction, jobs: Sequence[_Known], now: datetime) -> dict[str, JobPast]:

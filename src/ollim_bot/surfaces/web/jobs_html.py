@@ -121,7 +121,8 @@ def _when(line: JobLine, now: datetime) -> str:
     if not line.kind.has_moments:
         return f"{kind} · On · runs when it is called"
     coming = ", then ".join(dated(each, now) for each in line.next)
-    then = f"next {coming}" if coming else f"it {line.standstill}"
+    skipped = " · the next time is skipped" if line.is_skipped else ""
+    then = f"next {coming}{skipped}" if coming else f"it {line.standstill}"
     return f"{kind} · On · {_lower(line.rhythm)} · {then}"
 
 
