@@ -20,6 +20,7 @@ from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.job_list import JobList
 from ollim_bot.domain.jobs import JobText
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
@@ -169,6 +170,7 @@ class FakeViews:
         )
         self.runs = FakeView(lambda: RunList(clock.now(), RunFilter()))
         self.run = FakeView(lambda: empty_run(clock.now()))
+        self.jobs = FakeView(lambda: JobList(clock.now()))
         self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
         self.settings = FakeView[Sequence[SettingGroup]](tuple)
         self.health = FakeView(lambda: HealthReport(clock.now()))
@@ -178,6 +180,7 @@ class FakeViews:
     def reset(self) -> None:
         """Begin anew for another test."""
         self.day.reset()
+        self.jobs.reset()
         self.job.reset()
         self.week.reset()
         self.runs.reset()
@@ -192,6 +195,7 @@ class FakeViews:
         return Views(
             today=self.day,
             week=self.week,
+            jobs=self.jobs,
             job=self.job,
             runs=self.runs,
             run=self.run,

@@ -10,6 +10,7 @@ from ollim_bot.domain.costs import CostReport
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.job_form import JobForm
+from ollim_bot.domain.job_list import JobList
 from ollim_bot.domain.run_pages import RunList, RunPage
 from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingGroup
@@ -55,6 +56,7 @@ class Views:
 
     today: DayService
     week: View[WeekView]
+    jobs: ActingView[JobList]
     job: ActingView[JobForm]
     runs: View[RunList]
     run: View[RunPage]

@@ -11,6 +11,7 @@ from tests.browser.scene import PageScene
 from tests.web.days import HOSTILE, full_day
 from tests.web.forms import hostile_form
 from tests.web.test_health import full_report
+from tests.web.test_jobs import hostile_jobs
 from tests.web.test_money import spent
 from tests.web.test_runs import hostile_list, hostile_run
 from tests.web.weeks import full_week
@@ -30,6 +31,7 @@ VIEWS = {
     "t": "Overdue",
     "w": "Pings",
     "r": "Newest first",
+    "j": "2 jobs",
     "m": "By job",
     "p": "Quiet",
     "h": "What to do",
@@ -52,6 +54,7 @@ def fill(scene: PageScene) -> None:
     fakes.job.current = hostile_form().with_typed({"when": "every day at 8:00"})
     fakes.runs.current = hostile_list(now)
     fakes.run.current = hostile_run(now)
+    fakes.jobs.current = hostile_jobs(now)
     fakes.money.current = spent()
     fakes.health.current = full_report()
     quiet = QuietSettings(UTC, QuietHours.parse("22:00-07:00"))

@@ -52,6 +52,7 @@ from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.forms import JobFormView
+from ollim_bot.conversation.jobs.listing import JobListing
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
 from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
@@ -200,6 +201,10 @@ class ConversationParts:
 
     def _views(self, buttons: ButtonRouter) -> Views:
         deps = self._deps
+        lines = QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock)
+        job = JobFormView(
+            deps.store, deps.repositories, deps.clock, buttons.press, self.week_plans.difference
+        )
         return Views(
             today=DayPanel(
                 deps.store,
@@ -207,17 +212,12 @@ class ConversationParts:
                 self._day,
                 deps.clock,
                 buttons.press,
-                QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock),
+                lines,
                 deps.heartbeat,
             ),
             week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
-            job=JobFormView(
-                deps.store,
-                deps.repositories,
-                deps.clock,
-                buttons.press,
-                self.week_plans.difference,
-            ),
+            jobs=JobListing(deps.store, deps.repositories, deps.clock, job.act, lines),
+            job=job,
             runs=RunListView(deps.store, deps.clock, deps.heartbeat),
             run=RunView(deps.store, deps.repositories, deps.clock),
             money=money_view(deps.store, deps.clock),

@@ -144,6 +144,11 @@ def day_named(word: str, now: datetime) -> date:
     return day
 
 
+def due_things(stories: Iterable[RunStory]) -> Iterator[DueThing]:
+    """What came of each moment or call; what has no rows is not among them."""
+    return _things(stories, set())
+
+
 def told_day(now: datetime) -> date:
     """The day whose receipt is told at `now`: before noon that of the day before."""
     return now.date() - timedelta(days=int(now.hour < _NOON))

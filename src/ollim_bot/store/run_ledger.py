@@ -118,6 +118,28 @@ class LedgerRows:
             if not one.manual and not one.part:
                 yield one
 
+    def stories_since(self, kind: JobKind, job_id: str, since: datetime) -> list[RunStory]:
+        """The stories of a job's moments and calls not older than `since`, as they began."""
+        start = escaped(f"{kind}:{job_id}:")
+        first, at_least = start, 0
+        if kind.has_moments:
+            first = escaped(Occurrence.scheduled(kind, job_id, since).id)
+        else:
+            # The ids of calls have no order; their rows are in that of time.
+            at_least = self._statements.number(
+                "SELECT seq FROM ledger WHERE at >= ? ORDER BY at LIMIT 1", microseconds(since)
+            )
+            if not at_least:
+                return []
+        rows = self._statements.rows(
+            "SELECT value FROM ledger WHERE occurrence >= ? AND occurrence < ? AND seq >= ?"
+            " ORDER BY seq + 0",
+            first,
+            f"{start[:-1]};",
+            at_least,
+        )
+        return [*History.of(_decoded(rows)).stories.values()]
+
     def stories_again(self, first: Occurrence) -> list[RunStory]:
         """The times that the occurrence was planned to come again, in order."""
         start = escaped(first.id)

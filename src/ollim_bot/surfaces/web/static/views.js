@@ -24,6 +24,7 @@ const VIEWS = [
     { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
     { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
     { name: "week", path: "/week", title: "Week", letter: "w", isInBar: true, style: "week.css" },
+    { name: "jobs", path: "/jobs", title: "Jobs", letter: "j", style: "jobs.css" },
     { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
     { name: "runs", path: "/runs", title: "Runs", letter: "r" },
     { name: "run", path: "/runs/", title: "A run" },
