@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from ollim_bot.domain.change_list import ChangeList
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.costs import PastCosts, cost_report
@@ -164,6 +165,7 @@ class FakeViews:
         self.health = FakeView(lambda: HealthReport(clock.now()))
         self.week = FakeView(lambda: empty_week(clock.now()))
         self.sessions = FakeView(lambda: SessionList(clock.now()))
+        self.changes = FakeView(lambda: ChangeList(clock.now()))
 
     def reset(self) -> None:
         """Begin anew for another test."""
@@ -174,6 +176,7 @@ class FakeViews:
         self.settings.reset()
         self.health.reset()
         self.sessions.reset()
+        self.changes.reset()
 
     @property
     def ports(self) -> Views:
@@ -185,6 +188,7 @@ class FakeViews:
             health=self.health,
             settings=self.settings,
             sessions=self.sessions,
+            changes=self.changes,
         )
 
 

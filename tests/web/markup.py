@@ -9,7 +9,7 @@ TAGS = {
     *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div"),
     *("button", "a", "strong", "code", "table", "tbody", "tr", "th", "td", "svg", "rect"),
     *("details", "summary", "form", "label", "input", "select", "option", "textarea"),
-    *("progress", "figure", "figcaption"),
+    *("progress", "figure", "figcaption", "del", "ins"),
 }
 ATTRIBUTES = {
     *("class", "id", "datetime", "type", "name", "max", "value", "required"),

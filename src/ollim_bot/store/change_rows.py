@@ -66,6 +66,16 @@ class ChangeRows:
         rows = self._statements.rows("SELECT value FROM changes ORDER BY seq DESC LIMIT ?", limit)
         return _decoded(rows)
 
+    def before(self, key: str, limit: int) -> list[ChangeRow]:
+        """The newest changes before the one with this key, the newest first."""
+        rows = self._statements.rows(
+            "SELECT value FROM changes WHERE seq < (SELECT seq FROM changes WHERE key = ?)"
+            " ORDER BY seq DESC LIMIT ?",
+            key,
+            limit,
+        )
+        return _decoded(rows)
+
     def after(self, change: ChangeRow) -> list[ChangeRow]:
         """The later changes of the same place, oldest first."""
         rows = self._statements.rows(

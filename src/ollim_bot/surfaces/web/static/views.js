@@ -26,6 +26,7 @@ const VIEWS = [
     { name: "week", path: "/week", title: "Week", letter: "w", isInBar: true, style: "week.css" },
     { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
     { name: "money", path: "/money", title: "Money", letter: "m" },
+    { name: "changes", path: "/changes", title: "Changes", letter: "v" },
     { name: "health", path: "/health", title: "Health", letter: "h" },
     { name: "settings", path: "/settings", title: "Settings", letter: "p" },
     { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
