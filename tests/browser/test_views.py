@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 VIEWS = {
     "c": "Ollim",
     "t": "Overdue",
-    "w": "By day",
+    "w": "Pings",
     "m": "By job",
     "p": "Quiet",
     "h": "What to do",

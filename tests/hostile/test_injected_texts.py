@@ -123,7 +123,7 @@ def test_a_task_on_a_card_is_one_line_that_does_nothing(attempt: str) -> None:
     task = Task("a1", " ".join(attempt.split())[:300], None, attempt, False, "tasks.md")
     card = tasks_card([task], SUNDAY.date())
     assert len(card.lines) == 1
-    assert {button.action for button in card.buttons} == {"task_done", "task_del"}
+    assert {button.action for button in card.buttons} == {"task_done", "task_del", "break_down"}
     assert_is_safe_for_a_terminal(card.lines[0].text.replace("\u200d", "").replace("\u200c", ""))
     assert_is_literal_on_discord(fitted(card, "").description.partition("** · ")[2])
 

@@ -153,10 +153,10 @@ def _refused(fires: Sequence[Fire]) -> int:
 def _dry(rehearsal: Rehearsal) -> dict[object, datetime]:
     """The first moment of each day, in the owner's zone, at which a ping is refused."""
     found: dict[object, datetime] = {}
-    for fire in rehearsal.fires:
-        if fire.ping is Ping.REFUSED:
-            at = fire.due.astimezone(rehearsal.zone)
-            found.setdefault(at.date(), at)
+    refused = Ping.REFUSED
+    for fire in [fire for fire in rehearsal.fires if fire.ping is refused]:
+        at = fire.due.astimezone(rehearsal.zone)
+        found.setdefault(at.date(), at)
     return found
 
 

@@ -70,14 +70,17 @@ class _QuietTable:
 
 @dataclass(slots=True)
 class _Case:
-    """What holds for every moment of a job; `decisions` are those that were made before."""
+    """What holds for every moment of a job; `decisions` are those that were made before.
+
+    `run` is a run for which no token is reserved.
+    """
 
     key: JobKey
     is_ordered: bool
     is_routine: bool
     needs_token: bool
     missing_skills: Sequence[str]
-    policy: RunPolicy
+    run: Run
     decisions: dict[tuple[bool, ...], Decision] = field(default_factory=dict)
 
 
@@ -267,7 +270,7 @@ class Simulation:
                 isinstance(job, Routine),
                 needs_ping_token(job, is_manual=False),
                 [] if there is None else [name for name in skills if name not in there],
-                RunPolicy.of_job(job, ()),
+                Run(RunPolicy.of_job(job, ()), self._given.now),
             )
         return case
 
@@ -353,12 +356,14 @@ class Simulation:
 
     def _ping(self, fire: Fire, now: datetime) -> None:
         case, state = self._case_of(fire.job), self.state
-        if case.is_ordered or not case.policy.allow_ping:
+        if case.is_ordered or not case.run.policy.allow_ping:
             return
-        name = occurrence_at(fire.job, fire.due).id if state.budget.held else ""
+        run = case.run
+        if state.budget.held:
+            run = Run(run.policy, now, occurrence=occurrence_at(fire.job, fire.due).id)
         state.budget, verdict = charged(
             state.budget,
-            Run(case.policy, now, occurrence=name),
+            run,
             now.astimezone(self._given.zone),
             wants_critical=False,
             is_busy=False,
