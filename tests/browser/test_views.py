@@ -10,6 +10,7 @@ from tests.browser.axe import violations
 from tests.browser.scene import PageScene
 from tests.web.days import HOSTILE, full_day
 from tests.web.forms import hostile_form
+from tests.web.test_about_me import known
 from tests.web.test_changes import full_list
 from tests.web.test_health import full_report
 from tests.web.test_money import spent
@@ -33,6 +34,7 @@ VIEWS = {
     "p": "Quiet",
     "h": "What to do",
     "s": "Compactions",
+    "b": "USER.md",
     "v": "Older, from the history in git",
 }
 SIZES = ((390, 844), (1280, 900))
@@ -53,6 +55,7 @@ def fill(scene: PageScene) -> None:
     fakes.money.current = spent()
     fakes.health.current = full_report()
     fakes.changes.current = full_list()
+    fakes.about_me.current = known()
     quiet = QuietSettings(UTC, QuietHours.parse("22:00-07:00"))
     fakes.settings.current = setting_groups(
         RuntimeConfig(auto_backup=True), PresentState(now, quiet, Amount())

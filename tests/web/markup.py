@@ -21,10 +21,23 @@ ATTRIBUTES = {
         "data-field-custom_id",
         "data-field-key",
         "data-field-name",
+        "data-field-file",
+        "data-field-line",
+        "data-field-text",
         "data-fold",
     ),
     *("data-at", "data-left", "data-now", "data-most", "data-previews", "data-filter"),
-    *("data-once", "data-field-id", "aria-live", "maxlength", "enterkeyhint", "placeholder"),
+    *(
+        "data-once",
+        "data-field-file",
+        "data-field-line",
+        "data-field-text",
+        "data-field-id",
+        "aria-live",
+        "maxlength",
+        "enterkeyhint",
+        "placeholder",
+    ),
 }
 
 

@@ -50,7 +50,7 @@ async def test_changes_are_shown_as_words_and_one_is_undone_by_a_press(
     assert shown.attributes <= ATTRIBUTES
     words = " ".join(filter(None, shown.words))
     assert f"today 11:30 changed {HOSTILE} by agent, {HOSTILE} · 11111111" in words
-    assert f"may be words of others: {HOSTILE} removed {HOSTILE} added line 0" in words
+    assert f"with words of others: {HOSTILE} removed {HOSTILE} added line 0" in words
     assert "added line 4 3 more lines added line 5" in words
     assert "changed setting:model.main by chat · 22222222 · undone was sonnet , is opus" in words
     assert "Undo is not possible: The next moment of “pill” has come since." in words

@@ -9,6 +9,7 @@ from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
 
+from ollim_bot.conversation.about_me import AboutMePage
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
@@ -227,6 +228,7 @@ class ConversationParts:
             changes=ChangesPage(
                 deps.store, deps.clock, paths.root, changes, self._items, deps.tasks
             ),
+            about_me=AboutMePage(deps.store, deps.clock, paths, changes, deps.journal),
         )
 
     @property

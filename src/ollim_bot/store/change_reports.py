@@ -31,15 +31,15 @@ def newest_changes(
 ) -> list[KeptChange]:
     """The newest changes that are meant, the newest first."""
     wanted = meant or ChangeFilter()
-    found = (each for each in _all(tx, min(limit, _CHUNK)) if wanted.has(each))
+    found = (each for each in _likely(tx, wanted, min(limit, _CHUNK)) if wanted.has(each))
     return [KeptChange(each, tx.changes.is_undone(each.key)) for each in islice(found, limit)]
 
 
-def _all(tx: Transaction, chunk: int) -> Iterator[ChangeRow]:
-    rows = tx.changes.newest(chunk)
+def _likely(tx: Transaction, wanted: ChangeFilter, chunk: int) -> Iterator[ChangeRow]:
+    rows = tx.changes.likely(wanted.who, wanted.words, chunk)
     while rows:
         yield from rows
-        rows = tx.changes.before(rows[-1].key, _CHUNK)
+        rows = tx.changes.likely(wanted.who, wanted.words, chunk, rows[-1].key)
 
 
 class UndoChances:

@@ -306,8 +306,9 @@ class FileChanges:
         if mixed is not None:
             mixed = self._checked(change, str(now), mixed)
         if mixed is None:
-            later = self._rows.query(lambda tx: tx.changes.after(change))
-            who = f", by {later[-1].by} ({later[-1].key})" if later else ""
+            last = self._rows.query(lambda tx: tx.changes.last_of(change.place))
+            is_later = last is not None and last.key != change.key
+            who = f", by {last.by} ({last.key})" if last is not None and is_later else ""
             raise UndoRefused(
                 NotUndone.CHANGED_SINCE,
                 f"{change.place} was changed since{who}{_NOTHING_DONE}",

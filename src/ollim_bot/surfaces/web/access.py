@@ -325,7 +325,7 @@ HEALTH = "/healthz"
 SOCKET = "/api/socket"
 PROTOCOL = "ollim"
 # The addresses that answer the page itself, which holds no data: the conversation and the views.
-SHELLS = re.compile(r"/(today|week|jobs/[^/]+|money|health|settings|sessions|changes)?")
+SHELLS = re.compile(r"/(today|week|jobs/[^/]+|money|health|settings|sessions|changes|about-me)?")
 BROWSER = web.RequestKey("browser", str)
 
 _ENTER = "/api/enter"

@@ -67,7 +67,7 @@ def _line(line: ChangeLine, now: datetime) -> str:
     about = [f"by {by}" if change.by != "hand" else "by hand", change.key]
     about += [f"undoes {change.undoes}"] if change.undoes else []
     about += ["undone"] if line.is_undone else []
-    about += [f"may be words of others: {change.untrusted}"] if change.untrusted else []
+    about += [f"with words of others: {change.untrusted}"] if change.untrusted else []
     return (
         f'<li class="thing"><p>{_time(change.at, now)} {_did(change)} '
         f'<bdi class="what">{_short(change.what)}</bdi> '
