@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from ollim_bot.domain.change_list import (
@@ -30,8 +30,9 @@ def newest_changes(
     tx: Transaction, limit: int, meant: ChangeFilter | None = None
 ) -> list[KeptChange]:
     """The newest changes that are meant, the newest first."""
-    wanted = meant or ChangeFilter()
-    found = (each for each in _likely(tx, wanted, min(limit, _CHUNK)) if wanted.has(each))
+    found: Iterable[ChangeRow] = tx.changes.newest(limit)
+    if meant is not None and meant != ChangeFilter():
+        found = filter(meant.has, _likely(tx, meant, min(limit, _CHUNK)))
     return [KeptChange(each, tx.changes.is_undone(each.key)) for each in islice(found, limit)]
 
 

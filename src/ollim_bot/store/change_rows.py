@@ -90,16 +90,6 @@ class ChangeRows:
         )
         return _decoded(rows)
 
-    def after(self, change: ChangeRow) -> list[ChangeRow]:
-        """The later changes of the same place, oldest first."""
-        rows = self._statements.rows(
-            "SELECT value FROM changes WHERE place = ?"
-            " AND seq > (SELECT seq FROM changes WHERE key = ?) ORDER BY seq",
-            escaped(change.place),
-            change.key,
-        )
-        return _decoded(rows)
-
     def last_of(self, place: str) -> ChangeRow | None:
         rows = self._statements.rows(
             "SELECT value FROM changes WHERE place = ? ORDER BY seq DESC LIMIT 1", escaped(place)

@@ -94,6 +94,7 @@ export class PanelView {
             this.#asked = asked;
             this.#most = LINES;
             this.#seen = null;
+            this.#problem.replaceChildren();
         }
         this.#update(this.#store.state);
     }
