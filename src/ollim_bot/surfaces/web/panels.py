@@ -13,6 +13,8 @@ from ollim_bot.domain.views import Preview
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.web import frames
+from ollim_bot.surfaces.web.about_me_html import about_me_html
+from ollim_bot.surfaces.web.changes_html import changes_html
 from ollim_bot.surfaces.web.day_html import day_html
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.health_html import health_html
@@ -123,6 +125,13 @@ class ActingPanel(Panel[Shown]):
         self.act, self.preview = view.act, view.preview
 
 
+class LongPanel(ActingPanel[Shown]):
+    """A panel whose view reads no more lines than are shown: it is asked for so many in `most`."""
+
+    async def fragment(self, asked: Mapping[str, str], most: int) -> Json:
+        return await super().fragment({**asked, "most": str(most)}, most)
+
+
 class TodayPanel(ActingPanel[DayView]):
     """The day, with the number of open things beside that of its change."""
 
@@ -151,6 +160,8 @@ class Panels:
             ActingPanel("health", views.health, health_html, clock, send),
             ActingPanel("settings", views.settings, settings_html, clock, send),
             ActingPanel("sessions", views.sessions, sessions_html, clock, send),
+            LongPanel("changes", views.changes, changes_html, clock, send),
+            ActingPanel("about-me", views.about_me, about_me_html, clock, send),
         )
         self._panels = {each.name: each for each in panels}
 
