@@ -23,8 +23,11 @@ from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import JobText
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import Assumptions, rehearse
+from ollim_bot.domain.run_history import RunStory
+from ollim_bot.domain.run_pages import RunFilter, RunList, RunPage
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.session_list import SessionList
@@ -153,6 +156,11 @@ def empty_week(now: datetime) -> WeekView:
     return week_of(rehearse((), given, 7), (), None, (), None, PastCosts(()))
 
 
+def empty_run(now: datetime) -> RunPage:
+    one = Occurrence.scheduled(JobKind.ROUTINE, "plan", now)
+    return RunPage(now, RunStory(one, (LedgerRow(now, "due", one),)))
+
+
 class FakeViews:
     """The doubles of all views."""
 
@@ -161,6 +169,8 @@ class FakeViews:
         self.job = FakeView(
             lambda: JobForm("plan", JobKind.ROUTINE, "plan", JobText("plan.md", ""), clock.now())
         )
+        self.runs = FakeView(lambda: RunList(clock.now(), RunFilter()))
+        self.run = FakeView(lambda: empty_run(clock.now()))
         self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
         self.settings = FakeView[Sequence[SettingGroup]](tuple)
         self.health = FakeView(lambda: HealthReport(clock.now()))
@@ -174,6 +184,8 @@ class FakeViews:
         self.day.reset()
         self.job.reset()
         self.week.reset()
+        self.runs.reset()
+        self.run.reset()
         self.money.reset()
         self.settings.reset()
         self.health.reset()
@@ -187,6 +199,8 @@ class FakeViews:
             today=self.day,
             week=self.week,
             job=self.job,
+            runs=self.runs,
+            run=self.run,
             money=self.money,
             health=self.health,
             settings=self.settings,

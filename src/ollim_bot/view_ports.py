@@ -12,6 +12,7 @@ from ollim_bot.domain.costs import CostReport
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.job_form import JobForm
+from ollim_bot.domain.run_pages import RunList, RunPage
 from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingGroup
 from ollim_bot.domain.views import Preview, ViewAnswer
@@ -57,6 +58,8 @@ class Views:
     today: DayService
     week: View[WeekView]
     job: ActingView[JobForm]
+    runs: View[RunList]
+    run: View[RunPage]
     money: View[CostReport]
     settings: ActingView[Sequence[SettingGroup]]
     health: ActingView[HealthReport]

@@ -15,6 +15,7 @@ from tests.web.test_about_me import known
 from tests.web.test_changes import full_list
 from tests.web.test_health import full_report
 from tests.web.test_money import spent
+from tests.web.test_runs import hostile_list, hostile_run
 from tests.web.weeks import full_week
 
 from ollim_bot.domain.costs import Amount
@@ -32,6 +33,7 @@ VIEWS = {
     "c": "Ollim",
     "t": "Overdue",
     "w": "Pings",
+    "r": "Newest first",
     "m": "By job",
     "p": "Quiet",
     "h": "What to do",
@@ -54,6 +56,8 @@ def fill(scene: PageScene) -> None:
     fakes.day.current = full_day(now)
     fakes.week.current = full_week(now)
     fakes.job.current = hostile_form().with_typed({"when": "every day at 8:00"})
+    fakes.runs.current = hostile_list(now)
+    fakes.run.current = hostile_run(now)
     fakes.money.current = spent()
     fakes.health.current = full_report()
     fakes.changes.current = full_list()
@@ -96,6 +100,12 @@ async def test_every_view_is_right_in_four_forms(scene: PageScene) -> None:
             found = [*await violations(page), *await page.evaluate(_SMALL)]
             found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
             problems += [("job", width, scheme, each) for each in found]
+            await go_to(page, "r")
+            await page.get_by_role("link", name="Why? drink water").click()
+            await expect(page.get_by_role("heading", name="Step by step")).to_be_visible()
+            found = [*await violations(page), *await page.evaluate(_SMALL)]
+            found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
+            problems += [("run", width, scheme, each) for each in found]
             await page.get_by_role("button", name="More", exact=True).last.click()
             problems += [("more", width, scheme, each) for each in await violations(page)]
     assert problems == []

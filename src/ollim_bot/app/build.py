@@ -61,6 +61,7 @@ from ollim_bot.conversation.message_poster import MessagePoster, with_open_butto
 from ollim_bot.conversation.notices import DiskGate, Notices
 from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
+from ollim_bot.conversation.runs import ReadHeartbeat, RunListView, RunView, no_heartbeat
 from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
@@ -137,7 +138,7 @@ class ConversationDeps:
     `take_address` uses an address that the owner pasted. `calendars` reads the copies of their
     calendars, and `news` are published when these have changed. `google` takes the place of
     Google's own addresses. `patience` is how many seconds to wait for a slow surface. `zone` is the
-    owner's while the configuration names none.
+    owner's while the configuration names none. `heartbeat` reads until when the bot surely ran.
     """
 
     engine: AgentEngine
@@ -170,6 +171,7 @@ class ConversationDeps:
     zone: tzinfo = UTC
     google: GoogleAddresses = field(default_factory=GoogleAddresses)
     patience: float = 2.0
+    heartbeat: ReadHeartbeat = no_heartbeat
 
 
 class ConversationParts:
@@ -210,6 +212,7 @@ class ConversationParts:
                 deps.clock,
                 buttons.press,
                 QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock),
+                deps.heartbeat,
             ),
             week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
             job=JobFormView(
@@ -219,6 +222,8 @@ class ConversationParts:
                 buttons.press,
                 self.week_plans.difference,
             ),
+            runs=RunListView(deps.store, deps.clock, deps.heartbeat),
+            run=RunView(deps.store, deps.repositories, deps.clock),
             money=money_view(deps.store, deps.clock),
             settings=SettingPage(deps.store, deps.clock, self._services.settings.change),
             health=HealthPage(

@@ -21,6 +21,7 @@ from ollim_bot.surfaces.web.health_html import health_html
 from ollim_bot.surfaces.web.job_html import job_html
 from ollim_bot.surfaces.web.money_html import money_html
 from ollim_bot.surfaces.web.refusals import RequestRefused
+from ollim_bot.surfaces.web.runs_html import run_html, runs_html
 from ollim_bot.surfaces.web.sessions_html import sessions_html
 from ollim_bot.surfaces.web.settings_html import settings_html
 from ollim_bot.surfaces.web.week_html import week_html
@@ -105,11 +106,15 @@ class ActingPanel(Panel[Shown]):
         self.act, self.preview = view.act, view.preview
 
 
-class LongPanel(ActingPanel[Shown]):
-    """A panel whose view reads no more lines than are shown: it is asked for so many in `most`."""
+class PagedPanel(Panel[Shown]):
+    """A panel whose view reads no more lines than are shown: it is told `most`."""
 
     async def fragment(self, asked: Mapping[str, str], most: int) -> Json:
         return await super().fragment({**asked, "most": str(most)}, most)
+
+
+class PagedActingPanel(PagedPanel[Shown], ActingPanel[Shown]):
+    """A panel whose lines are many, with buttons that do something."""
 
 
 class TodayPanel(ActingPanel[DayView]):
@@ -133,11 +138,13 @@ class Panels:
             TodayPanel(views.today, clock, send),
             Panel("week", views.week, week_html, clock, send),
             ActingPanel("job", views.job, job_html, clock, send),
+            PagedPanel("runs", views.runs, runs_html, clock, send),
+            Panel("run", views.run, run_html, clock, send),
             Panel("money", views.money, money_html, clock, send),
             ActingPanel("health", views.health, health_html, clock, send),
             ActingPanel("settings", views.settings, settings_html, clock, send),
             ActingPanel("sessions", views.sessions, sessions_html, clock, send),
-            LongPanel("changes", views.changes, changes_html, clock, send),
+            PagedActingPanel("changes", views.changes, changes_html, clock, send),
             ActingPanel("about-me", views.about_me, about_me_html, clock, send),
         )
         self._panels = {each.name: each for each in panels}

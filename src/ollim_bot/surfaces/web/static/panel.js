@@ -273,6 +273,8 @@ export class PanelView {
         if (form instanceof HTMLFormElement) {
             const set = Object.entries(fieldsOf(form)).filter(([, value]) => value !== "");
             const query = new URLSearchParams(set).toString();
+            // What is in the address is not typed any more.
+            applied.add(form);
             this.#go(location.pathname + (query && `?${query}`));
         }
     }
@@ -449,6 +451,10 @@ function restoreFocus(content, { active, key, name, number }, host) {
     }
 }
 
+/** Filters whose fields are in the address. */
+/** @type {WeakSet<HTMLFormElement>} */
+const applied = new WeakSet();
+
 /**
  * A form into which something was typed stays when the panel is drawn anew.
  * @param {Element} before
@@ -467,7 +473,7 @@ function keepTyped(before, fresh) {
 
 /** @param {HTMLFormElement} form */
 function hasTyped(form) {
-    return [...form.elements].some((one) => {
+    return !applied.has(form) && [...form.elements].some((one) => {
         if (one instanceof HTMLSelectElement) {
             return [...one.options].some((each) => each.selected !== each.defaultSelected);
         }

@@ -25,6 +25,8 @@ const VIEWS = [
     { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
     { name: "week", path: "/week", title: "Week", letter: "w", isInBar: true, style: "week.css" },
     { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
+    { name: "runs", path: "/runs", title: "Runs", letter: "r" },
+    { name: "run", path: "/runs/", title: "A run" },
     { name: "money", path: "/money", title: "Money", letter: "m" },
     { name: "changes", path: "/changes", title: "Changes", letter: "v" },
     { name: "about-me", path: "/about-me", title: "About me", letter: "b" },
@@ -124,7 +126,7 @@ export class Views {
             });
         }
         byId("log").addEventListener("click", (event) => {
-            const link = closest(event, "a[href^='/jobs/']");
+            const link = closest(event, "a:is([href^='/jobs/'], [href^='/runs/'])");
             if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
                 event.preventDefault();
                 this.go(link.getAttribute("href") ?? "/");
