@@ -11,8 +11,13 @@ from tests.web.scene import SUNDAY, Scene
 
 from ollim_bot.domain.change_list import ChangeFilter, ChangeLine, ChangeList, OlderChange
 from ollim_bot.domain.changes import Changer, ChangeRow
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.run_pages import address_of_run
 from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.surfaces.web.changes_html import changes_html
+
+RUN = Occurrence.scheduled(JobKind.ROUTINE, "plan", SUNDAY).id
 
 
 def full_list() -> ChangeList:
@@ -20,7 +25,7 @@ def full_list() -> ChangeList:
     at = SUNDAY - timedelta(hours=3)
     texts = [f"-{HOSTILE}", *(f"+line {number}" for number in range(8))]
     mail = ChangeRow("1" * 8, at, HOSTILE, Changer.AGENT, "a", "b", HOSTILE, HOSTILE)
-    model = ChangeRow("2" * 8, at, "setting:model.main", Changer.CHAT, "sonnet", "opus")
+    model = ChangeRow("2" * 8, at, "setting:model.main", Changer.AGENT, "sonnet", "opus", RUN)
     pill = ChangeRow("3" * 8, at, "answer:x", Changer.BUTTON, "open\npill\n", "done\npill\n")
     return ChangeList(
         SUNDAY,
@@ -52,7 +57,8 @@ async def test_changes_are_shown_as_words_and_one_is_undone_by_a_press(
     assert f"today 11:30 changed {HOSTILE} by agent, {HOSTILE} · 11111111" in words
     assert f"with words of others: {HOSTILE} removed {HOSTILE} added line 0" in words
     assert "added line 4 3 more lines added line 5" in words
-    assert "changed setting:model.main by chat · 22222222 · undone was sonnet , is opus" in words
+    assert f"setting:model.main by agent, {RUN} · 22222222 · undone was sonnet" in words
+    assert html.count(f'href="{address_of_run(RUN)}"') == 1
     assert "Undo is not possible: The next moment of “pill” has come since." in words
     assert words.endswith(f"Older, from the history in git Fri 6 Nov 11:30 {HOSTILE} Show more")
     assert html.count('data-action="undo"') == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from html import escape
 
@@ -10,6 +11,8 @@ from ollim_bot.domain.answer_undo import state_words
 from ollim_bot.domain.change_list import CHANGERS, ChangeFilter, ChangeLine, ChangeList
 from ollim_bot.domain.changes import ANSWER, SETTING, ChangeRow
 from ollim_bot.domain.moments import describe
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.run_pages import address_of_run
 from ollim_bot.domain.text import counted, shortened
 
 _EMPTY = (
@@ -63,17 +66,28 @@ def _filter(meant: ChangeFilter) -> str:
 
 def _line(line: ChangeLine, now: datetime) -> str:
     change = line.change
-    by = f"{change.by}, {change.cause}" if change.cause else change.by
-    about = [f"by {by}" if change.by != "hand" else "by hand", change.key]
+    about = [change.key]
     about += [f"undoes {change.undoes}"] if change.undoes else []
     about += ["undone"] if line.is_undone else []
     about += [f"with words of others: {change.untrusted}"] if change.untrusted else []
     return (
         f'<li class="thing"><p>{_time(change.at, now)} {_did(change)} '
         f'<bdi class="what">{_short(change.what)}</bdi> '
-        f'<span class="about">{" · ".join(f"<bdi>{_short(each)}</bdi>" for each in about)}</span>'
+        f'<span class="about">by {_cause(change)}'
+        f"{''.join(f' · <bdi>{_short(each)}</bdi>' for each in about)}</span>"
         f"</p>{_difference(line, now)}{_undo(line)}</li>"
     )
+
+
+def _cause(change: ChangeRow) -> str:
+    """Who made the change, and in which turn or run; a run leads to its own page."""
+    if not change.cause:
+        return change.by
+    cause = f"<bdi>{_short(change.cause)}</bdi>"
+    with suppress(ValueError):
+        run = Occurrence.parse(change.cause).id
+        cause = f'<a href="{escape(address_of_run(run))}">{cause}</a>'
+    return f"{change.by}, {cause}"
 
 
 def _did(change: ChangeRow) -> str:

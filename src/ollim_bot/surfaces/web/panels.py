@@ -125,13 +125,6 @@ class ActingPanel(Panel[Shown]):
         self.act, self.preview = view.act, view.preview
 
 
-class LongPanel(ActingPanel[Shown]):
-    """A panel whose view reads no more lines than are shown: it is asked for so many in `most`."""
-
-    async def fragment(self, asked: Mapping[str, str], most: int) -> Json:
-        return await super().fragment({**asked, "most": str(most)}, most)
-
-
 class TodayPanel(ActingPanel[DayView]):
     """The day, with the number of open things beside that of its change."""
 
@@ -160,7 +153,7 @@ class Panels:
             ActingPanel("health", views.health, health_html, clock, send),
             ActingPanel("settings", views.settings, settings_html, clock, send),
             ActingPanel("sessions", views.sessions, sessions_html, clock, send),
-            LongPanel("changes", views.changes, changes_html, clock, send),
+            PagedActingPanel("changes", views.changes, changes_html, clock, send),
             ActingPanel("about-me", views.about_me, about_me_html, clock, send),
         )
         self._panels = {each.name: each for each in panels}
