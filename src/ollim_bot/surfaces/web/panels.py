@@ -153,7 +153,7 @@ class Panels:
             ActingPanel("health", views.health, health_html, clock, send),
             ActingPanel("settings", views.settings, settings_html, clock, send),
             ActingPanel("sessions", views.sessions, sessions_html, clock, send),
-            PagedActingPanel("changes", views.changes, changes_html, clock, send),
+            ActingPanel("changes", views.changes, changes_html, clock, send, is_paged=True),
             ActingPanel("about-me", views.about_me, about_me_html, clock, send),
         )
         self._panels = {each.name: each for each in panels}
