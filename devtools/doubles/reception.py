@@ -11,6 +11,8 @@ from itertools import count
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from ollim_bot.domain.about_me import AboutMe
+from ollim_bot.domain.change_list import ChangeList
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.costs import PastCosts, cost_report
@@ -176,6 +178,8 @@ class FakeViews:
         self.health = FakeView(lambda: HealthReport(clock.now()))
         self.week = FakeView(lambda: empty_week(clock.now()))
         self.sessions = FakeView(lambda: SessionList(clock.now()))
+        self.changes = FakeView(lambda: ChangeList(clock.now()))
+        self.about_me = FakeView(lambda: AboutMe(clock.now().date()))
 
     def reset(self) -> None:
         """Begin anew for another test."""
@@ -189,6 +193,8 @@ class FakeViews:
         self.settings.reset()
         self.health.reset()
         self.sessions.reset()
+        self.changes.reset()
+        self.about_me.reset()
 
     @property
     def ports(self) -> Views:
@@ -203,6 +209,8 @@ class FakeViews:
             health=self.health,
             settings=self.settings,
             sessions=self.sessions,
+            changes=self.changes,
+            about_me=self.about_me,
         )
 
 

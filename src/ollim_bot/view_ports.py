@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from ollim_bot.domain.about_me import AboutMe
+from ollim_bot.domain.change_list import ChangeList
 from ollim_bot.domain.costs import CostReport
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.health import HealthReport
@@ -64,3 +66,5 @@ class Views:
     settings: ActingView[Sequence[SettingGroup]]
     health: ActingView[HealthReport]
     sessions: ActingView[SessionList]
+    changes: ActingView[ChangeList]
+    about_me: ActingView[AboutMe]

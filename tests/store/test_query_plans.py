@@ -49,7 +49,8 @@ def test_no_question_about_changes_runs_and_costs_reads_a_whole_table() -> None:
         assert tx.changes.beginning("0a2") == []
         tx.changes.find("x")
         tx.changes.newest(20)
-        tx.changes.after(change)
+        assert tx.changes.likely("hand", "user", 20) == [change]
+        assert tx.changes.likely("agent", "", 20, "0a1b2c3d") == []
         tx.changes.last_of("USER.md")
         tx.changes.unseen()
         tx.ledger.claim(ONE, NOW)

@@ -9,11 +9,13 @@ from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
 
+from ollim_bot.conversation.about_me import AboutMePage
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
 from ollim_bot.conversation.breakdowns import BreakdownButtons
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
+from ollim_bot.conversation.changes import ChangesPage
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, CommandServices, Queued
 from ollim_bot.conversation.commands.help import HelpCommands
@@ -107,6 +109,7 @@ from ollim_bot.schedule.watcher import Events, HandEdits, Watcher, file_events
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.breakdowns import StepWriter
 from ollim_bot.store.calendars import readable_copies
+from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
@@ -200,7 +203,8 @@ class ConversationParts:
         )
 
     def _views(self, buttons: ButtonRouter) -> Views:
-        deps = self._deps
+        deps, paths = self._deps, DataPaths(self._deps.working_directory)
+        changes = FileChanges(paths, deps.store, deps.journal, deps.clock.now)
         lines = QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock)
         job = JobFormView(
             deps.store, deps.repositories, deps.clock, buttons.press, self.week_plans.difference
@@ -226,6 +230,10 @@ class ConversationParts:
                 deps.store, deps.clock, [each.name for each in deps.channels], deps.health
             ),
             sessions=SessionsPanel(self._services.sessions, deps.store, deps.clock),
+            changes=ChangesPage(
+                deps.store, deps.clock, paths.root, changes, self._items, deps.tasks
+            ),
+            about_me=AboutMePage(deps.store, deps.clock, paths, changes, deps.journal),
         )
 
     @property

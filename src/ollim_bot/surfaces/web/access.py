@@ -326,7 +326,8 @@ SOCKET = "/api/socket"
 PROTOCOL = "ollim"
 # The addresses that answer the page itself, which holds no data: the conversation and the views.
 SHELLS = re.compile(
-    r"/(today|week|jobs(?:/[^/]+)?|runs(?:/[\s\S]+)?|money|health|settings|sessions)?"
+    r"/(today|week|jobs(?:/[^/]+)?|runs(?:/[\s\S]+)?|money|changes|about-me|health|settings"
+    r"|sessions)?"
 )
 BROWSER = web.RequestKey("browser", str)
 

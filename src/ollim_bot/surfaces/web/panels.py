@@ -13,6 +13,8 @@ from ollim_bot.domain.views import Preview
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.web import frames
+from ollim_bot.surfaces.web.about_me_html import about_me_html
+from ollim_bot.surfaces.web.changes_html import changes_html
 from ollim_bot.surfaces.web.day_html import day_html
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.health_html import health_html
@@ -151,6 +153,8 @@ class Panels:
             ActingPanel("health", views.health, health_html, clock, send),
             ActingPanel("settings", views.settings, settings_html, clock, send),
             ActingPanel("sessions", views.sessions, sessions_html, clock, send),
+            ActingPanel("changes", views.changes, changes_html, clock, send, is_paged=True),
+            ActingPanel("about-me", views.about_me, about_me_html, clock, send),
         )
         self._panels = {each.name: each for each in panels}
 

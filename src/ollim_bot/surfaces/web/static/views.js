@@ -29,6 +29,8 @@ const VIEWS = [
     { name: "runs", path: "/runs", title: "Runs", letter: "r" },
     { name: "run", path: "/runs/", title: "A run" },
     { name: "money", path: "/money", title: "Money", letter: "m" },
+    { name: "changes", path: "/changes", title: "Changes", letter: "v" },
+    { name: "about-me", path: "/about-me", title: "About me", letter: "b" },
     { name: "health", path: "/health", title: "Health", letter: "h" },
     { name: "settings", path: "/settings", title: "Settings", letter: "p" },
     { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
