@@ -33,6 +33,7 @@ from ollim_bot.domain.overviews import (
 )
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, quiet_spans
+from ollim_bot.domain.receipts import Receipt
 from ollim_bot.domain.schedule import ScheduledJob, Skips
 from ollim_bot.domain.task_cards import TaskUndo
 from ollim_bot.domain.tasks import Task
@@ -88,6 +89,7 @@ class DayView:
     done: Sequence[DayLine] = ()
     notes: Sequence[str] = ()
     pings: PingGauge = PingGauge(0, 0)
+    receipt: Receipt | None = None
 
     @property
     def title(self) -> str:
@@ -132,6 +134,7 @@ def day_of(
     undos: Sequence[TaskUndo],
     quiet: QuietSettings,
     pings: PingGauge,
+    receipt: Receipt | None = None,
     moments: NextMoments | None = None,
 ) -> DayView:
     """The day of the owner, from what `ollim-bot today` is made of; `moments` are kept ones."""
@@ -162,6 +165,7 @@ def day_of(
             if copy.is_stale(now)
         ],
         pings=pings,
+        receipt=receipt,
     )
 
 

@@ -505,6 +505,13 @@ def job_key(job: Job) -> str:
     return f"{job.kind}:{job.chain.parent or job.spec.id}"
 
 
+def list_order(job: Job, moment: datetime | None) -> tuple[bool, bool, float, str]:
+    """The place in a list: the soonest first, then what is called, and the paused ones last."""
+    spec = job.spec
+    at = moment.timestamp() if moment else 0.0
+    return not spec.enabled, not job.kind.has_moments, at, spec.id
+
+
 def named_by_words(words: str, jobs: Sequence[J], when: Callable[[J], str]) -> J | None:
     """The only job whose title has all the words; of a long word, its beginning is enough.
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.jobs.overviews import MADE_OF, DaySources
 from ollim_bot.conversation.quick_add import QuickAdds
+from ollim_bot.conversation.runs import ReadHeartbeat
 from ollim_bot.domain.answer_undo import undo_in
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -19,6 +20,7 @@ from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock, JobRepositories
+from ollim_bot.store.run_reports import receipt_for
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
@@ -67,6 +69,7 @@ class DayPanel:
         clock: Clock,
         press_on: PressOn,
         lines: QuickAdds,
+        heartbeat: ReadHeartbeat,
     ) -> None:
         self._store = store
         self._sources = sources
@@ -75,6 +78,7 @@ class DayPanel:
         self._lines = lines
         self._job_files = _JobFiles(repositories)
         self._moments = NextMoments()
+        self._heartbeat = heartbeat
 
     async def look(self, _: Mapping[str, str]) -> DayView:
         return await asyncio.to_thread(self._read)
@@ -104,7 +108,8 @@ class DayPanel:
         return changes_of(self._store, *MADE_OF, *_MORE, also=self._sources.news)
 
     def _read(self) -> DayView:
-        now = self._clock.now()
+        # Read before the ledger, which then has everything that was claimed until this moment.
+        watched_until, now = self._heartbeat(), self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         calendars, due_tasks = self._sources.calendars(), self._sources.tasks.read()
         jobs = self._job_files.look()
@@ -121,6 +126,7 @@ class DayPanel:
                 tx.task_undos.get().undos,
                 quiet_settings(tx, now.tzinfo),
                 gauge(tx.budget.get(), len(tx.held.get().waiting), now),
+                receipt_for(tx, now.date(), now, watched_until),
                 self._moments,
             )
 
