@@ -14,7 +14,7 @@ MOST_OF_CHAT, MOST_OF_VIEW, MOST_IN_ALL = 205_734, 25_000, 350_000
 _STATIC = Path(str(files("ollim_bot.surfaces.web"))) / "static"
 _LINKED = re.compile(r'(?:href|src)="/static/([\w.]+)"')
 _IMPORTED = re.compile(r'^(?:import|export)\b[^;]*?from "\./([\w.]+)"|^import "\./([\w.]+)"', re.M)
-_VIEW = re.compile(r'\{ name: "(\w+)", path: [^}]*?(?:style: "([\w.]+)")? \}')
+_VIEW = re.compile(r'\{ name: "([\w-]+)", path: [^}]*?(?:style: "([\w.]+)")? \}')
 # What every view loads beside its own style, and what Today loads more.
 _OF_VIEWS, _OF_TODAY = ("panel.js", "panel.css"), ("today.js",)
 

@@ -17,9 +17,11 @@ from ollim_bot.domain.schedule import ScheduledJob, next_due
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MORNING = datetime(2026, 10, 24, 9, 30, tzinfo=BERLIN)
+HOURLY = Routine(JobSpec(id="h", message="x"), Cron.parse("0 * * * *"))
+DAILY = Routine(JobSpec(id="d", message="x"), Cron.parse("30 2,14 * * *"))
 JOBS: list[ScheduledJob] = [
-    Routine(JobSpec(id="h", message="x"), Cron.parse("0 * * * *")),
-    Routine(JobSpec(id="d", message="x"), Cron.parse("30 2,14 * * *")),
+    HOURLY,
+    DAILY,
     Routine(JobSpec(id="w", message="x"), Cron.parse("0 8 * * 1")),
     Routine(JobSpec(id="z", message="x", timezone=ZoneInfo("Asia/Tokyo")), Cron.parse("0 1 * * *")),
     Routine(JobSpec(id="off", message="x", enabled=False), Cron.parse("* * * * *")),
@@ -30,7 +32,7 @@ JOBS: list[ScheduledJob] = [
 
 def test_kept_moments_are_those_of_a_fresh_look() -> None:
     kept, wrong = NextMoments(), []
-    other = replace(JOBS[0], rhythm=Cron.parse("15 * * * *"))
+    other = replace(HOURLY, rhythm=Cron.parse("15 * * * *"))
     changed: list[ScheduledJob] = [other, *JOBS[1:5]]
     night = datetime(2026, 10, 24, 23, 30, tzinfo=UTC)
     looks = [(MORNING + timedelta(minutes=7 * n), JOBS) for n in range(500)]
@@ -63,5 +65,5 @@ def test_a_second_look_computes_only_what_is_over_or_changed(
     assert len(computed(JOBS, MORNING)) == len(JOBS)
     assert computed(JOBS, MORNING + timedelta(minutes=29)) == []
     assert computed(JOBS, MORNING + timedelta(minutes=30)) == ["h"]
-    other = replace(JOBS[1], rhythm=Cron.parse("0 20 * * *"))
+    other = replace(DAILY, rhythm=Cron.parse("0 20 * * *"))
     assert computed([other, *JOBS[2:]], MORNING + timedelta(minutes=31)) == ["d"]

@@ -53,7 +53,8 @@ class _JobFiles:
         reminders, routines = self._repositories.reminders.all(), self._repositories.routines.all()
         last = self._last
         if last.reminders is not reminders or last.routines is not routines:
-            jobs = [*(each.item for each in reminders), *(each.item for each in routines)]
+            jobs: list[ScheduledJob] = [each.item for each in reminders]
+            jobs += [each.item for each in routines]
             last = self._last = _Read(reminders, routines, jobs)
         return last.jobs
 
