@@ -27,6 +27,7 @@ from bench import (
     schedule,
     storage,
     turns,
+    views,
     webhooks,
     week,
     week_page,
@@ -52,6 +53,7 @@ PARTS: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
     "background": (background.measure, background.__doc__),
     "webhooks": (webhooks.measure, webhooks.__doc__),
     "week-page": (week_page.measure, week_page.__doc__),
+    "views": (views.measure, views.__doc__),
     "memory": (memory.measure, memory.__doc__),
 }
 

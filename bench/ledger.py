@@ -89,13 +89,13 @@ def _year() -> Iterator[LedgerRow]:
     for job in jobs:
         job_id = job.spec.id
         moments = job.rhythm.between(start + _SECOND, END + _SECOND, UTC)
-        yield from (row for at in moments for row in _run(job_id, at))
+        yield from (row for at in moments for row in run_rows(job_id, at))
     for day in range(1, DAYS + 1):
         at = start + timedelta(days=day)
         yield checkpoint_row(at, at, History({}))
 
 
-def _run(job_id: str, at: datetime) -> Iterator[LedgerRow]:
+def run_rows(job_id: str, at: datetime) -> Iterator[LedgerRow]:
     one = Occurrence.scheduled(JobKind.ROUTINE, job_id, at)
     end = {"attempts": 1, "job": "Morning briefing", "report": "x" * 200, "tools": ["Read"] * 4}
     yield claiming_row(one, at)

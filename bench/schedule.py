@@ -66,14 +66,14 @@ def measure(folder: Path) -> list[Result]:
 
 async def _measured(few: DataPaths, many: DataPaths, bare: Path) -> list[Result]:
     async with asyncio.timeout(LIMIT):
-        async with _running(few) as (stores, _):
+        async with running(few) as (stores, _):
             new = [await _until_armed(few, stores, number) for number in range(ROUNDS)]
         starts, readings = [], []
         for _ in range(STARTS):
-            async with _running(many) as (stores, start):
+            async with running(many) as (stores, start):
                 starts.append(start)
             readings.append(await asyncio.to_thread(seconds, lambda: _read_bytes(many)))
-        async with _running(many) as (stores, _):
+        async with running(many) as (stores, _):
             idle = await _idle()
             more = [await _until_armed(many, stores, number) for number in range(ROUNDS)]
             edits = [await _until_changed(many, stores, number) for number in range(ROUNDS)]
@@ -104,7 +104,7 @@ def _read_bytes(paths: DataPaths) -> None:
 
 
 @asynccontextmanager
-async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
+async def running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     """The stores, and the seconds until all jobs were armed, starting with an empty database."""
     clock, unused = SystemClock(UTC), cast("Any", _UnusedPart())
     journal = RecordingJournal()
