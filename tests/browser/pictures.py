@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from PIL import Image
 from playwright.async_api import Browser, Page, expect
 from tests.browser.chromium import chromium
 from tests.browser.scene import box
+from tests.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.e2e.discord.week_scene import WeekScene, week_scene
 from tests.e2e.discord.week_story import reminder, routine
 from tests.web.sign_in import SignInClient
@@ -43,6 +45,7 @@ _RETOUCH = """() => {
     const header = document.querySelector("header");
     new MutationObserver(retouch).observe(header, {subtree: true, attributes: true});
 }"""
+_DOSE = ("plain: true", "kind: dose", "nag: 10m x 3")
 _TO_THE_END = "it => { it.scrollTop = it.scrollHeight }"
 
 
@@ -56,11 +59,20 @@ class ScreenshotFormat(NamedTuple):
 
 
 NARROW = ScreenshotFormat("-narrow", 360, 640)
+# From so many pixels on, Today stands beside the conversation.
+_BESIDE = 1100
 
 _MOMENT = (ScreenshotFormat("", 720, 520), NARROW)
 _PAGE = (ScreenshotFormat("", 900, 990), ScreenshotFormat("-dark", 900, 990, "dark"))
 _FORK = (ScreenshotFormat("", 900, 620),)
 _VIEW = (ScreenshotFormat("", 900, 1080), ScreenshotFormat("-narrow", 390, 844))
+_FORM = (ScreenshotFormat("", 900, 860), ScreenshotFormat("-narrow", 390, 844))
+_DAY = (
+    ScreenshotFormat("", 1280, 980),
+    ScreenshotFormat("-dark", 1280, 980, "dark"),
+    ScreenshotFormat("-narrow", 390, 980),
+    ScreenshotFormat("-narrow-dark", 390, 980, "dark"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +89,7 @@ class PageCamera:
                 await expect(page.get_by_role("log")).to_contain_text(shows)
                 await page.locator("#scroller").evaluate(_TO_THE_END)
                 await expect(page.get_by_text("New messages")).to_be_hidden()
-                await page.evaluate(_RETOUCH)
-                path = IMAGES / f"{name}{size.ending}.png"
-                await page.screenshot(path=path, animations="disabled", caret="hide")
+                await _keep(page, f"{name}{size.ending}")
 
     async def take_view(self, name: str, shows: str) -> None:
         """Take pictures of the view with this name, once it shows these words."""
@@ -87,9 +97,37 @@ class PageCamera:
             async with self.week.ticking(), opened(self.browser, self.week, size) as page:
                 await page.locator(f"#views [data-view={name}]").click()
                 await expect(page.locator("#view")).to_contain_text(shows)
-                await page.evaluate(_RETOUCH)
-                path = IMAGES / f"{name}{size.ending}.png"
-                await page.screenshot(path=path, animations="disabled", caret="hide")
+                await _keep(page, f"{name}{size.ending}")
+
+    async def take_day(self, line: str, shows: str) -> None:
+        """Take pictures of Today with this line in its box, once the page shows these words."""
+        for size in _DAY:
+            async with self.week.ticking(), opened(self.browser, self.week, size) as page:
+                if size.width < _BESIDE:
+                    await page.locator("#views [data-view=today]").click()
+                await page.get_by_label("Add something").fill(line)
+                await expect(page.locator("#panel .preview")).to_contain_text(shows)
+                await page.locator("#scroller").evaluate(_TO_THE_END)
+                await _keep(page, f"today{size.ending}")
+
+    async def take_form(self, job: str, when: str, shows: str) -> None:
+        """Take pictures of the form of a job with this rhythm in it, once it shows these words."""
+        for size in _FORM:
+            async with self.week.ticking(), opened(self.browser, self.week, size) as page:
+                await page.locator("#views [data-view=today]").click()
+                await page.get_by_role("link", name=f"Edit: {job}").click()
+                await page.get_by_label("How often").fill(when)
+                await expect(page.locator("#view .preview").first).to_contain_text(shows)
+                await _keep(page, f"change{size.ending}")
+
+
+async def _keep(page: Page, name: str) -> None:
+    """Take the picture, with as many colours as one can tell apart in it."""
+    await page.evaluate(_RETOUCH)
+    path = IMAGES / f"{name}.png"
+    await page.screenshot(path=path, animations="disabled", caret="hide")
+    with Image.open(path) as taken:
+        taken.convert("RGB").quantize(256).save(path, optimize=True)
 
 
 @asynccontextmanager
@@ -208,9 +246,8 @@ async def fork(week: WeekScene, camera: PageCamera) -> None:
 async def coming_week(week: WeekScene, camera: PageCamera) -> None:
     """The week before it comes: pills, mail, a course of antibiotics, the bins, the dentist."""
     await week.calls("config", key="quiet_hours", value="22:00-07:00")
-    dose = ("plain: true", "kind: dose", "nag: 10m x 3")
     for name, cron, text, *more in (
-        ("pills", "0 8,20 * * *", "Take the pills", *dose),
+        ("pills", "0 8,20 * * *", "Take the pills", *_DOSE),
         ("mail", "*/15 12,15 * * 1-5", "Look at the mail", "background: true"),
         ("briefing", "30 8 * * 1-5", "Morning briefing", "background: true"),
         ("plan", "30 21 * * *", "Plan tomorrow"),
@@ -223,9 +260,49 @@ async def coming_week(week: WeekScene, camera: PageCamera) -> None:
     await camera.take_view("week", "Put the bins out")
 
 
+_EVENTS = (
+    "SUMMARY:Lunch with Noor\nDTSTART:20261116T113000Z\nDTEND:20261116T123000Z",
+    "SUMMARY:Pottery\nDTSTART:20261116T170000Z\nDTEND:20261116T183000Z",
+)
+
+
+async def day_in_sight(week: WeekScene, camera: PageCamera) -> None:
+    """A Monday at 10:20: one thing is late, one comes soon, and the rest of the day is in sight."""
+    await week.calls("config", key="quiet_hours", value="22:00-07:00")
+    (week.scene.bot.data / "tasks.md").write_text("- [ ] buy a birthday card (due 2026-11-16)\n")
+    with served(CalendarAnswer(body=ics(*_EVENTS, head="X-WR-CALNAME:Home\n"))) as calendar:
+        week.scene.discord.say(calendar.address())
+        await week.comes("is added")
+        week.write(routine(week, "pills", "0 8,20 * * *", "Take the pills", *_DOSE))
+        week.write(routine(week, "walk", "0 15 * * *", "A walk around the block", "plain: true"))
+        await week.at("Mon 8:00")
+        await week.presses(await week.comes("Take the pills"), "Taken")
+        await week.at("Mon 8:20")
+        await week.says("good morning", answer="Good morning. Lunch with Noor is at 12:30.")
+        await week.at("Mon 8:41")
+        await week.says(
+            "My head is full. What do I begin with?",
+            answer="With the dentist: one call of two minutes, and it is off the list.\n\n"
+            "- The tap can wait: put a bowl under it.\n"
+            "- The tax letter needs a quiet hour, not today.",
+        )
+        call = reminder("Call the dentist", "today 11:00", plain=True)
+        answer = "Reminder set: call the dentist, today 11:00."
+        await week.says("ok, remind me at 11 to call them", call, answer=answer)
+        laundry = reminder("Hang up the laundry", "today 9:45", plain=True)
+        answer = "Reminder set: hang up the laundry, today 9:45."
+        await week.says("and at quarter to ten to hang up the laundry", laundry, answer=answer)
+        await week.says("thanks", answer="You are welcome. See you at quarter to ten.")
+        await week.at("Mon 9:45")
+        await week.comes("Hang up the laundry")
+        await week.at("Mon 10:20")
+        await camera.take_day("call mum tomorrow 9am", "tomorrow")
+        await camera.take_form("Take the pills", "every day at 8:30 and 22:30", "22:30")
+
+
 async def main() -> None:
     async with chromium() as browser:
-        for scene in (moments, first_page, fork, coming_week):
+        for scene in (moments, first_page, fork, coming_week, day_in_sight):
             with tempfile.TemporaryDirectory() as home:
                 async with week_scene(Path(home), "Ada") as week:
                     await scene(week, PageCamera(browser, week))
