@@ -33,7 +33,9 @@ async def test_a_job_is_edited_from_its_card_and_nothing_typed_is_lost(scene: Pa
     await when.fill("soon")
     await expect(page.get_by_text("tomorrow, Wed 18 Nov, 9:00 · once")).to_be_visible()
     field, end = await when.bounding_box(), await page.locator(".end").first.bounding_box()
-    assert field and end and field["y"] + field["height"] < end["y"]
+    assert field
+    assert end
+    assert field["y"] + field["height"] < end["y"]
     await save.first.click()
     await expect(page.get_by_text("soon is not a rhythm.")).to_be_visible()
     await expect(when).to_be_focused()
