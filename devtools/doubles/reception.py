@@ -11,6 +11,8 @@ from itertools import count
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from ollim_bot.domain.about_me import AboutMe
+from ollim_bot.domain.change_list import ChangeList
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.costs import PastCosts, cost_report
@@ -20,9 +22,13 @@ from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.job_list import JobList
 from ollim_bot.domain.jobs import JobText
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import Assumptions, rehearse
+from ollim_bot.domain.run_history import RunStory
+from ollim_bot.domain.run_pages import RunFilter, RunList, RunPage
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.session_list import SessionList
@@ -151,6 +157,11 @@ def empty_week(now: datetime) -> WeekView:
     return week_of(rehearse((), given, 7), (), None, (), None, PastCosts(()))
 
 
+def empty_run(now: datetime) -> RunPage:
+    one = Occurrence.scheduled(JobKind.ROUTINE, "plan", now)
+    return RunPage(now, RunStory(one, (LedgerRow(now, "due", one),)))
+
+
 class FakeViews:
     """The doubles of all views."""
 
@@ -159,32 +170,47 @@ class FakeViews:
         self.job = FakeView(
             lambda: JobForm("plan", JobKind.ROUTINE, "plan", JobText("plan.md", ""), clock.now())
         )
+        self.runs = FakeView(lambda: RunList(clock.now(), RunFilter()))
+        self.run = FakeView(lambda: empty_run(clock.now()))
+        self.jobs = FakeView(lambda: JobList(clock.now()))
         self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
         self.settings = FakeView[Sequence[SettingGroup]](tuple)
         self.health = FakeView(lambda: HealthReport(clock.now()))
         self.week = FakeView(lambda: empty_week(clock.now()))
         self.sessions = FakeView(lambda: SessionList(clock.now()))
+        self.changes = FakeView(lambda: ChangeList(clock.now()))
+        self.about_me = FakeView(lambda: AboutMe(clock.now().date()))
 
     def reset(self) -> None:
         """Begin anew for another test."""
         self.day.reset()
+        self.jobs.reset()
         self.job.reset()
         self.week.reset()
+        self.runs.reset()
+        self.run.reset()
         self.money.reset()
         self.settings.reset()
         self.health.reset()
         self.sessions.reset()
+        self.changes.reset()
+        self.about_me.reset()
 
     @property
     def ports(self) -> Views:
         return Views(
             today=self.day,
             week=self.week,
+            jobs=self.jobs,
             job=self.job,
+            runs=self.runs,
+            run=self.run,
             money=self.money,
             health=self.health,
             settings=self.settings,
             sessions=self.sessions,
+            changes=self.changes,
+            about_me=self.about_me,
         )
 
 

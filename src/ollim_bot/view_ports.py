@@ -6,10 +6,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from ollim_bot.domain.about_me import AboutMe
+from ollim_bot.domain.change_list import ChangeList
 from ollim_bot.domain.costs import CostReport
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.job_form import JobForm
+from ollim_bot.domain.job_list import JobList
+from ollim_bot.domain.run_pages import RunList, RunPage
 from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingGroup
 from ollim_bot.domain.views import Preview, ViewAnswer
@@ -54,8 +58,13 @@ class Views:
 
     today: DayService
     week: View[WeekView]
+    jobs: ActingView[JobList]
     job: ActingView[JobForm]
+    runs: View[RunList]
+    run: View[RunPage]
     money: View[CostReport]
     settings: ActingView[Sequence[SettingGroup]]
     health: ActingView[HealthReport]
     sessions: ActingView[SessionList]
+    changes: ActingView[ChangeList]
+    about_me: ActingView[AboutMe]

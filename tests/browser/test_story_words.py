@@ -17,7 +17,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 DOSE = ("plain: true", "kind: dose", "nag: 10m x 2")
 # What each message shows, without the buttons that every message has.
 _SHOWN = """articles => articles.map((article) => {
-    article.querySelector(".actions").style.display = "none";
+    // What leads elsewhere on the page has no place on Discord.
+    article.querySelectorAll(".actions, a[href^='/']").forEach((one) => {
+        one.style.display = "none";
+    });
     return article.innerText;
 })"""
 # Signs that the page draws, and those by which the story marks lines, buttons and code.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, timedelta
 
 import pytest
@@ -10,8 +11,12 @@ from tests.browser.axe import violations
 from tests.browser.scene import PageScene
 from tests.web.days import HOSTILE, full_day
 from tests.web.forms import hostile_form
+from tests.web.test_about_me import known
+from tests.web.test_changes import full_list
 from tests.web.test_health import full_report
+from tests.web.test_jobs import hostile_jobs
 from tests.web.test_money import spent
+from tests.web.test_runs import hostile_list, hostile_run
 from tests.web.weeks import full_week
 
 from ollim_bot.domain.costs import Amount
@@ -20,6 +25,7 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.setting_view import PresentState, setting_groups
+from ollim_bot.domain.views import ViewAnswer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -28,10 +34,14 @@ VIEWS = {
     "c": "Ollim",
     "t": "Overdue",
     "w": "Pings",
+    "r": "Newest first",
+    "j": "2 jobs",
     "m": "By job",
     "p": "Quiet",
     "h": "What to do",
     "s": "Compactions",
+    "b": "USER.md",
+    "v": "Older, from the history in git",
 }
 SIZES = ((390, 844), (1280, 900))
 _WIDER = """() => [document.documentElement, ...document.querySelectorAll("#view, #panel")]
@@ -48,8 +58,13 @@ def fill(scene: PageScene) -> None:
     fakes.day.current = full_day(now)
     fakes.week.current = full_week(now)
     fakes.job.current = hostile_form().with_typed({"when": "every day at 8:00"})
+    fakes.runs.current = hostile_list(now)
+    fakes.run.current = hostile_run(now)
+    fakes.jobs.current = hostile_jobs(now)
     fakes.money.current = spent()
     fakes.health.current = full_report()
+    fakes.changes.current = full_list()
+    fakes.about_me.current = known()
     quiet = QuietSettings(UTC, QuietHours.parse("22:00-07:00"))
     fakes.settings.current = setting_groups(
         RuntimeConfig(auto_backup=True), PresentState(now, quiet, Amount())
@@ -88,6 +103,27 @@ async def test_every_view_is_right_in_four_forms(scene: PageScene) -> None:
             found = [*await violations(page), *await page.evaluate(_SMALL)]
             found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
             problems += [("job", width, scheme, each) for each in found]
+            await go_to(page, "r")
+            await page.get_by_role("link", name="Why? drink water").click()
+            await expect(page.get_by_role("heading", name="Step by step")).to_be_visible()
+            found = [*await violations(page), *await page.evaluate(_SMALL)]
+            found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
+            problems += [("run", width, scheme, each) for each in found]
             await page.get_by_role("button", name="More", exact=True).last.click()
             problems += [("more", width, scheme, each) for each in await violations(page)]
     assert problems == []
+
+
+async def test_a_refusal_stays_when_the_view_is_drawn_anew(scene: PageScene) -> None:
+    fill(scene)
+    changes = scene.core.fakes.changes
+    changes.answers["undo"] = ViewAnswer("It was undone before.", is_error=True)
+    page = await scene.open()
+    await go_to(page, "v")
+    undo = page.get_by_role("button", name="Undo:")
+    await expect(undo).to_be_visible()
+    async with page.expect_response("**/api/panels/changes?*"):
+        await undo.click()
+    changes.change(replace(full_list(), older=()))
+    await expect(page.get_by_role("heading", name="Older")).to_have_count(0)
+    await expect(page.get_by_role("alert").get_by_text("It was undone before.")).to_be_visible()

@@ -7,10 +7,16 @@ import subprocess
 from datetime import UTC, datetime
 
 import pytest
-from tests.cli.terminal import SUNDAY, Terminal
+from devtools.doubles.clock import ManualClock
+from devtools.doubles.journal import RecordingJournal
+from tests.cli.terminal import BERLIN, SUNDAY, Terminal
+from tests.stores import memory_stores
 
+from ollim_bot.conversation.about_me import AboutMePage
 from ollim_bot.domain.about_me import OWNERS_WORDS
 from ollim_bot.domain.agent_caller import CALLED_BY
+from ollim_bot.domain.changes import Changer
+from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.journal import Git, Note, Repository, record
 
 pytestmark = pytest.mark.real_process
@@ -123,3 +129,66 @@ def test_a_file_that_cannot_be_read_is_named(terminal: Terminal) -> None:
 def test_it_is_for_the_owner_alone(terminal: Terminal) -> None:
     terminal.environ[CALLED_BY] = "conversation"
     assert "for the owner alone" in terminal.refused("about-me", code=1)
+
+
+class Page:
+    """The page of a bot in the same data directory."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.root, journal = terminal.paths.root, RecordingJournal()
+        clock = ManualClock(terminal.now, zone=BERLIN)
+        store = memory_stores(clock.now).state
+        self.changes = FileChanges(terminal.paths, store, journal, clock.now)
+        self.view = AboutMePage(store, clock, terminal.paths, self.changes, journal)
+        self.rows = store.query
+
+    async def act(self, action: str, file: str, line: int, text: str, words: str = "") -> str:
+        """What is said; a refusal begins with `!`."""
+        fields = {"file": file, "line": str(line), "text": text, "words": words}
+        answer = await self.view.act("web", action, fields)
+        return f"{'!' * answer.is_error}{answer.text}"
+
+
+async def test_the_page_shows_the_same_lines(terminal: Terminal) -> None:
+    remember(terminal)
+    known = await Page(terminal).view.look({})
+    shown = [(each.file, each.number, each.text, each.source) for each in known.lines]
+    listed = terminal.json("about-me")["lines"]
+    assert shown == [(e["file"], e["line"], e["text"], e["source"] or "") for e in listed]
+    assert [f"{each.day}" for each in known.lines] == [each["day"] for each in listed]
+
+
+async def test_a_line_is_changed_and_forgotten_on_the_page_unless_it_is_another_one(
+    terminal: Terminal,
+) -> None:
+    remember(terminal)
+    page, user = Page(terminal), terminal.write("USER.md", "Ada\n  - tea\r\n- mail")
+    begun = user.read_bytes()
+    assert await page.act("edit", "USER.md", 2, "- tea", "- <b>x</b>") == (
+        "Saved. Changes has a way back."
+    )
+    assert user.read_bytes() == b"Ada\n  - <b>x</b>\r\n- mail"
+    edited = user.read_bytes()
+    refused = await page.act("edit", "USER.md", 2, "- tea", "- coffee")
+    assert refused.startswith("!Line 2 of USER.md has changed since it was shown; nothing was")
+    assert refused.endswith("You had typed: - coffee")
+    for file, line, text in (
+        ("USER.md", 3, "- tea"),
+        ("USER.md", 99, "- tea"),
+        ("USER.md", 0, "- mail"),
+        ("../USER.md", 1, "Ada"),
+        (f"{user}", 1, "Ada"),
+        ("routines/plan.md", 1, "---"),
+        ("", 1, ""),
+    ):
+        assert (await page.act("forget", file, line, text)).startswith("!"), (file, line)
+    for words in ("", " ", "two\nlines", "two\x0clines"):
+        assert (await page.act("edit", "USER.md", 3, "- mail", words)).startswith("!Write one line")
+    assert user.read_bytes() == edited
+    assert (await page.act("forget", "USER.md", 1, "Ada")).startswith("Forgotten.")
+    assert user.read_bytes() == b"  - <b>x</b>\r\n- mail"
+    rows = page.rows(lambda tx: tx.changes.newest(9))
+    assert [(each.place, each.by) for each in rows] == [("USER.md", Changer.PAGE)] * 2
+    for row in rows:
+        page.changes.undo_file(row, Changer.PAGE)
+    assert user.read_bytes() == begun

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from tests.cli.terminal import Terminal
 from tests.test_architecture import HEAVY
 
-from ollim_bot.cli.runs import find_run, listing, page, run_stories
+from ollim_bot.cli.runs import listing, page
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.run_pages import find_run, run_stories
 from ollim_bot.store.codecs.records import LEDGER_ROWS
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import DATABASE, open_database

@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
+from devtools.doubles.journal import RecordingJournal
+from devtools.doubles.memory import RecordingStore
 from devtools.doubles.tasks import MemoryTasks
 from tests.conversation.scene import NOW, scene, scripted
 from tests.conversation.test_today import HOUR, PILLS, STRETCH, TEA, WATER, item, put
 from tests.patience import patience
+from tests.storage.data_directory import QuickDisk
+from tests.stores import Stores
 
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.due_items import Answer
 from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.views import ViewAnswer
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.store import Watches
 
 
@@ -171,6 +178,29 @@ async def test_a_change_is_told_at_once() -> None:
                 news.publish()
             await told
         await changes.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_changed_job_file_is_seen_at_the_next_look(tmp_path: Path) -> None:
+    paths = DataPaths(tmp_path)
+    for each in (paths.reminders, paths.routines, paths.locks):
+        each.mkdir(parents=True)
+    repositories = open_repositories(paths, RecordingJournal(), QuickDisk())
+    async with scene(scripted(), stores=Stores(RecordingStore(lambda: NOW), repositories)) as at:
+
+        async def coming() -> list[tuple[str, str]]:
+            day = await at.chat.views.today.look({})
+            lines = [day.next, *day.later] if day.next else day.later
+            return [(each.title, f"{each.at:%H:%M}") for each in lines]
+
+        file = repositories.routines.add(STRETCH)
+        repositories.reminders.add(TEA)
+        assert await coming() == await coming() == [("Stretch", "11:00"), ("Make tea", "11:15")]
+        file.write_text(file.read_text().replace("0 * * * *", "0 17 * * *"))
+        assert await coming() == [("Make tea", "11:15"), ("Stretch", "17:00")]
+        file.unlink()
+        assert await coming() == [("Make tea", "11:15")]
+        await at.clock.advance(2 * 3600)
+        assert await coming() == []
 
 
 async def test_words_of_others_are_marked_for_the_owner() -> None:

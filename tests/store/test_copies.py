@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.cli.runs import page, run_stories
+from ollim_bot.cli.runs import page
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import NO_CARD, DueItem, card_message, delivery_id
@@ -19,6 +19,7 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.domain.run_history import NOTES, PLAINLY, planned_row
+from ollim_bot.domain.run_pages import run_stories
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.copies import (
     KEPT,

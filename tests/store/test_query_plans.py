@@ -49,18 +49,22 @@ def test_no_question_about_changes_runs_and_costs_reads_a_whole_table() -> None:
         assert tx.changes.beginning("0a2") == []
         tx.changes.find("x")
         tx.changes.newest(20)
-        tx.changes.after(change)
+        assert tx.changes.likely("hand", "user", 20) == [change]
+        assert tx.changes.likely("agent", "", 20, "0a1b2c3d") == []
         tx.changes.last_of("USER.md")
         tx.changes.unseen()
         tx.ledger.claim(ONE, NOW)
         tx.ledger.story(ONE)
         tx.ledger.stories_again(ONE)
+        tx.ledger.stories_since(JobKind.ROUTINE, "plan", NOW - timedelta(days=30))
+        tx.ledger.stories_since(JobKind.WEBHOOK, "bell", NOW - timedelta(days=30))
         tx.ledger.open_history()
         tx.ledger.rows_since(NOW - timedelta(days=7))
         tx.ledger.rows_about(counted_since(NOW.date(), NOW))
         tx.ledger.tail(1)
         tx.usage.since(NOW)
         tx.usage.of_occurrence(ONE.id)
+        tx.usage.of_job(JobKind.ROUTINE, "plan", NOW)
         tx.usage.cost_since(NOW)
         tx.due_items.open()
         tx.due_items.answered_since(NOW)

@@ -9,7 +9,7 @@ TAGS = {
     *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div"),
     *("button", "a", "strong", "code", "table", "tbody", "tr", "th", "td", "svg", "rect"),
     *("details", "summary", "form", "label", "input", "select", "option", "textarea"),
-    *("progress", "figure", "figcaption"),
+    *("progress", "figure", "figcaption", "del", "ins"),
 }
 ATTRIBUTES = {
     *("class", "id", "datetime", "type", "name", "max", "value", "required"),
@@ -21,10 +21,23 @@ ATTRIBUTES = {
         "data-field-custom_id",
         "data-field-key",
         "data-field-name",
+        "data-field-file",
+        "data-field-line",
+        "data-field-text",
         "data-fold",
     ),
     *("data-at", "data-left", "data-now", "data-most", "data-previews", "data-filter"),
-    *("data-once", "data-field-id", "aria-live", "maxlength", "enterkeyhint", "placeholder"),
+    *(
+        "data-once",
+        "data-field-file",
+        "data-field-line",
+        "data-field-text",
+        "data-field-id",
+        "aria-live",
+        "maxlength",
+        "enterkeyhint",
+        "placeholder",
+    ),
 }
 
 

@@ -38,6 +38,7 @@ async def test_a_message_is_acknowledged_with_what_was_kept_of_it(
         "is_cut_off": False,
         "footer": "",
         "job": "",
+        "run": "",
         "in_fork": False,
         "card": None,
     }

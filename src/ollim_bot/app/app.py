@@ -493,6 +493,7 @@ class App:
             zone=settings.zone,
             google=settings.google,
             status=self._status(chosen.provider),
+            heartbeat=HeartbeatFile(paths, self._adapters.disk).read,
         )
 
     def _job_guard(self, store: Store) -> JobValidator:

@@ -9,11 +9,13 @@ from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
 
+from ollim_bot.conversation.about_me import AboutMePage
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
 from ollim_bot.conversation.breakdowns import BreakdownButtons
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
+from ollim_bot.conversation.changes import ChangesPage
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, CommandServices, Queued
 from ollim_bot.conversation.commands.help import HelpCommands
@@ -52,6 +54,7 @@ from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.forms import JobFormView
+from ollim_bot.conversation.jobs.listing import JobListing
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
 from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
@@ -59,6 +62,7 @@ from ollim_bot.conversation.message_poster import MessagePoster, with_open_butto
 from ollim_bot.conversation.notices import DiskGate, Notices
 from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
+from ollim_bot.conversation.runs import ReadHeartbeat, RunListView, RunView, no_heartbeat
 from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
@@ -105,6 +109,7 @@ from ollim_bot.schedule.watcher import Events, HandEdits, Watcher, file_events
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.breakdowns import StepWriter
 from ollim_bot.store.calendars import readable_copies
+from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
@@ -134,7 +139,7 @@ class ConversationDeps:
     `take_address` uses an address that the owner pasted. `calendars` reads the copies of their
     calendars, and `news` are published when these have changed. `google` takes the place of
     Google's own addresses. `patience` is how many seconds to wait for a slow surface. `zone` is the
-    owner's while the configuration names none.
+    owner's while the configuration names none. `heartbeat` reads until when the bot surely ran.
     """
 
     engine: AgentEngine
@@ -167,6 +172,7 @@ class ConversationDeps:
     zone: tzinfo = UTC
     google: GoogleAddresses = field(default_factory=GoogleAddresses)
     patience: float = 2.0
+    heartbeat: ReadHeartbeat = no_heartbeat
 
 
 class ConversationParts:
@@ -197,7 +203,12 @@ class ConversationParts:
         )
 
     def _views(self, buttons: ButtonRouter) -> Views:
-        deps = self._deps
+        deps, paths = self._deps, DataPaths(self._deps.working_directory)
+        changes = FileChanges(paths, deps.store, deps.journal, deps.clock.now)
+        lines = QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock)
+        job = JobFormView(
+            deps.store, deps.repositories, deps.clock, buttons.press, self.week_plans.difference
+        )
         return Views(
             today=DayPanel(
                 deps.store,
@@ -205,22 +216,24 @@ class ConversationParts:
                 self._day,
                 deps.clock,
                 buttons.press,
-                QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock),
+                lines,
+                deps.heartbeat,
             ),
             week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
-            job=JobFormView(
-                deps.store,
-                deps.repositories,
-                deps.clock,
-                buttons.press,
-                self.week_plans.difference,
-            ),
+            jobs=JobListing(deps.store, deps.repositories, deps.clock, job.act, lines),
+            job=job,
+            runs=RunListView(deps.store, deps.clock, deps.heartbeat),
+            run=RunView(deps.store, deps.repositories, deps.clock),
             money=money_view(deps.store, deps.clock),
             settings=SettingPage(deps.store, deps.clock, self._services.settings.change),
             health=HealthPage(
                 deps.store, deps.clock, [each.name for each in deps.channels], deps.health
             ),
             sessions=SessionsPanel(self._services.sessions, deps.store, deps.clock),
+            changes=ChangesPage(
+                deps.store, deps.clock, paths.root, changes, self._items, deps.tasks
+            ),
+            about_me=AboutMePage(deps.store, deps.clock, paths, changes, deps.journal),
         )
 
     @property

@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import JSON, Given, argument, columns, command, plain, print_json
 from ollim_bot.cli.terminal import show
+from ollim_bot.domain.change_list import KeptChange, OlderChange
 from ollim_bot.domain.changes import ANSWER, SETTING, ChangeRow, row_as_json
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
 from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.store.change_reports import newest_changes
 from ollim_bot.store.transaction import Transaction
 
 _USUAL, _MOST = 20, 1000
 _LONGEST_LINE = 60
 _NONE = "Nothing was changed yet. What you, the bot or an editor change from now on stands here."
-
-
-class Kept(NamedTuple):
-    change: ChangeRow
-    is_undone: bool
 
 
 def change_ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
@@ -71,13 +67,13 @@ def run(given: Given, caller: Caller) -> None:
         show("`ollim-bot changes ID` shows one whole, `ollim-bot undo ID` takes it back.")
 
 
-def find_change(data: Data, given: str) -> Kept:
+def find_change(data: Data, given: str) -> KeptChange:
     """The change whose id is `given`, or the only one whose id begins so."""
 
-    def question(tx: Transaction) -> list[Kept]:
+    def question(tx: Transaction) -> list[KeptChange]:
         exact = tx.changes.find(given)
         fit = [exact] if exact else tx.changes.beginning(given)
-        return [Kept(each, tx.changes.is_undone(each.key)) for each in fit]
+        return [KeptChange(each, tx.changes.is_undone(each.key)) for each in fit]
 
     found = data.ask_if_used(question) or []
     if len(found) != 1:
@@ -86,21 +82,14 @@ def find_change(data: Data, given: str) -> Kept:
     return found[0]
 
 
-def _newest(data: Data, limit: int) -> list[Kept]:
-    def question(tx: Transaction) -> list[Kept]:
-        return [Kept(each, tx.changes.is_undone(each.key)) for each in tx.changes.newest(limit)]
-
-    return data.ask_if_used(question) or []
+def _newest(data: Data, limit: int) -> list[KeptChange]:
+    return data.ask_if_used(lambda tx: newest_changes(tx, limit)) or []
 
 
-def _older(data: Data, found: Sequence[Kept], limit: int) -> list[tuple[datetime, str]]:
-    """What the history has from before the first change that is kept."""
-    if len(found) >= limit:
-        return []
-    from ollim_bot.store.journal import commits_before
+def _older(data: Data, found: Sequence[KeptChange], limit: int) -> list[OlderChange]:
+    from ollim_bot.store.change_history import older_changes
 
-    first = found[-1].change.at if found else None
-    return commits_before(data.paths.root, first, limit - len(found))
+    return older_changes(data.paths.root, [each.change for each in found], limit)
 
 
 def _limit(given: Given) -> int:
@@ -131,7 +120,7 @@ def _texts(change: ChangeRow) -> tuple[str | None, str | None]:
     return change.before, change.after
 
 
-def _line(kept: Kept, data: Data, caller: Caller) -> tuple[str, str, str, str]:
+def _line(kept: KeptChange, data: Data, caller: Caller) -> tuple[str, str, str, str]:
     change = kept.change
     when = describe(change.at.astimezone(data.now.tzinfo), data.now)
     seen = _as_seen(change, caller)
@@ -169,7 +158,7 @@ def _small(change: ChangeRow, caller: Caller, now: datetime) -> str:
     return neutralised(text)
 
 
-def _whole(kept: Kept, data: Data, caller: Caller) -> Iterator[str]:
+def _whole(kept: KeptChange, data: Data, caller: Caller) -> Iterator[str]:
     change = kept.change
     yield "  ".join(_line(kept, data, caller))
     if change.is_cut:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -22,12 +21,11 @@ from ollim_bot.cli.framework import (
 )
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.about_me import KnownLine, line_reference
-from ollim_bot.domain.forgetting import Passage, without_lines
+from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WriteFailed, WrongInput
-from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.files import SHARED, FileLock, OsDisk, replace_unchanged
 from ollim_bot.store.known_lines import known_lines
+from ollim_bot.store.note_edits import remove_lines, text_of
 
 if TYPE_CHECKING:
     from ollim_bot.upkeep.forgetting import Found, Place
@@ -106,27 +104,14 @@ def _meant(what: str, data: Data) -> list[KnownLine]:
         return found
     passage, found = Passage.of(what), []
     for file in dict.fromkeys(line.file for line in lines):
-        gone = passage.lines_in(_text(data, file))
+        gone = passage.lines_in(text_of(data.paths, file))
         found += [line for line in lines if line.file == file and line.number in gone]
     return found
 
 
-def _text(data: Data, file: str) -> str:
-    return read_file(data.paths.root / file, SizeLimit.JOB).decode("utf-8")
-
-
 def _remove(data: Data, file: str, lines: Sequence[KnownLine]) -> None:
-    path = data.paths.root / file
-    top = PurePosixPath(file).parts[0]
-    with FileLock(data.paths.lock_of(data.paths.root / top)).held():
-        before = _text(data, file)
-        now = before.removeprefix("\ufeff").split("\n")
-        for line in lines:
-            if len(now) < line.number or now[line.number - 1].strip() != line.text:
-                raise WriteFailed(path, "has changed just now. Run the command again.")
-        after = without_lines(before, [line.number for line in lines])
-        if not replace_unchanged(OsDisk(), path, before.encode(), after.encode(), SHARED):
-            raise WriteFailed(path, "has changed just now. Run the command again.")
+    if not remove_lines(data.paths, file, lines):
+        raise WriteFailed(data.paths.root / file, "has changed just now. Run the command again.")
 
 
 def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
@@ -21,10 +21,9 @@ from ollim_bot.cli.framework import (
 from ollim_bot.cli.runs import heartbeat
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.receipts import DAYS, DueThing, Fate, Receipt, counted_since, receipt_of
+from ollim_bot.domain.receipts import DAYS, DueThing, Receipt, day_named
 from ollim_bot.domain.run_words import why
-from ollim_bot.domain.text import counted
-from ollim_bot.errors import WrongInput
+from ollim_bot.store.run_reports import receipt_for
 
 
 def _day_names(_: Caller, __: Sequence[str]) -> Iterator[Completion]:
@@ -46,53 +45,34 @@ def _day_names(_: Caller, __: Sequence[str]) -> Iterator[Completion]:
 )
 def run(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    day = _day(str(given.get("day") or "today"), data.now)
+    day = day_named(str(given.get("day") or "today"), data.now)
     # Read before the ledger, which then has everything that was claimed until this moment.
     watched_until = heartbeat(data)
-    since = counted_since(day, data.now)
-    rows = data.ask_if_used(lambda tx: tx.ledger.rows_about(since)) or []
-    receipt = receipt_of(rows, day, data.now, watched_until)
+    found = data.ask_if_used(lambda tx: receipt_for(tx, day, data.now, watched_until))
+    receipt = found or Receipt(day, ())
     if "json" in given:
         print_json(_as_object(receipt, data.now))
     else:
         show(_shown(receipt, data.now))
 
 
-def _day(word: str, now: datetime) -> date:
-    if word in DAYS:
-        return now.date() - timedelta(days=DAYS[word])
-    try:
-        return date.fromisoformat(word)
-    except ValueError:
-        raise WrongInput(f"`{word}` is no day. Write `yesterday`, or `2026-11-15`.") from None
-
-
 def _shown(receipt: Receipt, now: datetime) -> str:
-    head = receipt.sentence(now)
-    notable = [each for each in receipt.things if each.fate is not Fate.CAME or each.is_late]
     rows = [
         (
             f"  {describe(each.due.replace(second=0, microsecond=0), now)}",
-            _word(each),
+            each.word,
             _line(each, now),
         )
-        for each in notable
+        for each in receipt.notable
     ]
-    lost = sum(each.fate is Fate.LOST for each in receipt.things)
-    checked = f"{counted(lost, 'moment')} left no end; `ollim-bot runs check` says more."
-    checked = checked if lost else "Checked: everything that was due has its end or is under way."
-    return "\n".join([head, *([columns(rows)] if rows else []), checked])
-
-
-def _word(thing: DueThing) -> str:
-    return "late" if thing.is_late else thing.fate.value
+    table = [columns(rows)] if rows else []
+    return "\n".join([receipt.sentence(now), *table, receipt.checked])
 
 
 def _line(thing: DueThing, now: datetime) -> str:
     if thing.story is None:
         return plain(thing.occurrence.id)
-    sentence = why(thing.story, now).removeprefix(f"{_word(thing)}: ")
-    name = title(thing.story.title)
+    sentence, name = thing.why(now), title(thing.title)
     return plain(f"{name}  ({sentence})" if sentence else name)
 
 
@@ -104,7 +84,7 @@ def _as_object(receipt: Receipt, now: datetime) -> dict[str, object]:
             {
                 "id": each.occurrence.id,
                 "due": each.due.astimezone(now.tzinfo),
-                "title": each.occurrence.job_id if each.story is None else each.story.title,
+                "title": each.title,
                 "fate": each.fate,
                 "late": each.is_late,
                 "why": "" if each.story is None else why(each.story, now),

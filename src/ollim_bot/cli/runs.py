@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -24,26 +24,28 @@ from ollim_bot.cli.framework import (
 )
 from ollim_bot.cli.messages import EXPORT_ARGUMENTS, PAGE_SIZE, export
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.run_history import (
     DROPPED,
     HELD,
     RELEASED,
-    History,
     RunStory,
     part_in_words,
-    short_id_of,
+)
+from ollim_bot.domain.run_pages import (
+    find_run,
+    page_object,
+    refused_pings,
+    run_object,
+    sent_by,
 )
 from ollim_bot.domain.run_words import (
     answer_in_words,
     decisions,
     listed,
-    sources_of,
     state_in_words,
     tools_of,
     used_in_words,
@@ -51,24 +53,18 @@ from ollim_bot.domain.run_words import (
 )
 from ollim_bot.domain.runs import outcome
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted
-from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.errors import OllimError
 from ollim_bot.store.codecs.records import LEDGER_ROWS
+from ollim_bot.store.run_reports import said_by, stories_named, stories_since
 
 if TYPE_CHECKING:
-    from ollim_bot.domain.usage import UsageRow
     from ollim_bot.store.database import Step
     from ollim_bot.store.transaction import Transaction
 
 _USUAL = "7d"
 # The facts of a row that may have the words of others.
 _WORDS = ("message", "refused_pings", "report", "text")
-_MOST_NAMED = 3
 _ALL = 2**62
-
-
-def run_stories(rows: Iterable[LedgerRow]) -> list[RunStory]:
-    """One per occurrence, the newest first; other rows are left out."""
-    return History.of(rows).newest_first
 
 
 def listing(found: Sequence[RunStory], now: datetime) -> str:
@@ -91,42 +87,6 @@ def page(record: RunStory, now: datetime, said: Sequence[str] = ()) -> str:
         for each in decisions(record, now)
     ]
     return f"{title(record.title)}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
-
-
-def run_object(record: RunStory, now: datetime) -> dict[str, object]:
-    occurrence = record.occurrence
-    return {
-        "id": record.id,
-        "kind": occurrence.kind.value,
-        "job_id": occurrence.job_id,
-        "by_hand": occurrence.manual,
-        "due": occurrence.scheduled_at,
-        "fired": record.fired,
-        "state": record.last_word,
-        "why": why(record, now),
-        "answer": _answer_word(record),
-        "facts": dict(record.facts),
-    }
-
-
-def _answer_word(record: RunStory) -> object:
-    if record.later is not None:
-        return _answer_word(record.later)
-    if record.answer is not None:
-        return record.answer.facts.get("answer")
-    return "unanswered" if record.is_open else None
-
-
-def page_object(record: RunStory, now: datetime) -> dict[str, object]:
-    """One run with its decisions and its rows."""
-    rows = [{"ts": row.ts, "state": row.state, "facts": dict(row.facts)} for row in record.rows]
-    return run_object(record, now) | {
-        "decisions": [each._asdict() for each in decisions(record, now)],
-        "tools": tools_of(record),
-        "sources": sources_of(record),
-        "cost": None if record.spent is None else record.spent.as_object(),
-        "rows": rows,
-    }
 
 
 def _words(found: Sequence[RunStory]) -> Iterator[str]:
@@ -206,22 +166,14 @@ def _ended(facts: Mapping[str, object], now: datetime) -> str:
 
 
 def _pings(record: RunStory, said: Sequence[str]) -> list[str]:
-    sent, refused = _sent(record), listed(record.facts.get("refused_pings"))
+    sent = sent_by(record)
     words = [f"sent: {_quoted(text)}" for text in said]
     if len(sent) > len(said):
         words.append(f"{len(sent) - len(said)} sent")
     return words + [
-        f"refused: {_quoted(str(each.get('text', '')))}, because {_why(str(each.get('reason')))}"
-        for each in refused
-        if isinstance(each, Mapping)
+        f"refused: {_quoted(text)}, because {_why(reason)}"
+        for text, reason in refused_pings(record)
     ]
-
-
-def _sent(record: RunStory) -> list[MessageId]:
-    """The pings that did not wait for the end of the quiet."""
-    held = {row.facts.get("message") for row in record.rows if row.state == HELD}
-    sent = (each for each in listed(record.facts.get("pings")) if isinstance(each, str))
-    return [MessageId(each) for each in sent if each not in held]
 
 
 def _held_pings(record: RunStory, now: datetime) -> Iterator[str]:
@@ -295,10 +247,10 @@ def _job_ids(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
 def _list(given: Given, caller: Caller) -> None:
     length = parse_duration(given.get("since", _USUAL))
     data = open_data(caller)
-    job = given.get("job")
+    job, since = given.get("job"), data.now.astimezone(UTC) - length
     found = [
         record
-        for record in _run_stories(data, data.now.astimezone(UTC) - length)
+        for record in data.ask_if_used(lambda tx: stories_since(tx, since)) or []
         if job in (None, record.occurrence.job_id)
     ]
     if "json" in given:
@@ -326,11 +278,13 @@ def _list(given: Given, caller: Caller) -> None:
 )
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    record = find_run(str(given["run"]), _stories_named(data, str(given["run"])))
+    word = str(given["run"])
+    record = find_run(word, data.ask_if_used(lambda tx: stories_named(tx, word)) or [])
     if "json" in given:
         print_json(page_object(_as_seen(record, caller), data.now))
     else:
-        show(_fenced(record, page(record, data.now, _said(data, record)), caller))
+        said = data.read(lambda tx: said_by(tx, record)) or []
+        show(_fenced(record, page(record, data.now, said), caller))
 
 
 @_RUNS.verb("prove that every run that was due has ended", "", JSON)
@@ -364,76 +318,6 @@ def heartbeat(data: Data) -> datetime | None:
     return HeartbeatFile(data.paths).read()
 
 
-def find_run(word: str, known: Sequence[RunStory]) -> RunStory:
-    """Find a run by its id or short id, by its job (the newest run), or by a prefix of its id."""
-    for record in known:
-        is_of_job = word == record.occurrence.job_id and not record.occurrence.part
-        if word == record.id or is_of_job:
-            return record
-    fitting = [record for record in known if word == record.short_id or record.id.startswith(word)]
-    if not fitting:
-        raise OllimError(f"There is no run {word}. `ollim-bot runs` shows the newest.")
-    if len(fitting) > 1:
-        some = ", ".join(record.id for record in fitting[:_MOST_NAMED])
-        raise WrongInput(f"{word} fits {len(fitting)} runs. The newest: {some}.")
-    return fitting[0]
-
-
-def _stories_named(data: Data, word: str) -> list[RunStory]:
-    """The runs that `find_run` may mean, with those to which they were put off."""
-
-    def question(tx: Transaction) -> tuple[list[LedgerRow], list[UsageRow]]:
-        ids = [*tx.ledger.ids()]
-        wanted = dict.fromkeys(each for each in ids if _may_be(each, word))
-        rows = tx.ledger.rows_of(wanted)
-        while later := _put_off_to(rows) - {Occurrence.parse(each).job_id for each in wanted}:
-            starts = tuple(f"{JobKind.REMINDER}:{name}:" for name in later)
-            more = [each for each in ids if each.startswith(starts)]
-            wanted |= dict.fromkeys(more)
-            rows += tx.ledger.rows_of(more)
-            if not more:
-                break
-        return rows, [row for each in wanted for row in tx.usage.of_occurrence(each)]
-
-    rows, usage = data.ask_if_used(question) or ([], [])
-    return _completed(data, rows, usage)
-
-
-def _may_be(run: str, word: str) -> bool:
-    """Whether the word can mean the run with this id, or its job."""
-    return run.startswith(word) or f":{word}:" in run or word == short_id_of(run)
-
-
-def _put_off_to(rows: Iterable[LedgerRow]) -> set[str]:
-    """The ids of the reminders that snoozes have made."""
-    return {str(row.facts["reminder"]) for row in rows if row.facts.get("reminder")}
-
-
-def _run_stories(data: Data, since: datetime) -> list[RunStory]:
-    rows = _asked(data, lambda tx: tx.ledger.rows_since(since))
-    return _completed(data, rows, data.read(lambda tx: tx.usage.since(since)) or [])
-
-
-def _completed(data: Data, rows: Iterable[LedgerRow], usage: Iterable[UsageRow]) -> list[RunStory]:
-    """The runs, newest first, with what they cost, what waits, and what came of a snooze."""
-    found = run_stories(rows)
-    waiting = data.read(lambda tx: {each.occurrence for each in tx.due_items.open()}) or set()
-    by_run: dict[str, list[UsageRow]] = {}
-    for row in usage:
-        by_run.setdefault(row.occurrence, []).append(row)
-    spent = {name: Amount.of(each) for name, each in by_run.items() if name}
-    found = [replace(each, is_open=each.id in waiting, spent=spent.get(each.id)) for each in found]
-    asked = {each.occurrence.job_id: each for each in found if each.answer or each.is_open}
-    return [_with_later(each, asked) for each in found]
-
-
-def _with_later(story: RunStory, asked: Mapping[str, RunStory]) -> RunStory:
-    """The story with the run of the reminder to which it was put off."""
-    others = {name: each for name, each in asked.items() if name != story.occurrence.job_id}
-    later = others.get(str(story.answer.facts.get("reminder"))) if story.answer else None
-    return story if later is None else replace(story, later=_with_later(later, others))
-
-
 def _as_seen(record: RunStory, caller: Caller) -> RunStory:
     """The run; for the agent, without the words of a run that had read untrusted text."""
     return replace(record, rows=[_row_as_seen(row, caller) for row in record.rows])
@@ -455,15 +339,6 @@ def _fenced(record: RunStory, words: str, caller: Caller) -> str:
     from ollim_bot.prompts.context import fenced
 
     return fenced(words, Untrusted(untrusted, f"the record of a run that had read: {untrusted}"))
-
-
-def _said(data: Data, record: RunStory) -> list[str]:
-    """The texts of the run that the owner saw."""
-    ids = _sent(record)
-    if not ids:
-        return []
-    found = data.read(lambda tx: [tx.messages.get(each) for each in ids]) or ()
-    return [message.text for message in found if message is not None]
 
 
 def _asked(data: Data, question: Step[list[LedgerRow]]) -> list[LedgerRow]:

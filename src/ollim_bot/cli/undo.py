@@ -7,11 +7,15 @@ from ollim_bot.cli.changes import ID, find_change
 from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import Given, argument, command, plain
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.changes import ANSWER, CALENDAR, EVENT, SETTING, TASK, Changer, ChangeRow
+from ollim_bot.domain.change_list import (
+    file_undone,
+    setting_undone,
+    task_undone,
+    why_elsewhere,
+)
+from ollim_bot.domain.changes import ANSWER, SETTING, TASK, Changer, ChangeRow
 from ollim_bot.errors import OllimError
 from ollim_bot.store.changes import undo_setting
-
-_EVENT = "An event at Google cannot be put back from here: it would lose its guests."
 
 
 @command(
@@ -27,8 +31,8 @@ _EVENT = "An event at Google cannot be put back from here: it would lose its gue
 )
 def run(given: Given, caller: Caller) -> None:
     change = find_change(open_data(caller), str(given["id"])).change
-    if change.kind in (EVENT, CALENDAR):
-        raise OllimError(_EVENT if change.kind == EVENT else _calendar_command(change))
+    if why := why_elsewhere(change):
+        raise OllimError(plain(why))
     with writable(open_data(caller)) as data:
         if change.kind == TASK:
             show(plain(_undo_task(change, data, caller)))
@@ -39,27 +43,11 @@ def run(given: Given, caller: Caller) -> None:
         if change.kind == SETTING:
             with data.database() as database:
                 database.run(lambda tx: undo_setting(tx, change, Changer.COMMAND))
-            show(plain(f"Undone. {change.name} is {change.before} again."))
+            show(plain(setting_undone(change)))
             return
         may_widen = "with_tools" in given
         after = data.changes().undo_file(change, Changer.COMMAND, may_widen=may_widen)
-        if after is None:
-            what = "is gone again"
-        elif after == change.before:
-            what = "is as it was before"
-        else:
-            what = "is without that change; what came after it stays"
-        show(plain(f"Undone. {change.place} {what}."))
-
-
-def _calendar_command(change: ChangeRow) -> str:
-    import shlex
-
-    name = plain(change.name)
-    if change.before is None:
-        return f"`{shlex.join(['ollim-bot', 'cal', 'unsubscribe', name])}` removes the calendar."
-    again = shlex.join(["ollim-bot", "cal", "subscribe", "-", "--name", name])
-    return f"The address of a calendar is not kept. `{again}` adds it again."
+        show(plain(file_undone(change, after)))
 
 
 def _undo_answer(change: ChangeRow, data: Data) -> str:
@@ -97,13 +85,7 @@ def _undo_answer(change: ChangeRow, data: Data) -> str:
 def _undo_task(change: ChangeRow, data: Data, caller: Caller) -> str:
     """Undo a change of a task at Google, and return what there is to say."""
     from ollim_bot.cli.tasks import task_list
-    from ollim_bot.domain.changes import task_in
     from ollim_bot.store.task_undo import TaskUndoer
 
     undoer = TaskUndoer(task_list(data, caller), data.rows, lambda: data.now)
-    task = undoer.undo(change, Changer.COMMAND)
-    if task is None:
-        gone = task_in(change.after or "", change.name)
-        return f"Undone. The task is gone again: {gone.title}."
-    is_back = change.after is None
-    return f"Undone. The task {'is there' if is_back else 'is as it was'} again: {task.title}."
+    return task_undone(change, undoer.undo(change, Changer.COMMAND))

@@ -59,6 +59,15 @@ class KnownLine:
         return f"from {marked_taint(self.source).in_words} read on {day}" if self.source else day
 
 
+@dataclass(frozen=True, slots=True)
+class AboutMe:
+    """All lines, file by file; `problems` names the files that cannot be read."""
+
+    today: date
+    lines: tuple[KnownLine, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
 def is_about_me(path: PurePosixPath) -> bool:
     """Whether a file below the data directory is one in which the bot remembers things."""
     parts = path.parts

@@ -20,6 +20,7 @@ from ollim_bot.domain.moments import (
     elapsed,
     midnight_after,
 )
+from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.overviews import (
     UpcomingToday,
@@ -32,6 +33,7 @@ from ollim_bot.domain.overviews import (
 )
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, quiet_spans
+from ollim_bot.domain.receipts import Receipt
 from ollim_bot.domain.schedule import ScheduledJob, Skips
 from ollim_bot.domain.task_cards import TaskUndo
 from ollim_bot.domain.tasks import Task
@@ -87,6 +89,7 @@ class DayView:
     done: Sequence[DayLine] = ()
     notes: Sequence[str] = ()
     pings: PingGauge = PingGauge(0, 0)
+    receipt: Receipt | None = None
 
     @property
     def title(self) -> str:
@@ -131,14 +134,16 @@ def day_of(
     undos: Sequence[TaskUndo],
     quiet: QuietSettings,
     pings: PingGauge,
+    receipt: Receipt | None = None,
+    moments: NextMoments | None = None,
 ) -> DayView:
-    """The day of the owner, from what `ollim-bot today` is made of."""
-    coming = [_coming(each, now) for each in coming_today(jobs, skips, now)]
+    """The day of the owner, from what `ollim-bot today` is made of; `moments` are kept ones."""
+    coming = [_coming(each, now) for each in coming_today(jobs, skips, now, moments)]
     following = next((each for each in coming if not each.is_skipped), None)
     put_off = [each for each in answered if each.is_still_put_off(now)]
     done = [each for each in answered if not each.is_put_off]
-    by_name: Jobs = {(each.kind, each.spec.id): each for each in jobs}
     known = frozenset(each.spec.id for each in jobs)
+    by_name = _jobs_of(answered, jobs)
     events = still_today(calendars, now)
     return DayView(
         now,
@@ -160,6 +165,7 @@ def day_of(
             if copy.is_stale(now)
         ],
         pings=pings,
+        receipt=receipt,
     )
 
 
@@ -196,6 +202,13 @@ def _job(item: DueItem, known: Set[str]) -> str:
     """The id of the item's job, or of the reminder that a snooze made of it, if it has a file."""
     ids = item.copy, root_in(item.note)
     return next((each for each in ids if each in known), "")
+
+
+def _jobs_of(items: Sequence[DueItem], jobs: Iterable[ScheduledJob]) -> Jobs:
+    """The jobs of the items, by kind and id."""
+    ids = {Occurrence.parse(each.occurrence).job_id for each in items}
+    found = (each for each in jobs if each.spec.id in ids) if ids else ()
+    return {(each.kind, each.spec.id): each for each in found}
 
 
 def _coming(coming: UpcomingToday, now: datetime) -> DayLine:

@@ -5,7 +5,6 @@ What is particular to a kind is said by its class; everything else knows jobs, n
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
+from zlib import crc32
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.job_kinds import JobKind as JobKind
@@ -505,6 +505,13 @@ def job_key(job: Job) -> str:
     return f"{job.kind}:{job.chain.parent or job.spec.id}"
 
 
+def list_order(job: Job, moment: datetime | None) -> tuple[bool, bool, float, str]:
+    """The place in a list: the soonest first, then what is called, and the paused ones last."""
+    spec = job.spec
+    at = moment.timestamp() if moment else 0.0
+    return not spec.enabled, not job.kind.has_moments, at, spec.id
+
+
 def named_by_words(words: str, jobs: Sequence[J], when: Callable[[J], str]) -> J | None:
     """The only job whose title has all the words; of a long word, its beginning is enough.
 
@@ -535,8 +542,9 @@ class JobText(NamedTuple):
 
     @property
     def version(self) -> str:
-        """The same for two texts exactly if they are the same."""
-        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        """Another one for every other text, but for a chance of one in billions."""
+        raw = self.text.encode("utf-8", "surrogatepass")
+        return f"{len(raw):x}-{crc32(raw):08x}"
 
 
 class RepositoryReport(NamedTuple, Generic[T]):

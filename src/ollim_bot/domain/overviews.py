@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
@@ -36,12 +36,12 @@ from ollim_bot.domain.moments import (
     describe_with_distance,
     midnight_after,
 )
+from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import (
     JobKey,
     ScheduledJob,
     Skips,
-    count_between,
     key_of,
     next_due,
     occurrence_at,
@@ -563,18 +563,17 @@ class UpcomingToday(NamedTuple):
     more: int
 
 
-def coming_today(jobs: Sequence[ScheduledJob], skips: Skips, now: datetime) -> list[UpcomingToday]:
-    """The next moment of each job that has one today, by its time."""
-    zone = now.tzinfo or UTC
-    end = midnight_after(now)
-    found = []
-    for job in jobs:
-        moment = next_due(job, now, zone)
-        if moment is None or moment >= end:
-            continue
-        more = count_between(job, moment, end - timedelta.resolution, zone)
-        found.append(UpcomingToday(job, moment, skips.has(occurrence_at(job, moment)), more))
-    return sorted(found, key=lambda each: each.moment)
+def coming_today(
+    jobs: Sequence[ScheduledJob], skips: Skips, now: datetime, moments: NextMoments | None = None
+) -> list[UpcomingToday]:
+    """The next moment of each job that has one today, by its time; `moments` are kept ones."""
+    coming = (moments or NextMoments()).before(midnight_after(now), jobs, now)
+    has_skips = bool(skips.moments or skips.repetitions)
+    return [
+        UpcomingToday(job, at, has_skips and skips.has(occurrence_at(job, at)), more)
+        for job, at, _, more in coming
+        if at is not None
+    ]
 
 
 def _coming_line(coming: UpcomingToday, title: str, now: datetime) -> _Line:

@@ -12,7 +12,10 @@ from ollim_bot.domain.ledger_check import lost_occurrences
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import DROPPED, HELD, RELEASED, History, RunStory
+from ollim_bot.domain.run_words import why
 from ollim_bot.domain.schedule import is_late
+from ollim_bot.domain.text import counted
+from ollim_bot.errors import WrongInput
 
 
 class Fate(StrEnum):
@@ -41,6 +44,7 @@ _MARGIN = timedelta(days=2)
 # The days that have names, by how long ago they are.
 DAYS = {"today": 0, "yesterday": 1}
 _NOON = 12
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,19 @@ class DueThing:
     fate: Fate
     is_late: bool = False
     story: RunStory | None = None
+
+    @property
+    def word(self) -> str:
+        return "late" if self.is_late else self.fate.value
+
+    @property
+    def title(self) -> str:
+        return self.occurrence.job_id if self.story is None else self.story.title
+
+    def why(self, now: datetime) -> str:
+        """Why it came out so, in one sentence without its first word; empty if that is unknown."""
+        sentence = "" if self.story is None else why(self.story, now)
+        return sentence.removeprefix(f"{self.word}: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +87,19 @@ class Receipt:
         found = {fate.value: fates[fate] for fate in Fate if fates[fate] or fate in _ALWAYS}
         lost = found.pop(Fate.LOST.value)
         return {"due": len(self.things), **found, "late": self.late, Fate.LOST.value: lost}
+
+    @property
+    def notable(self) -> list[DueThing]:
+        """What did not simply come."""
+        return [each for each in self.things if each.fate is not Fate.CAME or each.is_late]
+
+    @property
+    def checked(self) -> str:
+        """Whether everything is accounted for, in a sentence."""
+        lost = sum(each.fate is Fate.LOST for each in self.things)
+        if not lost:
+            return "Checked: everything that was due has its end or is under way."
+        return f"{counted(lost, 'moment')} left no end; `ollim-bot runs check` says more."
 
     def __str__(self) -> str:
         """`due 7, came 6, held 1, late 0, lost 0`."""
@@ -101,6 +131,24 @@ def receipt_of(
     return Receipt(day, sorted(of_day, key=lambda each: each.due.timestamp()))
 
 
+def day_named(word: str, now: datetime) -> date:
+    """The day of `today`, `yesterday` or `2026-11-15`. Raises `WrongInput`."""
+    if word in DAYS:
+        return now.date() - timedelta(days=DAYS[word])
+    try:
+        day = date.fromisoformat(word)
+    except ValueError:
+        day = date.min
+    if not _FIRST_YEAR <= day.year <= _LAST_YEAR:
+        raise WrongInput(f"`{word[:40]}` is no day. Write `yesterday`, or `2026-11-15`.")
+    return day
+
+
+def due_things(stories: Iterable[RunStory]) -> Iterator[DueThing]:
+    """What came of each moment or call; what has no rows is not among them."""
+    return _things(stories, set())
+
+
 def told_day(now: datetime) -> date:
     """The day whose receipt is told at `now`: before noon that of the day before."""
     return now.date() - timedelta(days=int(now.hour < _NOON))
@@ -124,7 +172,7 @@ def _things(stories: Iterable[RunStory], lost: set[Occurrence]) -> Iterator[DueT
         is_cut = one.scheduled_at is None and story.rows[0].state != OccurrenceState.DUE
         if _counts(one) and not is_cut:
             due = one.scheduled_at or story.rows[0].ts
-            fate = Fate.LOST if one in lost else _fate(story)
+            fate = Fate.LOST if one in lost else fate_of(story)
             yield DueThing(one, due, fate, _is_late(story, due, fate), story)
 
 
@@ -134,7 +182,8 @@ def _without_rows(lost: Iterable[Occurrence]) -> Iterator[DueThing]:
             yield DueThing(one, one.scheduled_at, Fate.LOST)
 
 
-def _fate(story: RunStory) -> Fate:
+def fate_of(story: RunStory) -> Fate:
+    """What came of the run so far."""
     if _waits(story):
         return Fate.HELD
     if story.is_delivered:
@@ -147,6 +196,12 @@ def _waits(story: RunStory) -> bool:
     """Whether a message of it still waits for the end of the quiet."""
     over = [row.facts.get("message") for row in story.rows if row.state in (RELEASED, DROPPED)]
     return any(row.facts.get("message") not in over for row in story.rows if row.state == HELD)
+
+
+def is_late_story(story: RunStory) -> bool:
+    """Whether the run came later than it was due; one that was started by hand never does."""
+    due = None if story.occurrence.manual else story.occurrence.scheduled_at
+    return due is not None and _is_late(story, due, fate_of(story))
 
 
 def _is_late(story: RunStory, due: datetime, fate: Fate) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -12,6 +13,9 @@ from ollim_bot.store.codecs.plain import decode_plain, encode_plain
 from ollim_bot.store.connection import Row, Statements, escaped, microseconds, unescaped
 
 _TABLE = "changes"
+_PLAIN = re.compile(r"[\w .,:;!?()-]*")
+# Follows every number of a row.
+_PAST_ALL = 2**62
 # Follows every letter of a key.
 _LAST_LETTER = "~"
 
@@ -66,13 +70,23 @@ class ChangeRows:
         rows = self._statements.rows("SELECT value FROM changes ORDER BY seq DESC LIMIT ?", limit)
         return _decoded(rows)
 
-    def after(self, change: ChangeRow) -> list[ChangeRow]:
-        """The later changes of the same place, oldest first."""
+    def likely(self, who: str, words: str, limit: int, before: str = "") -> list[ChangeRow]:
+        """The newest changes that `who` may have made and that may have the words.
+
+        Empty ones fit every change. Only what stands before the change with the key `before` is
+        looked at, if it is given.
+        """
+        # Other letters are written in more than one way.
+        sought = words.lower() if words.isascii() and _PLAIN.fullmatch(words) else ""
         rows = self._statements.rows(
-            "SELECT value FROM changes WHERE place = ?"
-            " AND seq > (SELECT seq FROM changes WHERE key = ?) ORDER BY seq",
-            escaped(change.place),
-            change.key,
+            "SELECT value FROM changes"
+            " WHERE seq < coalesce((SELECT seq FROM changes WHERE key = ?), ?)"
+            " AND instr(value, ?) AND instr(lower(value), ?) ORDER BY seq DESC LIMIT ?",
+            before,
+            _PAST_ALL,
+            f'"{who}"' if who else "",
+            sought,
+            limit,
         )
         return _decoded(rows)
 

@@ -61,6 +61,8 @@ TASKS, _POLICY = "tasks.md", "tool-policy.yaml"
 CALENDAR = ".ics"
 # The name under which it is known that all files were looked at once.
 _ALL = ""
+CUT = "It was too long to be kept. `git log` there has it."
+_NOTHING_DONE = "; nothing was undone."
 _FOLDERS = (*(kind.plural for kind in JobKind), SKILLS, ".claude/agents")
 
 
@@ -104,6 +106,11 @@ class UndoRefused(OllimError):
     def __init__(self, why: NotUndone, sentence: str) -> None:
         super().__init__(sentence)
         self.why = why
+
+    @property
+    def reason(self) -> str:
+        """The sentence, where no one has tried to undo it yet."""
+        return str(self).replace(_NOTHING_DONE, ".")
 
 
 class FileChanges:
@@ -244,7 +251,7 @@ class FileChanges:
         Raises `UndoRefused` with the reason, and `StorageError`; nothing has changed then.
         """
         if change.is_cut:
-            raise UndoRefused(NotUndone.CUT, "It was too long to be kept. `git log` there has it.")
+            raise UndoRefused(NotUndone.CUT, CUT)
         with FileLock(self._lock_of(change.place)).held():
             now = self._text(change.place)
             if self._is_undone(change, now):
@@ -263,6 +270,14 @@ class FileChanges:
             self._end(key)
         self._journal.note(self._paths.root / change.place, f"undo: {change.place}")
         return wanted
+
+    def refuse_undo(self, change: ChangeRow) -> None:
+        """Raise `UndoRefused` if the change cannot be undone as the file is now; nothing is done.
+
+        Whether something would be allowed again is only looked at when it is undone.
+        """
+        with suppress(StorageError):
+            self._wanted(change, self._text(change.place), may_merge=True)
 
     def _is_undone(self, change: ChangeRow, now: str | None) -> bool:
         """Whether the change was undone; an undo that a crash cut off is forgotten."""
@@ -291,11 +306,12 @@ class FileChanges:
         if mixed is not None:
             mixed = self._checked(change, str(now), mixed)
         if mixed is None:
-            later = self._rows.query(lambda tx: tx.changes.after(change))
-            who = f", by {later[-1].by} ({later[-1].key})" if later else ""
+            last = self._rows.query(lambda tx: tx.changes.last_of(change.place))
+            is_later = last is not None and last.key != change.key
+            who = f", by {last.by} ({last.key})" if last is not None and is_later else ""
             raise UndoRefused(
                 NotUndone.CHANGED_SINCE,
-                f"{change.place} was changed since{who}; nothing was undone.",
+                f"{change.place} was changed since{who}{_NOTHING_DONE}",
             )
         return mixed
 
@@ -491,13 +507,22 @@ class FileChanges:
 
 def undo_setting(tx: Transaction, change: ChangeRow, by: Changer) -> None:
     """Give the setting the value that it had. Raises `UndoRefused` with the reason."""
+    refuse_setting_undo(tx, change)
+    config = tx.config.get()
+    after = config.with_value(change.name, str(change.before))
+    tx.config.put(after)
+    note_settings(tx.changes, config, after, by, tx.now, undoes=change.key)
+
+
+def refuse_setting_undo(tx: Transaction, change: ChangeRow) -> None:
+    """Raise `UndoRefused` if the setting cannot get the value that it had; nothing is done."""
     name, config = change.name, tx.config.get()
     if config.in_words(name) != change.after:
         if tx.changes.is_undone(change.key):
             raise UndoRefused(NotUndone.UNDONE_BEFORE, "It was undone before.")
         raise UndoRefused(
             NotUndone.CHANGED_SINCE,
-            f"{name} was changed since, to {config.in_words(name)}; nothing was undone.",
+            f"{name} was changed since, to {config.in_words(name)}{_NOTHING_DONE}",
         )
     words = str(change.before)
     command = f"`ollim-bot config set {name} {words}`"
@@ -505,9 +530,6 @@ def undo_setting(tx: Transaction, change: ChangeRow, by: Changer) -> None:
         raise UndoRefused(
             NotUndone.WIDER, f"That would allow more again. If you want that: {command}."
         )
-    after = config.with_value(name, words)
-    tx.config.put(after)
-    note_settings(tx.changes, config, after, by, tx.now, undoes=change.key)
 
 
 class CommandNotes:

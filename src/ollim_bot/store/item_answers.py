@@ -486,13 +486,18 @@ def take_back(tx: Transaction, key: str, by: str, job: Job | None) -> DueItem:
 
     `job` is its job as it is now. Raises `UndoRefused` with the reason.
     """
+    return reopen_item(tx, _taken_back(tx, key, job), by)
+
+
+def _taken_back(tx: Transaction, key: str, job: Job | None) -> DueItem:
+    """The item whose answer can be taken back. Raises `UndoRefused` with the reason."""
     item = tx.due_items.get(key)
     if item is None:
         raise UndoRefused(NotUndone.UNKNOWN, "What was asked is not known any more.")
     scheduled = job if isinstance(job, Routine | Reminder) else None
     if why := why_not_undone(item, tx.now, scheduled, tx.skips.get()):
         raise UndoRefused(NotUndone.TOO_LATE, why)
-    return reopen_item(tx, item, by)
+    return item
 
 
 def undo_answer_change(
@@ -502,22 +507,33 @@ def undo_answer_change(
 
     `copy` is the id of the reminder to make where that puts it off. Raises `UndoRefused`.
     """
+    refuse_answer_undo(tx, change, job)
+    key, said = item_key(change.name), settlement_in(change.before)
+    if said is None:
+        return take_back(tx, key, by, job)
+    item = answer_item(tx, key, said.answer, by, until=said.until, copy=copy, undoes=change.key)
+    if item is None:
+        raise UndoRefused(NotUndone.CHANGED_SINCE, "It is not open any more.")
+    return item
+
+
+def refuse_answer_undo(tx: Transaction, change: ChangeRow, job: Job | None) -> None:
+    """Raise `UndoRefused` if the change of an answer cannot be undone now; nothing is done."""
     if tx.changes.is_undone(change.key):
         raise UndoRefused(NotUndone.UNDONE_BEFORE, "It was undone before.")
     last = tx.changes.last_of(change.place)
     if last is not None and last.key != change.key:
         sentence = f"It has another answer since ({last.key}); nothing was undone."
         raise UndoRefused(NotUndone.CHANGED_SINCE, sentence)
-    key = item_key(change.name)
-    said = settlement_in(change.before)
+    key, said = item_key(change.name), settlement_in(change.before)
     if said is None:
-        return take_back(tx, key, by, job)
+        _taken_back(tx, key, job)
+        return
     if said.until is not None and said.until <= tx.now:
         raise UndoRefused(NotUndone.TOO_LATE, "That moment is over. Answer it where it stands.")
-    item = answer_item(tx, key, said.answer, by, until=said.until, copy=copy, undoes=change.key)
-    if item is None:
+    item = tx.due_items.get(key)
+    if item is None or not item.is_open:
         raise UndoRefused(NotUndone.CHANGED_SINCE, "It is not open any more.")
-    return item
 
 
 def reopen_item(tx: Transaction, item: DueItem, by: str) -> DueItem:
@@ -629,6 +645,21 @@ class ItemAnswers:
         opened = await self._store.transact(lambda tx: take_back(tx, key, by, job))
         await self._files.make()
         return opened
+
+    def refuse_undo(self, change: ChangeRow, now: datetime) -> None:
+        """Raise `UndoRefused` if the change of an answer cannot be undone now. Reads from disk."""
+        is_new = now.astimezone(UTC) - change.at <= _LONGEST_UNDO
+        job = self._files.job_of(change.name) if is_new else None
+        self._store.query(lambda tx: refuse_answer_undo(tx, change, job))
+
+    async def undo_change(self, change: ChangeRow, by: Changer) -> DueItem:
+        """Undo the change of an answer. Raises `UndoRefused` with the reason."""
+        job, copy = await asyncio.to_thread(self._files.job_of, change.name), new_copy()
+        item = await self._store.transact(
+            lambda tx: undo_answer_change(tx, change, by.value, job, copy)
+        )
+        await self.carry_out(item)
+        return item
 
     async def undo(self, key: str, by: str) -> DueItem | None:
         """Take the answer back; None if it is too late, or there is no answer to undo."""

@@ -277,15 +277,17 @@ class MarkdownRepository(Generic[J]):
         self._choose_holder = choose_holder
         self._plan = plan
         nothing: Mapping[str, JobReading[J]] = {}
-        self._reported = nothing, RepositoryReport[J](())
+        # The readings, what they say, and whether one of the jobs follows its answers.
+        self._reported = nothing, RepositoryReport[J](()), False
 
     def report(self) -> RepositoryReport[J]:
         readings = self._folder.look().readings
-        before, report = self._reported
+        before, report, has_plans = self._reported
         if readings is not before:
             report = self._reported_on(readings)
-            self._reported = readings, report
-        if not any(each.item.follows_answers for each in report.jobs):
+            has_plans = any(each.item.follows_answers for each in report.jobs)
+            self._reported = readings, report, has_plans
+        if not has_plans:
             return report
         return report._replace(
             jobs=[StoredJob(self._planned(each.item), each.path) for each in report.jobs]

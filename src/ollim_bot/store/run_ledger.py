@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from ollim_bot.domain.definitions import ARMED, CHANGED, REMOVED, ROSTER, Armed, roster_of
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import EventKind, JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import (
     DELIVERED,
@@ -18,11 +18,20 @@ from ollim_bot.domain.run_history import (
     claiming_row,
 )
 from ollim_bot.store.codecs.records import LEDGER_ROWS
-from ollim_bot.store.connection import Row, Statements, escaped, microseconds, unescaped
+from ollim_bot.store.connection import (
+    Row,
+    Statements,
+    escaped,
+    microseconds,
+    moment_of,
+    unescaped,
+)
 
 _CLOSING = frozenset({DELIVERED, *(state.value for state in OccurrenceState if state.is_end)})
 # The rows that tell which jobs are armed.
 _DEFINING = (ARMED, CHANGED, REMOVED, ROSTER)
+# Later than every moment and place.
+_LAST = 2**62
 
 
 class LedgerRows:
@@ -109,6 +118,28 @@ class LedgerRows:
             if not one.manual and not one.part:
                 yield one
 
+    def stories_since(self, kind: JobKind, job_id: str, since: datetime) -> list[RunStory]:
+        """The stories of a job's moments and calls not older than `since`, as they began."""
+        start = escaped(f"{kind}:{job_id}:")
+        first, at_least = start, 0
+        if kind.has_moments:
+            first = escaped(Occurrence.scheduled(kind, job_id, since).id)
+        else:
+            # The ids of calls have no order; their rows are in that of time.
+            at_least = self._statements.number(
+                "SELECT seq FROM ledger WHERE at >= ? ORDER BY at LIMIT 1", microseconds(since)
+            )
+            if not at_least:
+                return []
+        rows = self._statements.rows(
+            "SELECT value FROM ledger WHERE occurrence >= ? AND occurrence < ? AND seq >= ?"
+            " ORDER BY seq + 0",
+            first,
+            f"{start[:-1]};",
+            at_least,
+        )
+        return [*History.of(_decoded(rows)).stories.values()]
+
     def stories_again(self, first: Occurrence) -> list[RunStory]:
         """The times that the occurrence was planned to come again, in order."""
         start = escaped(first.id)
@@ -162,22 +193,56 @@ class LedgerRows:
         )
         return _decoded(rows)
 
-    def rows_about(self, since: datetime) -> list[LedgerRow]:
-        """The rows not older than `since`, after those that tell which jobs were armed then."""
+    def rows_about(self, since: datetime, until: datetime | None = None) -> list[LedgerRow]:
+        """The rows not older than `since`, after those that tell which jobs were armed then.
+
+        With `until`, those before it, and the later rows of the occurrences that they are about.
+        """
+        begin, end = microseconds(since), _LAST if until is None else microseconds(until)
         first = self._statements.number(
             "SELECT seq FROM ledger WHERE occurrence IS NULL AND state = ? AND at < ?"
             " ORDER BY seq DESC LIMIT 1",
             ROSTER,
-            microseconds(since),
+            begin,
         )
         rows = self._statements.rows(
-            "SELECT value FROM ledger WHERE at >= ?"
-            " OR (occurrence IS NULL AND state IN (?, ?, ?, ?) AND seq >= ?) ORDER BY seq + 0",
-            microseconds(since),
-            *_DEFINING,
-            first,
+            "SELECT value FROM ledger WHERE seq IN ("
+            " SELECT seq FROM ledger WHERE at >= ? AND at < ?"
+            " UNION SELECT seq FROM ledger WHERE occurrence IS NULL AND state IN (?, ?, ?, ?)"
+            " AND seq >= ? AND at < ?"
+            " UNION SELECT seq FROM ledger WHERE at + 0 >= ? AND occurrence IN ("
+            " SELECT occurrence FROM ledger WHERE at >= ? AND at < ?"
+            " AND occurrence IS NOT NULL AND ? < ?)) ORDER BY seq + 0",
+            *(begin, end, *_DEFINING, first, end, begin, begin, end, end, _LAST),
         )
         return _decoded(rows)
+
+    def first_moment_after(self, moment: datetime) -> datetime | None:
+        """When the first row was written that is not older than `moment`; None if there is none."""
+        row = self._statements.row(
+            "SELECT at FROM ledger WHERE at >= ? ORDER BY at LIMIT 1", microseconds(moment)
+        )
+        return None if row is None else moment_of(row[0])
+
+    def newest_ids(self, before: int, limit: int) -> list[tuple[str, int]]:
+        """Occurrences and the places of their first rows, below the place `before`."""
+        rows = self._statements.rows(
+            "SELECT id, seq FROM occurrences WHERE seq < ? ORDER BY seq DESC LIMIT ?", before, limit
+        )
+        return [(unescaped(row[0]), int(row[1])) for row in rows]
+
+    def newest_of_job(self, job_id: str, before: int, limit: int) -> list[tuple[str, int]]:
+        """As `newest_ids`, of the jobs and events with this id."""
+        found: list[tuple[str, int]] = []
+        for kind in (*JobKind, *EventKind):
+            start = escaped(f"{kind}:{job_id}:")
+            rows = self._statements.rows(
+                "SELECT id, seq FROM occurrences WHERE id > ? AND id < ? AND seq < ?"
+                " ORDER BY seq + 0 DESC LIMIT ?",
+                *(start, f"{start[:-1]};", before, limit),
+            )
+            found += [(unescaped(row[0]), int(row[1])) for row in rows]
+        return sorted(found, key=lambda each: -each[1])[:limit]
 
     def ids(self) -> Iterator[str]:
         """The ids of all occurrences."""

@@ -188,7 +188,20 @@ CREATE INDEX usage_at ON usage (at, price, micros);
 CREATE INDEX usage_occurrence ON usage (occurrence) WHERE occurrence IS NOT NULL;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _DUE_ITEMS, _SEARCH, _WEBHOOKS, _USAGE, _CHANGES)
+# The newest runs are read without all others.
+_NEWEST_RUNS = """
+CREATE INDEX IF NOT EXISTS occurrences_seq ON occurrences (seq);
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    _FIRST,
+    _DUE_ITEMS,
+    _SEARCH,
+    _WEBHOOKS,
+    _USAGE,
+    _CHANGES,
+    _NEWEST_RUNS,
+)
 SCHEMA = len(MIGRATIONS)
 # The first version that has due items.
 WITH_ITEMS = 2

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.usage import UsageKind, UsageRow, micros
 from ollim_bot.store.connection import Row, Statements, escaped, microseconds, moment_of, unescaped
@@ -44,6 +45,18 @@ class UsageRows:
     def of_occurrence(self, occurrence: str) -> list[UsageRow]:
         rows = self._statements.rows(
             f"SELECT {_COLUMNS} FROM usage WHERE occurrence = ? ORDER BY seq", escaped(occurrence)
+        )
+        return [*map(_row, rows)]
+
+    def of_job(self, kind: JobKind, job_id: str, since: datetime) -> list[UsageRow]:
+        """The rows of a job's runs not older than `since`, in the order of adding."""
+        start = escaped(f"{kind}:{job_id}:")
+        rows = self._statements.rows(
+            f"SELECT {_COLUMNS} FROM usage WHERE occurrence >= ? AND occurrence < ? AND at >= ?"
+            " ORDER BY seq + 0",
+            start,
+            f"{start[:-1]};",
+            microseconds(since),
         )
         return [*map(_row, rows)]
 

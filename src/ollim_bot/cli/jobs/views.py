@@ -22,6 +22,7 @@ from ollim_bot.domain.jobs import (
     ReportMode,
     RepositoryReport,
     StoredJob,
+    list_order,
 )
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.text import FROM_UNTRUSTED
@@ -282,9 +283,8 @@ def _by_moment(
 ) -> list[tuple[StoredJob[S], datetime | None]]:
     """The jobs with their next moments, the soonest first and the paused ones last."""
 
-    def order(entry: tuple[StoredJob[S], datetime | None]) -> tuple[bool, float, str]:
+    def order(entry: tuple[StoredJob[S], datetime | None]) -> tuple[bool, bool, float, str]:
         stored, moment = entry
-        spec = stored.item.spec
-        return not spec.enabled, moment.timestamp() if moment else 0, spec.id
+        return list_order(stored.item, moment)
 
     return sorted(((stored, noun.next(stored.item, now)) for stored in report.jobs), key=order)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.jobs.overviews import MADE_OF, DaySources
 from ollim_bot.conversation.quick_add import QuickAdds
+from ollim_bot.conversation.runs import ReadHeartbeat
 from ollim_bot.domain.answer_undo import undo_in
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.day import DayView, day_of, gauge
+from ollim_bot.domain.jobs import Reminder, Routine, StoredJob
+from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock, JobRepositories
+from ollim_bot.store.run_reports import receipt_for
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
@@ -30,6 +35,30 @@ _NAME = MessageId("today")
 PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
 
 
+class _Read(NamedTuple):
+    reminders: Sequence[StoredJob[Reminder]] = ()
+    routines: Sequence[StoredJob[Routine]] = ()
+    jobs: Sequence[ScheduledJob] = ()
+
+
+class _JobFiles:
+    """The jobs with moments; they are the same object until a file of them has changed."""
+
+    def __init__(self, repositories: JobRepositories) -> None:
+        self._repositories = repositories
+        self._last = _Read()
+
+    def look(self) -> Sequence[ScheduledJob]:
+        """The jobs as their files are now. Raises `StorageError`."""
+        reminders, routines = self._repositories.reminders.all(), self._repositories.routines.all()
+        last = self._last
+        if last.reminders is not reminders or last.routines is not routines:
+            jobs: list[ScheduledJob] = [each.item for each in reminders]
+            jobs += [each.item for each in routines]
+            last = self._last = _Read(reminders, routines, jobs)
+        return last.jobs
+
+
 class DayPanel:
     """A `DayService`. `press_on` is the router of buttons."""
 
@@ -41,13 +70,16 @@ class DayPanel:
         clock: Clock,
         press_on: PressOn,
         lines: QuickAdds,
+        heartbeat: ReadHeartbeat,
     ) -> None:
         self._store = store
-        self._repositories = repositories
         self._sources = sources
         self._clock = clock
         self._press_on = press_on
         self._lines = lines
+        self._job_files = _JobFiles(repositories)
+        self._moments = NextMoments()
+        self._heartbeat = heartbeat
 
     async def look(self, _: Mapping[str, str]) -> DayView:
         return await asyncio.to_thread(self._read)
@@ -77,13 +109,11 @@ class DayPanel:
         return changes_of(self._store, *MADE_OF, *_MORE, also=self._sources.news)
 
     def _read(self) -> DayView:
-        now = self._clock.now()
+        # Read before the ledger, which then has everything that was claimed until this moment.
+        watched_until, now = self._heartbeat(), self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         calendars, due_tasks = self._sources.calendars(), self._sources.tasks.read()
-        jobs: list[ScheduledJob] = [
-            *(each.item for each in self._repositories.reminders.all()),
-            *(each.item for each in self._repositories.routines.all()),
-        ]
+        jobs = self._job_files.look()
 
         def question(tx: Transaction) -> DayView:
             return day_of(
@@ -97,6 +127,8 @@ class DayPanel:
                 tx.task_undos.get().undos,
                 quiet_settings(tx, now.tzinfo),
                 gauge(tx.budget.get(), len(tx.held.get().waiting), now),
+                receipt_for(tx, now.date(), now, watched_until),
+                self._moments,
             )
 
         return self._store.query(question)

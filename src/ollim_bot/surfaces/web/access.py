@@ -325,7 +325,10 @@ HEALTH = "/healthz"
 SOCKET = "/api/socket"
 PROTOCOL = "ollim"
 # The addresses that answer the page itself, which holds no data: the conversation and the views.
-SHELLS = re.compile(r"/(today|week|jobs/[^/]+|money|health|settings|sessions)?")
+SHELLS = re.compile(
+    r"/(today|week|jobs(?:/[^/]+)?|runs(?:/[\s\S]+)?|money|changes|about-me|health|settings"
+    r"|sessions)?"
+)
 BROWSER = web.RequestKey("browser", str)
 
 _ENTER = "/api/enter"

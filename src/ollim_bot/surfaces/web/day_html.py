@@ -12,6 +12,7 @@ from ollim_bot.domain.day import DayLine, DayView, PingGauge, free_stretches
 from ollim_bot.domain.due_items import BREAK_DOWN, LET_GO, SNOOZE
 from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
+from ollim_bot.surfaces.web.receipt_html import receipt_html
 
 _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
 # So many minutes before the next thing its bar is still full; that of a timer is at its start.
@@ -62,6 +63,8 @@ def _parts(day: DayView, done: int) -> Iterator[str]:
             f'<details data-fold="done"><summary>Done · {done}</summary>'
             f'<ul class="things">{lines}</ul></details>'
         )
+    if day.receipt is not None and day.receipt.things:
+        yield receipt_html(day.receipt, day.now)
 
 
 def _section(heading: str, name: str, lines: Sequence[DayLine]) -> str:

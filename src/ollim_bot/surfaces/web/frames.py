@@ -219,6 +219,7 @@ def message_json(
         "is_cut_off": message.is_cut_off,
         "footer": message.footer,
         "job": message.job,
+        "run": message.occurrence,
         "in_fork": message.in_fork,
         "card": card,
     }

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
 from ollim_bot.domain.health import HealthLine, HealthReport, WayOut
 from ollim_bot.domain.moments import describe, duration_in_words, elapsed
 from ollim_bot.domain.text import counted
+from ollim_bot.surfaces.web.marked import marked
 
-_CODE = re.compile(r"`([^`]+)`")
 # State is never told by colour alone.
 _WORDS = {"PASS": "right", "OFF": "off", "WARN": "look at this", "FAIL": "wrong"}
 
@@ -58,7 +57,7 @@ def _section(heading: str, name: str, lines: Sequence[HealthLine]) -> str:
 
 def _line(line: HealthLine) -> str:
     name = escape(line.name)
-    step = f'<p class="about">{_marked(line.next)}</p>' if line.next else ""
+    step = f'<p class="about">{marked(line.next)}</p>' if line.next else ""
     fix = ""
     if line.can_fix:
         fix = (
@@ -67,7 +66,7 @@ def _line(line: HealthLine) -> str:
         )
     return (
         f'<li class="thing {line.level.lower()}"><p><strong>{name}</strong> '
-        f'<span class="about">{_WORDS.get(line.level, "")}</span><br>{_marked(line.detail)}</p>'
+        f'<span class="about">{_WORDS.get(line.level, "")}</span><br>{marked(line.detail)}</p>'
         f"{step}{fix}</li>"
     )
 
@@ -92,7 +91,3 @@ def _way(way: WayOut, report: HealthReport) -> str:
         newest = f"the newest message there is from {describe(moment, report.now)}"
     waiting = f"; {counted(way.waiting, 'message')} on the way" if way.waiting else ""
     return f"<li><strong>{escape(way.name)}</strong>: {newest}{waiting}</li>"
-
-
-def _marked(text: str) -> str:
-    return _CODE.sub(r"<code>\1</code>", escape(text))

@@ -8,6 +8,7 @@ from html import escape
 
 from ollim_bot.domain.costs import CONVERSATION, CostLine, CostReport, job_name
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
+from ollim_bot.domain.run_pages import address_of_run
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.usage import dollars
 
@@ -117,7 +118,7 @@ def _job(line: CostLine, report: CostReport) -> str:
 
 def _run(line: CostLine, report: CostReport) -> str:
     title = report.titles.get(job_name(line.name)) or job_name(line.name)
-    return f"<bdi>{escape(title)}</bdi>"
+    return f'<a href="{escape(address_of_run(line.name))}"><bdi>{escape(title)}</bdi></a>'
 
 
 def _day(day: date) -> str:

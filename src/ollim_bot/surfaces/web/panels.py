@@ -13,12 +13,16 @@ from ollim_bot.domain.views import Preview
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.web import frames
+from ollim_bot.surfaces.web.about_me_html import about_me_html
+from ollim_bot.surfaces.web.changes_html import changes_html
 from ollim_bot.surfaces.web.day_html import day_html
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.health_html import health_html
 from ollim_bot.surfaces.web.job_html import job_html
+from ollim_bot.surfaces.web.jobs_html import jobs_html
 from ollim_bot.surfaces.web.money_html import money_html
 from ollim_bot.surfaces.web.refusals import RequestRefused
+from ollim_bot.surfaces.web.runs_html import run_html, runs_html
 from ollim_bot.surfaces.web.sessions_html import sessions_html
 from ollim_bot.surfaces.web.settings_html import settings_html
 from ollim_bot.surfaces.web.week_html import week_html
@@ -47,16 +51,27 @@ class _Kept(NamedTuple, Generic[Shown]):
 
 
 class Panel(Generic[Shown]):
-    """A view for all tabs. They are told the number of each change, and then ask for it."""
+    """A view for all tabs. They are told the number of each change, and then ask for it.
+
+    If it `is_paged`, its view is also asked for `most`, and reads no more lines than that.
+    """
 
     def __init__(
-        self, name: str, view: View[Shown], draw: Draw[Shown], clock: Clock, send: Send
+        self,
+        name: str,
+        view: View[Shown],
+        draw: Draw[Shown],
+        clock: Clock,
+        send: Send,
+        *,
+        is_paged: bool = False,
     ) -> None:
         self.name = name
         self._view = view
         self._draw = draw
         self._clock = clock
         self._send = send
+        self._is_paged = is_paged
         self._change = 0
         self._kept: dict[frozenset[tuple[str, str]], _Kept[Shown]] = {}
 
@@ -67,7 +82,7 @@ class Panel(Generic[Shown]):
     async def fragment(self, asked: Mapping[str, str], most: int) -> Json:
         """The markup for the words of an address, with `most` lines of each list at most."""
         change = self._change
-        shown = await self._look(asked, change)
+        shown = await self._look({**asked, "most": str(most)} if self._is_paged else asked, change)
         return {"html": await asyncio.to_thread(self._draw, shown, most), "change": change}
 
     async def watch(self) -> None:
@@ -97,9 +112,16 @@ class ActingPanel(Panel[Shown]):
     """A panel whose buttons and forms do something."""
 
     def __init__(
-        self, name: str, view: ActingView[Shown], draw: Draw[Shown], clock: Clock, send: Send
+        self,
+        name: str,
+        view: ActingView[Shown],
+        draw: Draw[Shown],
+        clock: Clock,
+        send: Send,
+        *,
+        is_paged: bool = False,
     ) -> None:
-        super().__init__(name, view, draw, clock, send)
+        super().__init__(name, view, draw, clock, send, is_paged=is_paged)
         self.act, self.preview = view.act, view.preview
 
 
@@ -123,11 +145,16 @@ class Panels:
         panels: Iterable[Panel[Any]] = (
             TodayPanel(views.today, clock, send),
             Panel("week", views.week, week_html, clock, send),
+            ActingPanel("jobs", views.jobs, jobs_html, clock, send, is_paged=True),
             ActingPanel("job", views.job, job_html, clock, send),
+            Panel("runs", views.runs, runs_html, clock, send, is_paged=True),
+            Panel("run", views.run, run_html, clock, send),
             Panel("money", views.money, money_html, clock, send),
             ActingPanel("health", views.health, health_html, clock, send),
             ActingPanel("settings", views.settings, settings_html, clock, send),
             ActingPanel("sessions", views.sessions, sessions_html, clock, send),
+            ActingPanel("changes", views.changes, changes_html, clock, send, is_paged=True),
+            ActingPanel("about-me", views.about_me, about_me_html, clock, send),
         )
         self._panels = {each.name: each for each in panels}
 

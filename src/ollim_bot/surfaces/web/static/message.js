@@ -60,6 +60,7 @@ export function fillMessage(article, message, context) {
         message.attachments.length > 0 && attachmentList(message.attachments),
         message.is_cut_off && make("p", { class: "aside" }, "cut off here"),
         message.footer && make("p", { class: "aside" }, message.footer),
+        message.run && make("p", { class: "aside" }, whyLink(message)),
         messageButtons(message.at, when),
     );
     const height = article.matches(":hover") ? heightOf(article) : 0;
@@ -256,6 +257,12 @@ function cardElement(card) {
         buttons.length > 0 && make("div", { class: "buttons" }, ...buttons),
         asking && questionElement(asking),
     );
+}
+
+/** @param {Message} message */
+function whyLink({ run, job }) {
+    const href = `/runs/${encodeURIComponent(run ?? "")}`;
+    return make("a", { href, "aria-label": `Why? ${job}`.trim() }, "Why?");
 }
 
 /** @param {Card} card */

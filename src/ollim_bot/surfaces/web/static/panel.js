@@ -30,6 +30,8 @@ export class PanelView {
     #go;
     #status = make("p", { class: "as-of", role: "status" });
     #problem = make("div", { class: "failed", role: "alert" });
+    /** Whether the problem is that it could not be loaded. */
+    #isFailing = false;
     /** @type {PanelState | null} */
     #seen = null;
     /** The query of the address; null until it is first shown. */
@@ -92,6 +94,7 @@ export class PanelView {
             this.#asked = asked;
             this.#most = LINES;
             this.#seen = null;
+            this.#problem.replaceChildren();
         }
         this.#update(this.#store.state);
     }
@@ -159,7 +162,10 @@ export class PanelView {
         const place = focusPlace(this.content);
         keepTyped(this.content, fresh);
         this.content.replaceChildren(fresh);
-        this.#problem.replaceChildren();
+        if (this.#isFailing) {
+            this.#isFailing = false;
+            this.#problem.replaceChildren();
+        }
         this.loadedAt = Date.now();
         const moment = this.content.querySelector("h2 time")?.getAttribute("datetime");
         this.#behind = moment ? Date.parse(moment) - this.loadedAt : this.#behind;
@@ -171,6 +177,7 @@ export class PanelView {
 
     /** @param {string} why */
     #fail(why) {
+        this.#isFailing = true;
         const again = make("button", { type: "button", "data-again": true }, "Try again");
         this.#problem.replaceChildren(
             make("p", {}, `${this.#title} could not be loaded. ${why}`), again,
@@ -268,6 +275,8 @@ export class PanelView {
         if (form instanceof HTMLFormElement) {
             const set = Object.entries(fieldsOf(form)).filter(([, value]) => value !== "");
             const query = new URLSearchParams(set).toString();
+            // What is in the address is not typed any more.
+            applied.add(form);
             this.#go(location.pathname + (query && `?${query}`));
         }
     }
@@ -279,6 +288,9 @@ export class PanelView {
      */
     async #act(pressed, action, fields) {
         pressed.toggleAttribute("aria-busy", true);
+        if (!this.#isFailing) {
+            this.#problem.replaceChildren();
+        }
         const typed = JSON.stringify(fieldsOf(pressed));
         /** @type {ViewAnswer} */
         let answer;
@@ -441,6 +453,10 @@ function restoreFocus(content, { active, key, name, number }, host) {
     }
 }
 
+/** Filters whose fields are in the address. */
+/** @type {WeakSet<HTMLFormElement>} */
+const applied = new WeakSet();
+
 /**
  * A form into which something was typed stays when the panel is drawn anew.
  * @param {Element} before
@@ -459,7 +475,7 @@ function keepTyped(before, fresh) {
 
 /** @param {HTMLFormElement} form */
 function hasTyped(form) {
-    return [...form.elements].some((one) => {
+    return !applied.has(form) && [...form.elements].some((one) => {
         if (one instanceof HTMLSelectElement) {
             return [...one.options].some((each) => each.selected !== each.defaultSelected);
         }

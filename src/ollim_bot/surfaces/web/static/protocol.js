@@ -45,6 +45,7 @@
  * @property {string | null} turn
  * @property {boolean} is_cut_off
  * @property {string} footer
+ * @property {string} [run]  the id of the run that it is of
  * @property {string} job  the name of the job of a background message; else empty
  * @property {boolean} in_fork
  * @property {Card | null} card

@@ -24,8 +24,13 @@ const VIEWS = [
     { name: "chat", path: "/", title: "Chat", letter: "c", isInBar: true },
     { name: "today", path: "/today", title: "Today", letter: "t", isInBar: true, style: "today.css" },
     { name: "week", path: "/week", title: "Week", letter: "w", isInBar: true, style: "week.css" },
+    { name: "jobs", path: "/jobs", title: "Jobs", letter: "j", style: "jobs.css" },
     { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
+    { name: "runs", path: "/runs", title: "Runs", letter: "r" },
+    { name: "run", path: "/runs/", title: "A run" },
     { name: "money", path: "/money", title: "Money", letter: "m" },
+    { name: "changes", path: "/changes", title: "Changes", letter: "v" },
+    { name: "about-me", path: "/about-me", title: "About me", letter: "b" },
     { name: "health", path: "/health", title: "Health", letter: "h" },
     { name: "settings", path: "/settings", title: "Settings", letter: "p" },
     { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
@@ -122,7 +127,7 @@ export class Views {
             });
         }
         byId("log").addEventListener("click", (event) => {
-            const link = closest(event, "a[href^='/jobs/']");
+            const link = closest(event, "a:is([href^='/jobs/'], [href^='/runs/'])");
             if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
                 event.preventDefault();
                 this.go(link.getAttribute("href") ?? "/");

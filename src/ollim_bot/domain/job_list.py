@@ -1,0 +1,212 @@
+"""All jobs as their owner sees them in a list: when each comes, and how its last 30 days were."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from ollim_bot.domain.costs import Amount, PastCosts
+from ollim_bot.domain.job_form import next_moments, when_in_words
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Job, Reminder, Routine
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, instant
+from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.receipts import DueThing, Fate, due_things
+from ollim_bot.domain.run_history import RunStory
+from ollim_bot.domain.run_words import state_in_words, why
+from ollim_bot.domain.usage import UsageRow
+
+# How many days a strip has; today is the last.
+DAYS = 30
+# The days of a state that a sentence names.
+_MOST_NAMED = 3
+
+
+class DayState(StrEnum):
+    """What a day was for a job; the first that fits one of its moments."""
+
+    MISSED = "missed"
+    FAILED = "failed"
+    LATE = "late"
+    SKIPPED = "skipped"
+    WAITING = "waiting"
+    ON_TIME = "on time"
+    NOTHING = "nothing due"
+
+
+_STATES = {
+    Fate.CAME: DayState.ON_TIME,
+    Fate.HELD: DayState.WAITING,
+    Fate.SKIPPED: DayState.SKIPPED,
+    Fate.MISSED: DayState.MISSED,
+    Fate.LOST: DayState.MISSED,
+    Fate.FAILED: DayState.FAILED,
+    Fate.UNDER_WAY: DayState.WAITING,
+}
+_WORST_FIRST = tuple(DayState)
+# The states whose days are named; the others are only counted.
+_NAMED = (DayState.MISSED, DayState.FAILED, DayState.LATE, DayState.SKIPPED)
+
+
+class JobDay(NamedTuple):
+    """A day of a strip; `why` says why a moment was skipped, or how it failed."""
+
+    day: date
+    state: DayState = DayState.NOTHING
+    why: str = ""
+
+
+class LastRun(NamedTuple):
+    at: datetime
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobPast:
+    """The past of a job: a strip of days, the median cost of a run, and the last run."""
+
+    days: Sequence[JobDay] = ()
+    cost: Amount | None = None
+    last: LastRun | None = None
+
+    @property
+    def sentence(self) -> str:
+        """`27 days on time, 1 late (Tue 3 Nov), 1 skipped (Mon 2 Nov: it was quiet)`."""
+        counts = Counter(each.state for each in self.days)
+        parts = [self._part(state, counts[state]) for state in reversed(_WORST_FIRST)]
+        words = [each for each in parts[1:] if each]
+        return ", ".join(words) or "nothing was due"
+
+    def _part(self, state: DayState, number: int) -> str:
+        if not number:
+            return ""
+        if state not in _NAMED:
+            return f"{number} {state}"
+        its = [each for each in self.days if each.state is state]
+        named = "; ".join(_named(each) for each in its[-_MOST_NAMED:])
+        before = "" if number <= _MOST_NAMED else "last "
+        return f"{number} {state} ({before}{named})"
+
+
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """A job in the list; `key` finds its form. `next` begins with a moment that is overdue.
+
+    `is_skipped` says that the first of its moments is left out.
+    """
+
+    key: str
+    kind: JobKind
+    title: str
+    rhythm: str
+    next: Sequence[datetime] = ()
+    is_enabled: bool = True
+    is_overdue: bool = False
+    is_skipped: bool = False
+    standstill: str = ""
+    asks_model: bool = True
+    past: JobPast = field(default_factory=JobPast)
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """The first lines of the `found` jobs that have the words and the kind, of `all` jobs.
+
+    `problems` are sentences about files that are wrong.
+    """
+
+    now: datetime
+    lines: Sequence[JobLine] = ()
+    found: int = 0
+    all: int = 0
+    words: str = ""
+    kind: JobKind | None = None
+    problems: Sequence[str] = ()
+    counts: Mapping[JobKind, int] = field(default_factory=dict)
+
+
+def first_moment(job: Job, now: datetime) -> datetime | None:
+    """The next moment, or that of a reminder which is overdue; None while it is paused."""
+    if not job.spec.enabled:
+        return None
+    zone = now.tzinfo or UTC
+    if isinstance(job, Reminder):
+        return job.due(zone)
+    return job.next_after(now, zone) if isinstance(job, Routine) else None
+
+
+def line_of(
+    job: Job, key: str, now: datetime, past: JobPast, *, is_skipped: bool = False
+) -> JobLine:
+    moments = next_moments(job, now)
+    is_overdue = False
+    if isinstance(job, Reminder) and job.spec.enabled and not moments:
+        moments, is_overdue = (job.due(now.tzinfo or UTC),), True
+    stands = isinstance(job, Routine) and job.spec.enabled and not moments
+    return JobLine(
+        key,
+        job.kind,
+        job.spec.owner_title or job.spec.id,
+        when_in_words(job, now),
+        moments,
+        job.spec.enabled,
+        is_overdue,
+        is_skipped,
+        job.standstill if stands and isinstance(job, Routine) else "",
+        not job.is_plain,
+        past,
+    )
+
+
+def since_when(now: datetime) -> datetime:
+    """The beginning of the first day of a strip."""
+    first = now.date() - timedelta(days=DAYS - 1)
+    return instant(datetime.combine(first, time.min), now.tzinfo or UTC)
+
+
+def past_of(
+    job: Job, stories: Sequence[RunStory], spent: Iterable[UsageRow], now: datetime
+) -> JobPast:
+    """The past of a job, whose `stories` are those since `since_when`, or at least the last."""
+    cost = None if job.is_plain else PastCosts(spent).amount(job)
+    return JobPast([*_days(due_things(stories), now)], cost, _last(stories, now))
+
+
+def _days(things: Iterable[DueThing], now: datetime) -> Iterator[JobDay]:
+    found: dict[date, JobDay] = {}
+    for thing in things:
+        day = thing.due.astimezone(now.tzinfo).date()
+        state = DayState.LATE if thing.is_late else _STATES[thing.fate]
+        known = found.get(day)
+        if known is None or _WORST_FIRST.index(state) < _WORST_FIRST.index(known.state):
+            found[day] = JobDay(day, state, _why(thing, state, now))
+    for ago in reversed(range(DAYS)):
+        day = now.date() - timedelta(days=ago)
+        yield found.get(day) or JobDay(day)
+
+
+def _why(thing: DueThing, state: DayState, now: datetime) -> str:
+    if thing.story is None or state not in (DayState.SKIPPED, DayState.FAILED):
+        return ""
+    return why(thing.story, now).partition(": ")[2]
+
+
+def _last(stories: Iterable[RunStory], now: datetime) -> LastRun | None:
+    begun = [
+        each
+        for each in stories
+        if each.state not in (None, OccurrenceState.PLANNED) and not each.occurrence.part
+    ]
+    if not begun:
+        return None
+    newest = max(begun, key=lambda each: each.fired.timestamp())
+    return LastRun(newest.fired, why(newest, now) or state_in_words(newest))
+
+
+def _named(day: JobDay) -> str:
+    name = f"{WEEKDAYS[day.day.weekday()]} {day.day.day} {MONTHS[day.day.month - 1]}"
+    return f"{name}: {day.why}" if day.why else name

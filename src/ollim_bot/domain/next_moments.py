@@ -1,0 +1,94 @@
+"""Keeps the next moment of each of very many jobs, so that a look at the day costs little."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import NamedTuple
+
+from ollim_bot.domain.schedule import ScheduledJob, count_between, next_due
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+class NextMoment(NamedTuple):
+    """`more` moments of the job follow before `end`; 0 if its own is not before it."""
+
+    job: ScheduledJob
+    moment: datetime | None
+    end: datetime
+    more: int
+
+    def holds(self, now: datetime, end: datetime) -> bool:
+        """Whether it is as true at `now`, which is not earlier, for the time before `end`."""
+        if self.moment is None:
+            return True
+        return self.moment > now and (self.moment >= end or self.end == end)
+
+
+class _Look(NamedTuple):
+    """What was known at `now`: the next moment of each job, and those before `end` in order.
+
+    `found` is by the identity of the job, which it keeps alive; `until` is the first moment of all.
+    """
+
+    jobs: Sequence[ScheduledJob]
+    now: datetime
+    end: datetime
+    until: datetime
+    zone: tzinfo
+    found: Mapping[int, NextMoment]
+    coming: Sequence[NextMoment]
+
+
+class NextMoments:
+    """Computes the moment of a job again once it is over or the job is another.
+
+    Threads may share it: a look replaces what is known as a whole.
+    """
+
+    def __init__(self) -> None:
+        self._last: _Look | None = None
+
+    def before(
+        self, end: datetime, jobs: Sequence[ScheduledJob], now: datetime
+    ) -> Sequence[NextMoment]:
+        """The next moment of each job that has one after `now` and before `end`, by time.
+
+        It costs nothing while `jobs` is the same object and no moment is over.
+        """
+        zone, now, end = now.tzinfo or UTC, now.astimezone(UTC), end.astimezone(UTC)
+        last = self._last
+        if last is not None and (last.zone != zone or now < last.now):
+            last = None
+        if last is None or last.jobs is not jobs or last.end != end or last.until <= now:
+            known = {} if last is None else last.found
+            last = self._last = _look(jobs, now, end, zone, known)
+        return last.coming
+
+
+def _look(
+    jobs: Sequence[ScheduledJob],
+    now: datetime,
+    end: datetime,
+    zone: tzinfo,
+    known: Mapping[int, NextMoment],
+) -> _Look:
+    found: dict[int, NextMoment] = {}
+    for job in jobs:
+        kept = known.get(id(job))
+        is_kept = kept is not None and kept.holds(now, end)
+        found[id(job)] = kept if kept is not None and is_kept else _next(job, now, end, zone)
+    moments = [(each.moment, each) for each in found.values() if each.moment is not None]
+    coming = [each for moment, each in moments if moment < end]
+    coming.sort(key=lambda each: each.moment or end)
+    until = min((moment for moment, _ in moments), default=_NEVER)
+    return _Look(jobs, now, end, until, zone, found, coming)
+
+
+def _next(job: ScheduledJob, now: datetime, end: datetime, zone: tzinfo) -> NextMoment:
+    moment = next_due(job, now, zone)
+    if moment is None or moment >= end:
+        return NextMoment(job, moment, end, 0)
+    more = count_between(job, moment, end - timedelta.resolution, zone)
+    return NextMoment(job, moment, end, more)

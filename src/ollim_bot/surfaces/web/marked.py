@@ -1,0 +1,13 @@
+"""Our own sentences as markup: what stands between backticks is a command."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def marked(sentence: str) -> str:
+    """The sentence, escaped, with its commands set apart."""
+    return _CODE.sub(r"<code>\1</code>", escape(sentence))
