@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 async def test_a_job_is_edited_from_its_card_and_nothing_typed_is_lost(scene: PageScene) -> None:
     fake, form = scene.core.fakes.job, hostile_form()
     fake.current = form
-    fake.previews["save"] = Preview(("tomorrow, Wed 18 Nov, 9:00 · once",))
+    fake.previews["save"] = Preview(("tomorrow, Wed 18 Nov, 9:00 · once", *["a line"] * 5))
     fake.answers["save"] = ViewAnswer("`soon` is not a rhythm.", is_error=True, field="when")
     page = await scene.open(width=390, height=844)
     card = Card("Routine changed: the plan", job="plan")
@@ -32,6 +32,10 @@ async def test_a_job_is_edited_from_its_card_and_nothing_typed_is_lost(scene: Pa
     when, save = page.get_by_label("How often"), page.get_by_role("button", name="Save")
     await when.fill("soon")
     await expect(page.get_by_text("tomorrow, Wed 18 Nov, 9:00 · once")).to_be_visible()
+    field, end = await when.bounding_box(), await page.locator(".end").first.bounding_box()
+    assert field
+    assert end
+    assert field["y"] + field["height"] < end["y"]
     await save.first.click()
     await expect(page.get_by_text("soon is not a rhythm.")).to_be_visible()
     await expect(when).to_be_focused()

@@ -58,8 +58,8 @@ def test_what_is_wrong_comes_first_with_its_next_step() -> None:
     assert shown.tags <= TAGS
     assert shown.attributes <= ATTRIBUTES
     words = " ".join(filter(None, shown.words))
-    assert "Looked at 5 min ago." in words
+    assert "Looked 5 min ago." in words
     assert words.index("Fix it") < words.index("Right · 1")
     assert f"calendars wrong {HOSTILE} Run ollim-bot cal refresh ." in words
-    assert "discord : the newest message that arrived is of today 13:30; 2 messages on" in words
+    assert "discord : the newest message there is from today 13:30; 2 messages on" in words
     assert "will stand here" in health_html(HealthReport(SUNDAY), 100)

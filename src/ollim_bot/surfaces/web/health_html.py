@@ -45,7 +45,7 @@ def _head(report: HealthReport) -> str:
         return f'<p class="empty">{words}</p>{button}'
     age = elapsed(report.looked, report.now)
     ago = "just now" if age.total_seconds() < 60 else f"{duration_in_words(age)} ago"
-    return f'<p class="about">Looked at {ago}.</p><div class="buttons">{button}</div>'
+    return f'<p class="about">Looked {ago}.</p><div class="buttons">{button}</div>'
 
 
 def _section(heading: str, name: str, lines: Sequence[HealthLine]) -> str:
@@ -88,6 +88,6 @@ def _way(way: WayOut, report: HealthReport) -> str:
     newest = "nothing has arrived there yet"
     if way.newest is not None:
         moment = way.newest.astimezone(report.now.tzinfo).replace(second=0, microsecond=0)
-        newest = f"the newest message that arrived is of {describe(moment, report.now)}"
+        newest = f"the newest message there is from {describe(moment, report.now)}"
     waiting = f"; {counted(way.waiting, 'message')} on the way" if way.waiting else ""
     return f"<li><strong>{escape(way.name)}</strong>: {newest}{waiting}</li>"

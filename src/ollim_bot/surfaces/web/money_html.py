@@ -14,6 +14,8 @@ from ollim_bot.domain.usage import dollars
 
 _SPANS = (("", "this month"), ("7d", "7 days"), ("30d", "30 days"), ("365d", "a year"))
 _WIDTH, _HEIGHT = 600, 120
+# Fewer days leave room at the end of the chart.
+_FEWEST_BARS = 14
 _EMPTY = "Nothing has been used yet. What each answer and each job costs will stand here."
 _HINT = "Say something in Chat, or set a limit: <code>/config daily_cost_cap 2</code>."
 
@@ -68,7 +70,7 @@ def _days(days: Sequence[CostLine]) -> str:
     """A bar for each day, and the same numbers as a table."""
     largest = max(days, key=lambda each: each.amount.micros)
     top = max(largest.amount.micros, 1)
-    step = _WIDTH / len(days)
+    step = _WIDTH / max(len(days), _FEWEST_BARS)
     bars = "".join(
         f'<rect x="{place * step + step * 0.1:.1f}" width="{step * 0.8:.1f}" '
         f'y="{_HEIGHT - each.amount.micros / top * _HEIGHT:.1f}" '

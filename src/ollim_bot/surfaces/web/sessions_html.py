@@ -60,7 +60,8 @@ def _compaction(line: CompactionLine, now: datetime) -> str:
 
 def _line(at: datetime, words: str, about: Sequence[str], button: str, now: datetime) -> str:
     minute = at.replace(second=0, microsecond=0)
-    when = f'<time datetime="{escape(at.isoformat())}">{escape(describe(minute, now))}</time>'
+    moment = escape(describe(minute, now))
+    when = f'<time class="about" datetime="{escape(at.isoformat())}">{moment}</time>'
     note = f' <span class="about">{escape(" · ".join(about))}</span>' if about else ""
     what = escape(shortened(words, _LONGEST) or _NO_WORDS)
     return f'<li class="thing"><p>{when} <bdi class="what">{what}</bdi>{note}</p>{button}</li>'

@@ -264,6 +264,8 @@ export class PanelView {
         // What was typed since then has a preview of its own.
         if (JSON.stringify(fieldsOf(form)) === typed) {
             form.querySelector(".preview")?.replaceChildren(markup(html));
+            // A long preview that stays in sight must not cover the field.
+            form.querySelector(":focus")?.scrollIntoView({ block: "nearest" });
         }
     }
 
