@@ -273,6 +273,10 @@ class LedgerRows:
     def count(self) -> int:
         return self._statements.number("SELECT count(*) FROM ledger")
 
+    def newest_place(self) -> int:
+        """The place of the newest row; another one after each change of the ledger."""
+        return self._statements.number("SELECT coalesce(max(seq), 0) FROM ledger")
+
     def _last_roster(self) -> int:
         """The place of the last readable roster; 0 if there is none."""
         before = 2**62

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ollim_bot.conversation import texts
@@ -16,7 +17,9 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.day import DayView, day_of, gauge
 from ollim_bot.domain.jobs import Reminder, Routine, StoredJob
+from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.next_moments import NextMoments
+from ollim_bot.domain.receipts import Receipt
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock, JobRepositories
@@ -30,6 +33,7 @@ from ollim_bot.store.transaction import Transaction
 _MORE = frozenset({"budget", "held", "quiet", "config", "changes"})
 _ADD, _OF_LINE = "add", ("line", "reading", "key")
 _NAME = MessageId("today")
+_RECEIPT_KEPT = timedelta(minutes=1)
 
 # Presses the button with that id on a card that is no message of the log.
 PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
@@ -59,6 +63,12 @@ class _JobFiles:
         return last.jobs
 
 
+class _KeptReceipt(NamedTuple):
+    receipt: Receipt
+    place: int
+    at: datetime
+
+
 class DayPanel:
     """A `DayService`. `press_on` is the router of buttons."""
 
@@ -80,6 +90,7 @@ class DayPanel:
         self._job_files = _JobFiles(repositories)
         self._moments = NextMoments()
         self._heartbeat = heartbeat
+        self._kept_receipt: _KeptReceipt | None = None
 
     async def look(self, _: Mapping[str, str]) -> DayView:
         return await asyncio.to_thread(self._read)
@@ -127,8 +138,17 @@ class DayPanel:
                 tx.task_undos.get().undos,
                 quiet_settings(tx, now.tzinfo),
                 gauge(tx.budget.get(), len(tx.held.get().waiting), now),
-                receipt_for(tx, now.date(), now, watched_until),
+                self._receipt(tx, now, watched_until),
                 self._moments,
             )
 
         return self._store.query(question)
+
+    def _receipt(self, tx: Transaction, now: datetime, watched_until: datetime | None) -> Receipt:
+        """The receipt of today, read again after a change of the ledger or a minute."""
+        kept, place = self._kept_receipt, tx.ledger.newest_place()
+        is_kept = kept is not None and kept.place == place and kept.receipt.day == now.date()
+        if kept is None or not is_kept or not timedelta() <= elapsed(kept.at, now) < _RECEIPT_KEPT:
+            receipt = receipt_for(tx, now.date(), now, watched_until)
+            kept = self._kept_receipt = _KeptReceipt(receipt, place, now)
+        return kept.receipt
