@@ -54,6 +54,10 @@ async def test_questions_are_answered_within_few_clicks(scene: PageScene) -> Non
     await expect(view.get_by_role("heading", name="By job")).to_be_visible()
     assert (person.clicks <= 2, fakes.money.asked[-1]) == (True, {"since": "7d"})
 
+    await page.reload()
+    await expect(view.get_by_role("heading", name="By job")).to_be_visible()
+    assert (page.url.endswith("?since=7d"), fakes.money.asked[-1]) == (True, {"since": "7d"})
+
     # What did it change, and how do I take it back?
     await person.begin()
     await person.go_to("Changes")

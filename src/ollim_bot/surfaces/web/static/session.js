@@ -70,8 +70,10 @@ export function randomNonce() {
 /** Runs first, so that the code stays neither in the address bar nor in the history. */
 function takeCode() {
     const given = location.hash.slice(1);
-    if (location.hash !== "" || location.search !== "") {
-        history.replaceState(null, "", location.pathname);
+    // A view has its filters there.
+    const kept = location.pathname === "/" ? "" : location.search;
+    if (location.hash !== "" || location.search !== kept) {
+        history.replaceState(null, "", location.pathname + kept);
     }
     return given;
 }

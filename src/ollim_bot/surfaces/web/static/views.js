@@ -149,7 +149,9 @@ export class Views {
     #show() {
         document.body.dataset.view = current().name;
         for (const link of document.querySelectorAll(":is(#views, #more) a")) {
-            link.ariaCurrent = link.getAttribute("href") === location.pathname ? "page" : null;
+            const path = link.getAttribute("href");
+            const isWithin = path !== "/" && location.pathname.startsWith(`${path}/`);
+            link.ariaCurrent = path === location.pathname || isWithin ? "page" : null;
         }
         this.#update(this.#store.state);
         this.#onShown();
