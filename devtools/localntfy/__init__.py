@@ -1,0 +1,1 @@
+"""A local ntfy: server and phone on loopback."""
