@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import secrets
 import string
@@ -53,7 +54,7 @@ class NtfyError(Exception):
             error["link"] = f"{_DOCS}/{self.page}"
         headers = {}
         if self.retry_after is not None:
-            headers["Retry-After"] = str(max(1, round(self.retry_after + 0.5)))
+            headers["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
         return web.json_response(error, status=self.status, headers=headers)
 
 
