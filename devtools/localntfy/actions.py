@@ -16,7 +16,7 @@ _QUOTES = "\"'"
 _MAPS = ("headers", "extras")
 
 
-def checked_actions(given: Sequence[Json]) -> list[Json]:
+def checked_actions(given: Sequence[object]) -> list[Json]:
     """The buttons as subscribers get them; refuses what ntfy refuses."""
     if len(given) > _MOST:
         raise actions_invalid("only 3 actions allowed")
@@ -34,9 +34,8 @@ def actions_of_header(value: str) -> list[Json]:
     return [_short(list(parts)) for parts in _split(value)]
 
 
-def _checked(given: Json) -> Json:
-    kind = given.get("action") if isinstance(given, dict) else None
-    if kind not in _KINDS:
+def _checked(given: object) -> Json:
+    if not isinstance(given, dict) or (kind := given.get("action")) not in _KINDS:
         raise actions_invalid("parameter 'action' cannot be anything but view, broadcast or http")
     if not given.get("label"):
         raise actions_invalid("parameter 'label' is required")

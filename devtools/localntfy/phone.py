@@ -66,6 +66,7 @@ class Phone:
         self._name = name
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._last_id = ""
+        self._known: set[str] = set()
         self._is_connected = False
 
     async def __aenter__(self) -> Self:
@@ -164,12 +165,13 @@ class Phone:
         self.changes.tell()
 
     def _show(self, new: Notification) -> None:
-        known = [each.sequence_id for each in self.shown]
-        if any(each.id == new.id for each in self.shown):
+        if new.id in self._known:
             return
+        self._known.add(new.id)
         self.received += 1
-        if not self._is_iphone and new.sequence_id in known:
-            self.shown[known.index(new.sequence_id)] = new
+        places = [each.sequence_id for each in self.shown]
+        if not self._is_iphone and new.sequence_id in places:
+            self.shown[places.index(new.sequence_id)] = new
         else:
             self.shown.append(new)
 
@@ -177,7 +179,7 @@ class Phone:
 def _notification(event: Json) -> Notification:
     return Notification(
         event["id"],
-        event.get("sequence_id", event["id"]),
+        event.get("sequence_id") or event["id"],
         event.get("title", ""),
         event.get("message", ""),
         event.get("priority", 3),
