@@ -179,16 +179,20 @@ export class DesktopNotifications {
     }
 }
 
-/** A browser plays nothing before the first click on the page. */
+/** A browser plays nothing before the first click, and a machine without sound refuses. */
 function playTone() {
-    const audio = new AudioContext();
-    const tone = new OscillatorNode(audio, { frequency: 660 });
-    const volume = new GainNode(audio, { gain: 0.1 });
-    volume.gain.exponentialRampToValueAtTime(0.001, audio.currentTime + 0.4);
-    tone.connect(volume).connect(audio.destination);
-    tone.onended = () => audio.close();
-    tone.start();
-    tone.stop(audio.currentTime + 0.4);
+    try {
+        const audio = new AudioContext();
+        const tone = new OscillatorNode(audio, { frequency: 660 });
+        const volume = new GainNode(audio, { gain: 0.1 });
+        volume.gain.exponentialRampToValueAtTime(0.001, audio.currentTime + 0.4);
+        tone.connect(volume).connect(audio.destination);
+        tone.onended = () => audio.close();
+        tone.start();
+        tone.stop(audio.currentTime + 0.4);
+    } catch {
+        // The message is seen all the same.
+    }
 }
 
 /** Why the browser shows no notifications; empty if it does. */
