@@ -20,7 +20,15 @@ from ollim_bot.settings import Secret
 from ollim_bot.store.opening import look_into
 from ollim_bot.upkeep.checks.folder import close_file
 from ollim_bot.upkeep.desktop import DesktopNotifier
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.doctor import (
+    DoctorFinding,
+    DoctorInput,
+    NotApplicable,
+    failed,
+    off,
+    passed,
+    warned,
+)
 from ollim_bot.upkeep.instance import running_pid
 
 _LIMITS = HttpLimits(step=5.0, whole=10.0, largest=1_000_000)
@@ -248,6 +256,8 @@ _PAGE_ONLY = "nothing reaches you but the page: what comes is seen when you look
 
 def check_reach(given: DoctorInput) -> Iterator[DoctorFinding]:
     """What tells the owner of a reminder while the page is closed."""
+    if given.is_agents:
+        raise NotApplicable
     if given.valid_settings.discord_token is not None:
         yield passed(REACH, "what comes is sent to Discord")
         return
