@@ -303,6 +303,7 @@ class Status:
     `trouble` is a sentence about another surface that does not work now. `program` is how the owner
     calls the program in a terminal. `quiet_until` is set while it is quiet. `zone` is the owner's,
     in which all times are shown. `has_jobs`: a reminder or routine was set, in whatever way.
+    `has_sound`: the page may play a sound for what asks something, unless it is quiet.
     """
 
     provider: str
@@ -319,6 +320,7 @@ class Status:
     quiet_until: datetime | None = None
     zone: str = "UTC"
     has_jobs: bool = False
+    has_sound: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 from tests.browser.scene import PageScene, message, scroll_to, set_hidden
+from tests.web.browser import eventually
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author
@@ -184,3 +185,28 @@ async def test_what_is_read_or_answered_elsewhere_is_not_notified_or_no_longer(
     await scene.core.post(replace(asked, card=replace(card, buttons=())))
     await expect(page).to_have_title("(3) Ollim")
     assert await page.evaluate("record.closed") == [asked.id]
+
+
+async def test_the_bot_is_told_what_the_page_can_show_and_what_asks_is_heard_unless_quiet(
+    scene: PageScene, page: Page
+) -> None:
+    surface = scene.web.surface
+    await eventually(lambda: surface.is_in_view and not surface.may_notify)
+    await press_bell(page, pressed=True)
+    await set_hidden(page, True)
+    await eventually(lambda: surface.may_notify and not surface.is_in_view)
+
+    await page.evaluate(
+        "() => { record.tones = 0; const { prototype } = AudioScheduledSourceNode; "
+        "const { start } = prototype; "
+        "prototype.start = function () { record.tones += 1; start.call(this); }; }"
+    )
+    card = Card("Tea", buttons=(Button("Done", "done", "k"),))
+    heard = []
+    for name, has_sound in (("loud", True), ("silent", False)):
+        await scene.core.change(has_sound=has_sound)
+        await scene.core.say(f"Only told, {name}.", Author.BACKGROUND)
+        await scene.core.say(card.text, Author.BACKGROUND, card=replace(card, title=name))
+        await expect(message(page, name).last).to_be_attached()
+        heard.append(await page.evaluate("record.tones"))
+    assert heard == [1, 1]

@@ -25,7 +25,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
 # What a fresh machine does not use.
 UNUSED = {
     *("bot", "webhooks", "calendars", "Discord", "Google", "service", "sentinel", "backup"),
-    "memory",
+    *("memory", "reach"),
 }
 NAMES = [
     "environment",
@@ -55,6 +55,7 @@ NAMES = [
     "Discord",
     "Google",
     "page",
+    "reach",
     "service",
     "sentinel",
     "backup",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.conversation.echo_scene import PATH, EchoScene, refuse_marked_calls, routine
 
+from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.domain.cards import CardField
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import (
@@ -24,7 +27,9 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import WriteFailed
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import ToolCall
+from ollim_bot.store.job_files import open_repositories
 
 
 @pytest.fixture
@@ -57,6 +62,19 @@ async def test_a_reminder_for_a_quiet_moment_says_so_and_can_be_moved(scene: Ech
     (card,) = scene.cards
     assert card.description.endswith(", in your quiet hours.")
     assert [button.label for button in card.buttons] == ["Move to 7:00", "Undo"]
+
+
+async def test_the_first_reminder_says_if_only_the_page_can_show_it(scene: EchoScene) -> None:
+    text = '---\nid: call\nrun-at: "2026-02-24T23:30:00+01:00"\n---\nCall mum.\n'
+    tabs = SimpleNamespace(is_in_view=True, may_notify=False)
+    scene.echo = replace(
+        scene.echo,
+        reach=Reach(page=tabs),
+        reminders=open_repositories(DataPaths(scene.root), scene.journal).reminders,
+    )
+    for name in ("first", "second"):
+        await scene.turn((f"reminders/{name}.md", text.replace("call", name)))
+    assert [ONLY_HERE in card.description for card in scene.cards] == [True, False]
 
 
 async def test_the_moments_are_in_the_owners_zone_whatever_the_jobs_is(scene: EchoScene) -> None:

@@ -36,6 +36,7 @@ from ollim_bot.app.build import (
 )
 from ollim_bot.app.services import keep_running
 from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.conversation.desktop import Reach
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import StorageError
@@ -198,6 +199,7 @@ async def schedule_scene(
     channels: Sequence[Channel] = (),
     is_offline: bool = False,
     store: Store | None = None,
+    reach: Reach | None = None,
 ) -> AsyncIterator[ScheduleScene]:
     """A run of the bot; its files are below `root`, so that a second run goes on with them.
 
@@ -231,6 +233,7 @@ async def schedule_scene(
         former=FileChanges(paths, state, edits, clock.now),
         channels=channels,
         status=replace(STATUS, is_offline=is_offline),
+        reach=reach or Reach(),
     )
     talk = ConversationParts(deps)
     await talk.load()
@@ -256,6 +259,7 @@ async def schedule_scene(
             asyncio.create_task(talk.failures.run()),
             asyncio.create_task(talk.fanout.run()),
             asyncio.create_task(talk.board.run()),
+            asyncio.create_task(talk.desktop.run()),
             asyncio.create_task(scheduler.run()),
         ]
         quiet = keep_running(talk.quiet_watch.run, stores.state, talk.notices, clock)

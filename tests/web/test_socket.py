@@ -57,6 +57,7 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, browser: Browse
                 "trouble": "",
                 "zone": "UTC",
                 "has_jobs": False,
+                "has_sound": True,
             },
             "missed": None,
             "change": 1,

@@ -146,3 +146,23 @@ async def end_of_tab(browser: Browser, greeted: asyncio.Event) -> int | None:
     async with browser.tab() as (tab, _):
         greeted.set()
         return await tab.closing()
+
+
+async def test_the_bot_knows_whether_an_open_page_is_in_view_or_may_notify(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path)
+    surface = scene.surface
+
+    def state() -> tuple[bool, bool]:
+        return surface.is_in_view, surface.may_notify
+
+    async with running(scene), signed_in_browser(scene) as browser:
+        async with browser.tab() as (tab, _):
+            assert state() == (False, False)
+            await tab.socket.send_str('{"type":"presence","seen":true,"notifies":false}')
+            await eventually(lambda: state() == (True, False))
+            for other in ("[" * 9999, '{"type":"presence","seen":1,"notifies":2}', "null"):
+                await tab.socket.send_str(other)
+            await tab.socket.send_bytes(b"x")
+            await tab.socket.send_str('{"type":"presence","seen":false,"notifies":true}')
+            await eventually(lambda: state() == (False, True))
+        await eventually(lambda: state() == (False, False))

@@ -25,6 +25,7 @@ from ollim_bot.app.surfaces import MakeChannel, Surfaces, open_surfaces
 from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
 from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
+from ollim_bot.conversation.desktop import Reach
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec, job_key
 from ollim_bot.domain.pasted_addresses import AddressAnswer, AddressKind
@@ -107,6 +108,7 @@ from ollim_bot.tools.guards import JobValidator, SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
+from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.examination import BotDoctor, examine_in_chat
 from ollim_bot.upkeep.hand_over import settle_update
 from ollim_bot.upkeep.instance import single_instance
@@ -494,7 +496,13 @@ class App:
             google=settings.google,
             status=self._status(chosen.provider),
             heartbeat=HeartbeatFile(paths, self._adapters.disk).read,
+            reach=self._reaching(surfaces),
         )
+
+    def _reaching(self, surfaces: Surfaces) -> Reach:
+        is_real = self._adapters.surfaces is None
+        desktop = DesktopNotifier(os.environ) if is_real else None
+        return Reach(bool(surfaces.channels), desktop, surfaces.page)
 
     def _job_guard(self, store: Store) -> JobValidator:
         def note_skills(job: str, skills: Sequence[str]) -> None:
@@ -662,7 +670,7 @@ class App:
             others += [parts.undo_expiry.run, parts.overviews.run, parts.job_file_changes.follow]
             others += [partial(self._tell_problems, parts), self._tidy]
             others += [parts.echo.run, parts.retries.run, parts.board.run]
-            others += [parts.server_cards.run, parts.google.run]
+            others += [parts.server_cards.run, parts.google.run, parts.desktop.run]
             others += [parts.task_mover.run, parts.task_commands.run, parts.breakdowns.run]
             tasks = [group.create_task(run()) for run in vital]
             for run in (*others, *services):

@@ -38,6 +38,7 @@ from ollim_bot.conversation.commands.sessions import (
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
 from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, FailureNotices
+from ollim_bot.conversation.desktop import DesktopWatch, Reach
 from ollim_bot.conversation.forks.commands import (
     ForkButtons,
     ForkCommands,
@@ -140,6 +141,7 @@ class ConversationDeps:
     calendars, and `news` are published when these have changed. `google` takes the place of
     Google's own addresses. `patience` is how many seconds to wait for a slow surface. `zone` is the
     owner's while the configuration names none. `heartbeat` reads until when the bot surely ran.
+    `reach` are the ways to the owner besides a page that has to be opened.
     """
 
     engine: AgentEngine
@@ -173,6 +175,7 @@ class ConversationDeps:
     google: GoogleAddresses = field(default_factory=GoogleAddresses)
     patience: float = 2.0
     heartbeat: ReadHeartbeat = no_heartbeat
+    reach: Reach = field(default_factory=Reach)
 
 
 class ConversationParts:
@@ -246,6 +249,7 @@ class ConversationParts:
         await self.fanout.load()
         await self.state.load()
         await self.board.load()
+        await self.desktop.load()
         try:
             await self.deliveries.load()
         except StorageError:  # a full disk must not prevent a start
@@ -262,6 +266,7 @@ class ConversationParts:
         program = deps.status.program
         self.poster = MessagePoster(store, self.fanout, queues, clock, program=program)
         self.board = StatusBoard(store, self.state, self.fanout, deps.status, clock)
+        self.desktop = DesktopWatch(store, deps.reach, clock, lambda: self.board.current.bot_name)
         self.notices = Notices(store, self.state, self.poster, self.board, clock)
         self.failures = FailureNotices(store, self.notices.tell)
         self.quiet_watch = QuietWatch(store, self.state, self.poster, self.board, clock)
@@ -286,6 +291,7 @@ class ConversationParts:
             self.poster.post,
             clock,
             deps.webhook_port,
+            deps.reach,
         )
         self._changes, self._auto_commit = self.echo.watch(), AutoCommit(deps.journal, root)
         self.fork_requests = ForkRequests(state, clock)
@@ -389,7 +395,9 @@ class ConversationParts:
         deps, store, clock, state = self._deps, self._deps.store, self._deps.clock, self.state
         poster, forks, runner = self.poster, self.forks, self.runner
         day = self._day = DaySources(deps.calendars, DueTasks(deps.tasks), deps.news)
-        self.overviews = Overviews(store, deps.repositories, poster, clock, day, deps.webhook_port)
+        self.overviews = Overviews(
+            store, deps.repositories, poster, clock, day, deps.webhook_port, deps.reach
+        )
         skills = SkillFolder(DataPaths(deps.working_directory).skills)
         self.week_plans = WeekPlans(
             store, deps.repositories, lambda: skills.read().loaded.keys(), clock

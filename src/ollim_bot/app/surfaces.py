@@ -38,7 +38,7 @@ class Surfaces:
         self.followers = followers
         self.channels = channels
         self._all: Sequence[Surface] = [*followers, *channels]
-        self._page = page
+        self.page = page
         self._clock = clock
 
     def services(self, conversation: Conversation, parts: ConversationParts) -> list[Service]:
@@ -52,11 +52,11 @@ class Surfaces:
 
     async def _announce(self, announce: Announce) -> None:
         """Announce the start when the page is ready; without a page, when a channel is."""
-        if self._page is not None:
-            await self._page.ready()
+        if self.page is not None:
+            await self.page.ready()
         elif self.channels:
             await self.channels[0].connected()
-        announce(self._page)
+        announce(self.page)
 
     async def _serve(
         self, surface: Surface, conversation: Conversation, parts: ConversationParts

@@ -79,7 +79,8 @@ def _report(data: Data, caller: Caller) -> SentinelReport:
 
 
 def _surroundings(data: Data, caller: Caller, clock: SentinelClock) -> SentinelEnvironment:
-    from ollim_bot.upkeep.direct_channels import DesktopNotifier, SentinelEnvironment
+    from ollim_bot.upkeep.desktop import DesktopNotifier
+    from ollim_bot.upkeep.direct_channels import SentinelEnvironment
     from ollim_bot.upkeep.hand_over import maintenance_in_progress
 
     def maintenance() -> str | None:

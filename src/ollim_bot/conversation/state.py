@@ -162,6 +162,7 @@ class StatusBoard:
             bot_name=names.bot or self._default.bot_name,
             zone=str(zone_of(self._clock)),
             has_jobs=has_jobs,
+            has_sound=config.page_sound,
         )
 
     async def tell(self) -> None:

@@ -180,6 +180,7 @@ _MODES = {mode.lower(): mode.value for mode in PermissionMode}
 _A_MODEL = "opus, sonnet, haiku, a full model id, or default"
 _A_THINKING = "off, adaptive, or a number of tokens such as 4000"
 _A_MODE = f"one of {', '.join(PermissionMode)}"
+DESKTOP_MODES = ("auto", "on", "off")
 _UNITS = ("seconds", "minutes")
 _AN_AMOUNT = "US dollars such as 2.50, or none"
 
@@ -286,6 +287,21 @@ class RuntimeConfig:
         takes="on or off",
         check=_switch,
         about="end the message after the quiet with the receipt of the day",
+    )
+    desktop_notifications: str = _setting(
+        "desktop_notifications",
+        "auto",
+        f"one of {', '.join(DESKTOP_MODES)}",
+        _one_of({mode: mode for mode in DESKTOP_MODES}),
+        about="Notifications by the bot itself when no open page can show them: auto shows them "
+        "where it sees a desktop, on tries always",
+    )
+    page_sound: bool = _setting(
+        "page_sound",
+        default=True,
+        takes="on or off",
+        check=_switch,
+        about="The page plays a short sound for what asks you something; never while it is quiet",
     )
     timezone: str | None = _setting(
         "timezone",

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from ollim_bot.domain.chat import ChatMessage
-
-_LIMIT = 10.0
-_APPLICATION = "ollim-bot"
-# Words are arguments of the script, so that no text of a reminder becomes part of it.
-_SCRIPT = (
-    "on run words",
-    "display notification (item 2 of words) with title (item 1 of words)",
-    "end run",
-)
+from ollim_bot.upkeep.desktop import Notifier
 
 
 class SentinelClock(Protocol):
@@ -53,11 +43,6 @@ class DirectChannel(Protocol):
         """
 
 
-class Notifier(Protocol):
-    def notify(self, title: str, text: str) -> bool:
-        """Show a notification on the desktop; False if that is not possible."""
-
-
 @dataclass(frozen=True, slots=True)
 class SentinelEnvironment:
     """What is outside of the data directory; None where there is none.
@@ -70,38 +55,3 @@ class SentinelEnvironment:
     notifier: Notifier | None = None
     revive: Callable[[bool], bool] | None = None
     maintenance: Callable[[], str | None] = lambda: None
-
-
-class DesktopNotifier:
-    """Uses `notify-send` or `osascript`, as found by the search path of `environ`."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-
-    def notify(self, title: str, text: str) -> bool:
-        """Show a notification; False if there is no program for it, or the program fails."""
-        command = self._command(title, text)
-        if command is None:
-            return False
-        try:
-            ended = subprocess.run(
-                command,
-                env=dict(self._environ),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_LIMIT,
-                check=False,
-            )
-        except (OSError, subprocess.SubprocessError):
-            return False
-        return ended.returncode == 0
-
-    def _command(self, title: str, text: str) -> list[str] | None:
-        path = self._environ.get("PATH")
-        if program := shutil.which("notify-send", path=path):
-            urgent = ["--urgency=critical", f"--app-name={_APPLICATION}"]
-            return [program, *urgent, "--", title, text]
-        if program := shutil.which("osascript", path=path):
-            script = [word for line in _SCRIPT for word in ("-e", line)]
-            return [program, *script, title, text]
-        return None

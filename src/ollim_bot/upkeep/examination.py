@@ -57,6 +57,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("Discord", network.check_discord),
     ("Google", network.check_google),
     ("page", network.check_page),
+    ("reach", network.check_reach),
     ("service", service.check_service),
     ("sentinel", service.check_sentinel),
     ("backup", data.check_backup),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.conversation.jobs.cards import (
     cancelled_card,
     for_agent,
@@ -114,6 +115,7 @@ class ChangeEcho:
     post: Post
     clock: Clock
     webhook_port: int | None = None
+    reach: Reach = field(default_factory=Reach)
     watched: Counter[str] = field(default_factory=Counter)
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -338,7 +340,7 @@ class ChangeWatch:
             return None
         quiet = self._echo.store.query(quiet_settings)
         tools = self._echo.files.tools_of_skills(reading.job.spec.skills)
-        return job_card(
+        card = job_card(
             reading.job,
             now,
             is_new=is_new,
@@ -347,6 +349,14 @@ class ChangeWatch:
             skill_tools=tools,
             webhook_port=self._echo.webhook_port,
         )
+        return self._with_reach(card) if isinstance(reading.job, Reminder) and is_new else card
+
+    def _with_reach(self, card: Card) -> Card:
+        """The card of a reminder; that of the first says if nothing but the page can show it."""
+        is_first = len(self._echo.reminders.all()) == 1
+        if not is_first or not self._echo.store.query(self._echo.reach.is_page_only):
+            return card
+        return replace(card, description=f"{card.description}\n{ONLY_HERE}".strip())
 
     async def _tell(
         self, watched: _Watched, after: str | None, card: Card, job: str, *, in_fork: bool

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ollim_bot.clock import wait_until_set
+from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.tasks import DueTasks
 from ollim_bot.domain.calendar import EVENT_TEXT, CalendarCopy
@@ -78,8 +79,10 @@ class Overviews:
         clock: Clock,
         day: DaySources,
         webhook_port: int | None = None,
+        reach: Reach | None = None,
     ) -> None:
         self._webhook_port = webhook_port
+        self._reach = reach or Reach()
         self._store = store
         self._day = day
         self._repositories = repositories
@@ -226,7 +229,7 @@ class Overviews:
                 hidden = hidden_on_page(waiting, last)
                 found = draw(hidden=frozenset(hidden))
             marks += [EVENT_TEXT.source] if has_events else []
-            drawn = _drawn_from(found.card, marks)
+            drawn = _drawn_from(self._with_reach(tx, found.card), marks)
             return drawn._replace(places=tuple(found.places), hidden=hidden)
 
         calendars, due_tasks = self._day.calendars(), self._day.tasks.read()
@@ -236,6 +239,11 @@ class Overviews:
         ]
         has_events = bool(still_today(calendars, now))
         return self._store.query(question)
+
+    def _with_reach(self, tx: Transaction, card: Card) -> Card:
+        if not self._reach.is_page_only(tx):
+            return card
+        return replace(card, description=f"{card.description} {ONLY_HERE}".strip())
 
     def _reminders(self, now: datetime) -> _Drawn:
         listed = _listed(self._repositories.reminders)

@@ -272,6 +272,7 @@ def status_json(status: Status) -> Json:
         "trouble": " ".join(plain(status.trouble).split()) if status.trouble else "",
         "zone": status.zone,
         "has_jobs": status.has_jobs,
+        "has_sound": status.has_sound and status.quiet_until is None,
     }
 
 

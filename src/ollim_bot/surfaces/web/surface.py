@@ -46,6 +46,17 @@ _NEWEST = 60
 _LARGEST_CHANGE = 2**53
 
 
+# The frames in which a page says whether it is in view, and whether it may notify.
+_PRESENCES = {
+    f'{{"type":"presence","seen":{seen},"notifies":{notifies}}}': (
+        seen == "true",
+        notifies == "true",
+    )
+    for seen in ("true", "false")
+    for notifies in ("true", "false")
+}
+
+
 class Tab:
     """An open tab with its queue of frames. A tab that does not read is disconnected."""
 
@@ -61,6 +72,12 @@ class Tab:
         self._socket = socket
         self._wire = wire
         self._is_greeted = False
+        self.is_in_view = self.may_notify = False
+
+    def heard(self, text: object) -> None:
+        """Take what the page says of itself; anything else is ignored."""
+        if (said := _PRESENCES.get(text) if isinstance(text, str) else None) is not None:
+            self.is_in_view, self.may_notify = said
 
     def offer(self, frame: Json, text: str) -> None:
         # Only messages are queued before the greeting, which has the current state of all else.
@@ -123,6 +140,14 @@ class Tabs:
             text = json.dumps(frame)
             for tab in tuple(self._tabs):
                 tab.offer(frame, text)
+
+    @property
+    def is_in_view(self) -> bool:
+        return any(tab.is_in_view for tab in self._tabs)
+
+    @property
+    def may_notify(self) -> bool:
+        return any(tab.may_notify for tab in self._tabs)
 
     def browsers(self) -> set[str]:
         return {tab.browser for tab in self._tabs}
@@ -224,8 +249,8 @@ class TabSocket:
 async def _serve(tab: Tab, socket: web.WebSocketResponse) -> None:
     writing = asyncio.create_task(tab.write())
     try:
-        async for _ in socket:
-            pass  # the page sends nothing more; unknown frames are ignored
+        async for frame in socket:
+            tab.heard(frame.data)
     finally:
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
@@ -437,6 +462,16 @@ class WebSurface:
     def tabs(self) -> int:
         """How many tabs are open."""
         return len(self._tabs)
+
+    @property
+    def is_in_view(self) -> bool:
+        """Whether a tab is in view."""
+        return self._tabs.is_in_view
+
+    @property
+    def may_notify(self) -> bool:
+        """Whether a tab shows notifications of its own."""
+        return self._tabs.may_notify
 
     @property
     def connections(self) -> int:

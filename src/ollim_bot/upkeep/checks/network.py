@@ -12,12 +12,23 @@ from typing import Any, NamedTuple
 from ollim_bot import __version__
 from ollim_bot.domain.google import in_words
 from ollim_bot.domain.moments import describe, duration_in_words
+from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import SignInNeeded, StorageError
 from ollim_bot.http_exchange import HttpLimits, exchange
 from ollim_bot.integrations.google.tokens import GoogleTokenStore, read_client
 from ollim_bot.settings import Secret
+from ollim_bot.store.opening import look_into
 from ollim_bot.upkeep.checks.folder import close_file
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.desktop import DesktopNotifier
+from ollim_bot.upkeep.doctor import (
+    DoctorFinding,
+    DoctorInput,
+    NotApplicable,
+    failed,
+    off,
+    passed,
+    warned,
+)
 from ollim_bot.upkeep.instance import running_pid
 
 _LIMITS = HttpLimits(step=5.0, whole=10.0, largest=1_000_000)
@@ -237,6 +248,24 @@ def check_page(given: DoctorInput) -> Iterator[DoctorFinding]:
         has_discord=settings.discord_token is not None,
     )
     yield from hosts(settings.web_hosts, settings.web_port)
+
+
+REACH = "reach"
+_PAGE_ONLY = "nothing reaches you but the page: what comes is seen when you look there"
+
+
+def check_reach(given: DoctorInput) -> Iterator[DoctorFinding]:
+    """What tells the owner of a reminder while the page is closed."""
+    if given.is_agents:
+        raise NotApplicable
+    if given.valid_settings.discord_token is not None:
+        yield passed(REACH, "what comes is sent to Discord")
+        return
+    config = look_into(given.data.paths, given.now, lambda tx: tx.config.get()) or RuntimeConfig()
+    if DesktopNotifier(given.environ).can_show(config.desktop_notifications):
+        yield passed(REACH, "what comes is shown on the desktop")
+    else:
+        yield off(REACH, _PAGE_ONLY)
 
 
 def page(

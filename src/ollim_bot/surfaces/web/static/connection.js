@@ -9,6 +9,7 @@
  */
 
 import { markRead, messagesBefore } from "./api.js";
+import { mayNotify } from "./format.js";
 import { Foreign, Locked } from "./http.js";
 import {
     connectionChanged, frameReceived, markedRead, olderLoaded, olderRequested,
@@ -35,7 +36,10 @@ export class Connection {
     constructor(store) {
         this.#store = store;
         addEventListener("online", () => this.#openNow());
-        document.addEventListener("visibilitychange", () => document.hidden || this.#openNow());
+        document.addEventListener("visibilitychange", () => {
+            this.tellPresence();
+            document.hidden || this.#openNow();
+        });
     }
 
     async open() {
@@ -54,6 +58,7 @@ export class Connection {
             (frame) => {
                 this.#pause = FIRST_PAUSE_MS;
                 this.#receive(frame);
+                this.tellPresence();
                 handshake.pass((next) => this.#receive(next));
             },
             () => socket.close(),
@@ -65,6 +70,14 @@ export class Connection {
     /** Close the socket after a request found the server gone: the socket may notice much later. */
     reset() {
         this.#socket?.close();
+    }
+
+    /** Tell the bot whether it has to notify by itself. */
+    tellPresence() {
+        if (this.#store.state.connection === "open") {
+            const frame = { type: "presence", seen: !document.hidden, notifies: mayNotify() };
+            this.#socket?.send(JSON.stringify(frame));
+        }
     }
 
     #openNow() {

@@ -167,3 +167,11 @@ function clockOf(zone) {
 function twoDigits(number) {
     return String(number).padStart(2, "0");
 }
+
+export const NOTIFY_KEY = "ollim.notify";
+
+/** Whether the owner and the browser let this page show notifications. */
+export function mayNotify() {
+    return "Notification" in window && Notification.permission === "granted" &&
+        localStorage.getItem(NOTIFY_KEY) === "on";
+}

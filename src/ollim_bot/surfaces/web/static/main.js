@@ -43,7 +43,11 @@ listenToKeys(store, composer, views);
 offerSearch(store, conversation, composer);
 shareReadMark(store);
 announceArrivals(store);
-new DesktopNotifications(store, (sentence) => composer.complain(sentence));
+new DesktopNotifications(
+    store,
+    (sentence) => composer.complain(sentence),
+    () => connection.tellPresence(),
+);
 
 let wasOpen = false;
 store.watch((state) => {

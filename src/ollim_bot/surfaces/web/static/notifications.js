@@ -7,12 +7,12 @@
  */
 
 import { byId, icon, make } from "./dom.js";
-import { botName, forkName, speakerNames } from "./format.js";
+import { NOTIFY_KEY, botName, forkName, mayNotify, speakerNames } from "./format.js";
 import { spokenText } from "./message.js";
 import { isOpenQuestion, onArrival, openFork, unreadMessages } from "./state.js";
 
 const SPOKEN_MS = 10_000;
-const KEY = "ollim.notify";
+const KEY = NOTIFY_KEY;
 const LONGEST_BODY = 200;
 const BLOCKED = "Notifications are blocked in the browser's settings";
 const HOW_TO_UNBLOCK =
@@ -59,6 +59,7 @@ export function announceArrivals(store) {
 export class DesktopNotifications {
     #store;
     #complain;
+    #tell;
     #bell = byId("bell");
     /** @type {Map<Message, Notification | null>} */
     #open = new Map();
@@ -66,10 +67,13 @@ export class DesktopNotifications {
     /**
      * @param {Store} store
      * @param {(sentence: string) => void} complain  says why the bell stays off
+     * @param {() => void} tell  tells the bot that the bell was switched
      */
-    constructor(store, complain) {
+    constructor(store, complain, tell) {
         this.#store = store;
         this.#complain = complain;
+        this.#tell = tell;
+        onArrival(store, (message) => this.#sound(message));
         if (!("Notification" in window)) {
             return;
         }
@@ -86,7 +90,7 @@ export class DesktopNotifications {
     }
 
     get #isOn() {
-        return Notification.permission === "granted" && localStorage.getItem(KEY) === "on";
+        return mayNotify();
     }
 
     #decline() {
@@ -111,6 +115,7 @@ export class DesktopNotifications {
         }
         localStorage.setItem(KEY, isWanted ? "on" : "off");
         this.#showBell();
+        this.#tell();
         this.#complain(isWanted ? refusal() : "");
     }
 
@@ -121,6 +126,15 @@ export class DesktopNotifications {
         this.#bell.setAttribute("aria-label", label);
         this.#bell.setAttribute("aria-pressed", String(this.#isOn));
         this.#bell.title = isBlocked ? label : `Notifications are ${this.#isOn ? "on" : "off"}`;
+    }
+
+    /** @param {Message} message */
+    #sound(message) {
+        const { card, author } = message;
+        const asks = isOpenQuestion(message) || (author === "background" && card?.buttons.length);
+        if (asks && this.#store.state.status?.has_sound) {
+            playTone();
+        }
     }
 
     /** @param {Message} message */
@@ -162,6 +176,22 @@ export class DesktopNotifications {
     #isNews(message) {
         const now = unreadMessages(this.#store.state).find((one) => one.id === message.id);
         return now !== undefined && (!isOpenQuestion(message) || isOpenQuestion(now));
+    }
+}
+
+/** A browser plays nothing before the first click, and a machine without sound refuses. */
+function playTone() {
+    try {
+        const audio = new AudioContext();
+        const tone = new OscillatorNode(audio, { frequency: 660 });
+        const volume = new GainNode(audio, { gain: 0.1 });
+        volume.gain.exponentialRampToValueAtTime(0.001, audio.currentTime + 0.4);
+        tone.connect(volume).connect(audio.destination);
+        tone.onended = () => audio.close();
+        tone.start();
+        tone.stop(audio.currentTime + 0.4);
+    } catch {
+        // The message is seen all the same.
     }
 }
 

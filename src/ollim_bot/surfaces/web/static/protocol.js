@@ -65,6 +65,7 @@
  * @property {string} trouble
  * @property {string} zone  the owner's time zone, in which all times are shown
  * @property {boolean} has_jobs  whether a reminder or routine was set, in whatever way
+ * @property {boolean} has_sound  whether to play a sound for what asks something
  *
  * @typedef {"running" | "done" | "refused" | "failed"} ToolState
  * @typedef {{id: string, label: string, state: ToolState, reason: string}} Tool

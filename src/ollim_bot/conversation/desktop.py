@@ -1,0 +1,127 @@
+"""Shows what comes by itself on the desktop, where no page and no channel can show it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+ONLY_HERE = "I can only show this here."
+# The time in which a page that has just been opened can mark a message as read.
+_GRACE = 1.0
+_MOST = 20
+
+_logger = logging.getLogger(__name__)
+
+
+class Desktop(Protocol):
+    """Where notifications are shown. Its methods may block."""
+
+    def can_show(self, mode: str) -> bool:
+        """Whether notifications are wanted and can be shown; `mode` is the setting."""
+
+    def notify(self, title: str, text: str) -> bool:
+        """Show a notification; False if that is not possible."""
+
+
+class OpenTabs(Protocol):
+    """The tabs of the page; one that is gone does not count."""
+
+    @property
+    def is_in_view(self) -> bool: ...
+
+    @property
+    def may_notify(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The ways to the owner besides a page that has to be opened."""
+
+    has_channel: bool = False
+    desktop: Desktop | None = None
+    page: OpenTabs | None = None
+
+    def is_page_only(self, tx: Transaction) -> bool:
+        """Whether nothing is seen before the owner opens the page."""
+        is_told = self.has_channel or (self.page is not None and self.page.may_notify)
+        return self.page is not None and not is_told and not self.has_desktop(tx)
+
+    def has_desktop(self, tx: Transaction) -> bool:
+        mode = tx.config.get().desktop_notifications
+        return self.desktop is not None and self.desktop.can_show(mode)
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether a channel or an open page shows what comes."""
+        page = self.page
+        return self.has_channel or (page is not None and (page.is_in_view or page.may_notify))
+
+
+class DesktopWatch:
+    """Shows each message once, unless it was read or answered at once."""
+
+    def __init__(self, store: Store, reach: Reach, clock: Clock, name: Callable[[], str]) -> None:
+        self._store = store
+        self._reach = reach
+        self._clock = clock
+        self._name = name
+        self._seen: int | None = None
+
+    async def load(self) -> None:
+        """Take what the log has now as seen."""
+        self._seen = await self._store.read(lambda tx: tx.messages.last_seq())
+
+    async def run(self) -> None:
+        """Show what comes, until cancelled."""
+        if self._reach.desktop is None or self._reach.has_channel:
+            return
+        with self._store.changes("messages") as changed:
+            while True:
+                changed.clear()
+                if await self._store.read(lambda tx: tx.messages.last_seq()) != self._seen:
+                    await self._clock.sleep(_GRACE)
+                    await self._show_new()
+                await changed.wait()
+
+    async def _show_new(self) -> None:
+        seen, news = await self._store.read(self._news)
+        # Noted first: a program that fails does not show a message twice.
+        self._seen = seen
+        for message in news if not self._reach.is_attended else ():
+            await self._show(message)
+
+    def _news(self, tx: Transaction) -> tuple[int, Sequence[ChatMessage]]:
+        """The place up to which the log was read, and the newest that are to be shown."""
+        last, read = tx.messages.last_seq(), tx.web.get().read
+        mark = tx.messages.logged(read) if read is not None else None
+        since = max(self._seen or 0, mark.seq if mark else 0)
+        found = tx.messages.after(max(since, last - _MOST), _MOST)
+        asking = {each.card for each in tx.due_items.open()}
+        wanted = self._reach.has_desktop(tx)
+        news = [each.message for each in found if _is_news(each.message, each.message.id in asking)]
+        return last, news if wanted else ()
+
+    async def _show(self, message: ChatMessage) -> None:
+        assert self._reach.desktop is not None
+        words = message.card.text if message.card else message.text
+        if not await asyncio.to_thread(self._reach.desktop.notify, self._name(), words):
+            _logger.warning("A notification could not be shown on the desktop")
+
+
+def _is_news(message: ChatMessage, is_waiting: bool) -> bool:
+    """Whether it came by itself or asks something, and was not answered."""
+    buttons = message.card.buttons if message.card else ()
+    if is_waiting or any(each.action == "approve" and not each.is_used for each in buttons):
+        return True
+    if message.card is not None and message.occurrence:
+        return False
+    is_answer = message.author is Author.ASSISTANT and bool(message.job)
+    return message.author is Author.BACKGROUND or is_answer

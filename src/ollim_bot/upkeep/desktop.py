@@ -1,0 +1,76 @@
+"""Shows notifications on the desktop, without a browser."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from html import escape
+from typing import Protocol
+
+_LIMIT = 10.0
+_APPLICATION = "ollim-bot"
+_LONGEST_TITLE, _LONGEST_TEXT = 100, 400
+# One of them names the desktop to which a program can speak.
+_SESSIONS = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
+# Words are arguments of the script, so that no text of a reminder becomes part of it.
+_SCRIPT = (
+    "on run words",
+    "display notification (item 2 of words) with title (item 1 of words)",
+    "end run",
+)
+
+
+class Notifier(Protocol):
+    def notify(self, title: str, text: str) -> bool:
+        """Show a notification on the desktop; False if that is not possible."""
+
+
+class DesktopNotifier:
+    """Uses `notify-send` or `osascript`, as found by the search path of `environ`."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def can_show(self, mode: str) -> bool:
+        """Whether notifications are wanted and can be shown; `mode` is `auto`, `on` or `off`."""
+        if mode == "off" or self._command("", "") is None:
+            return False
+        has_session = any(self._environ.get(name) for name in _SESSIONS)
+        return mode == "on" or has_session or sys.platform == "darwin"
+
+    def notify(self, title: str, text: str) -> bool:
+        """Show a notification; False if there is no program for it, or the program fails."""
+        command = self._command(_plain(title, _LONGEST_TITLE), _plain(text, _LONGEST_TEXT))
+        if command is None:
+            return False
+        try:
+            ended = subprocess.run(
+                command,
+                env=dict(self._environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_LIMIT,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return False
+        return ended.returncode == 0
+
+    def _command(self, title: str, text: str) -> list[str] | None:
+        path = self._environ.get("PATH")
+        if program := shutil.which("notify-send", path=path):
+            urgent = ["--urgency=critical", f"--app-name={_APPLICATION}"]
+            # The body may have markup, such as links and pictures.
+            return [program, *urgent, "--", title, escape(text, quote=False)]
+        if program := shutil.which("osascript", path=path):
+            script = [word for line in _SCRIPT for word in ("-e", line)]
+            return [program, *script, title, text]
+        return None
+
+
+def _plain(text: str, longest: int) -> str:
+    """The text without what no program takes as an argument."""
+    kept = "".join(each for each in text if each == "\n" or each.isprintable())
+    return kept if len(kept) <= longest else f"{kept[: longest - 1]}…"

@@ -1,0 +1,110 @@
+"""Where no page and no channel can show it, the bot shows what comes on the desktop."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from devtools.doubles.engine import ScriptedEngine
+from tests.scheduling.owner_actions import press
+from tests.scheduling.scene import ScheduleScene, schedule_scene
+
+from ollim_bot.conversation.desktop import ONLY_HERE, Reach
+from ollim_bot.upkeep.desktop import DesktopNotifier
+
+MINUTE = timedelta(minutes=1)
+
+
+@dataclass
+class RecordingDesktop:
+    shown: list[str] = field(default_factory=list)
+
+    def can_show(self, mode: str) -> bool:
+        return mode != "off"
+
+    def notify(self, _: str, text: str) -> bool:
+        self.shown.append(text)
+        return False  # a program that fails is not asked again
+
+
+@dataclass
+class FakeTabs:
+    is_in_view: bool = False
+    may_notify: bool = False
+
+
+async def come(at: ScheduleScene, name: str) -> None:
+    at.remind(name, MINUTE, f"Do {name}.", plain="true")
+    await at.advance(80)
+    assert any(f"Do {name}." in each.text for each in at.log)
+
+
+async def test_what_comes_is_shown_once_and_only_where_nothing_else_shows_it(
+    tmp_path: Path,
+) -> None:
+    desktop, tabs = RecordingDesktop(), FakeTabs()
+    async with schedule_scene(
+        ScriptedEngine(), tmp_path, reach=Reach(desktop=desktop, page=tabs)
+    ) as at:
+        await come(at, "tea")
+        await come(at, "cake")
+        assert ["tea" in each for each in desktop.shown] == [True, False]
+        tabs.is_in_view = True
+        await come(at, "milk")
+        tabs.is_in_view, tabs.may_notify = False, True
+        await come(at, "bread")
+        tabs.may_notify = False
+        assert len(desktop.shown) == 2
+        await at.store.transact(
+            lambda tx: tx.config.change(lambda old: old.with_value("desktop_notifications", "off"))
+        )
+        await come(at, "wine")
+        assert len(desktop.shown) == 2
+    async with schedule_scene(
+        ScriptedEngine(), tmp_path, reach=Reach(has_channel=True, desktop=desktop, page=tabs)
+    ) as at:
+        await come(at, "soup")
+        assert len(desktop.shown) == 2
+
+
+async def test_what_was_answered_at_once_is_not_shown(tmp_path: Path) -> None:
+    desktop = RecordingDesktop()
+    async with schedule_scene(ScriptedEngine(), tmp_path, reach=Reach(desktop=desktop)) as at:
+        at.remind("tea", MINUTE, "Do tea.", plain="true")
+        while not at.store.query(lambda tx: tx.due_items.open()):
+            await at.advance(0.2, 0.2)
+        await press(at, at.log[-1], "Done")
+        await at.advance(10)
+        assert desktop.shown == []
+
+
+async def test_today_says_when_only_the_page_can_show_it(tmp_path: Path) -> None:
+    tabs = FakeTabs(is_in_view=True)
+    async with schedule_scene(ScriptedEngine(), tmp_path, reach=Reach(page=tabs)) as at:
+        said = []
+        for tabs.may_notify in (False, True):
+            await at.chat.command("web", "/today")
+            await at.advance(5)
+            said.append(ONLY_HERE in at.log[-1].text)
+        assert said == [True, False]
+
+
+@pytest.mark.real_process
+def test_hostile_words_are_shown_as_they_are_and_a_desktop_is_needed(tmp_path: Path) -> None:
+    shown, words = tmp_path / "shown", '<b>a</b> & $(id)\x00\ud800" -- '
+    program = tmp_path / "notify-send"
+    program.write_text(f'#!/bin/sh\nfor word in "$@"; do echo "$word"; done > {shown}\n')
+    program.chmod(0o755)
+    there = DesktopNotifier({"PATH": str(tmp_path), "DISPLAY": ":0"})
+    assert there.notify("--icon=/etc/passwd", words)
+    expected = ["--", "--icon=/etc/passwd", '&lt;b&gt;a&lt;/b&gt; &amp; $(id)" -- ']
+    assert shown.read_text().splitlines()[2:] == expected
+    without = DesktopNotifier({"PATH": str(tmp_path)})
+    nothing = DesktopNotifier({"PATH": str(tmp_path / "none"), "DISPLAY": ":0"})
+    modes = ("auto", "on", "off")
+    assert [there.can_show(mode) for mode in modes] == [True, True, False]
+    assert [without.can_show(mode) for mode in modes] == [sys.platform == "darwin", True, False]
+    assert not any(nothing.can_show(mode) for mode in modes)
