@@ -71,6 +71,28 @@ async def test_a_slash_shows_all_commands_typing_filters_and_nothing_is_run(
     await expect(usage).to_be_visible()
 
 
+async def test_keys_that_are_pressed_while_the_menu_is_loaded_do_what_they_do_later(
+    scene: PageScene, page: Page
+) -> None:
+    may_load = asyncio.Event()
+
+    async def load(route: Route) -> None:
+        await may_load.wait()
+        await route.continue_()
+
+    await page.route("**/command_menu.js", load)
+    await page.keyboard.type("/mod")
+    await page.keyboard.press("Tab")
+    await page.keyboard.type("op")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(box(page)).to_have_value("/mod")
+    await expect(box(page)).to_be_focused()
+    may_load.set()
+    await expect(note(page, "/model opus")).to_contain_text("is done")
+    assert scene.commands == ["/model opus"]
+
+
 async def test_enter_runs_what_is_typed_or_chosen_unless_it_needs_more_and_sends_nothing(
     scene: PageScene, page: Page
 ) -> None:

@@ -10,6 +10,7 @@ from tests.store.scene import NOW, StoreScene
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.store.database import Database
+from ollim_bot.store.records import KeptHistory
 
 
 def with_session(scene: StoreScene, name: str) -> Database:
@@ -179,6 +180,24 @@ def test_session_events_are_appended_to_their_file(scene: StoreScene) -> None:
     database.run(lambda tx: tx.session_history.append(event("a"), event("b")))
     database.run(lambda tx: tx.session_history.append(event("c")))
     assert history(scene) == ["a", "b", "c"]
+
+
+def test_a_kept_history_has_the_events_added_or_put_in_place_since(scene: StoreScene) -> None:
+    database, kept = scene.open(), KeptHistory()
+
+    def seen() -> list[str]:
+        events = database.run(lambda tx: kept.events(tx.session_history))
+        return [each.session_id for each in events]
+
+    assert seen() == []
+    database.run(lambda tx: tx.session_history.append(event("a"), event("b")))
+    assert seen() == ["a", "b"]
+    database.run(lambda tx: tx.session_history.append(event("c")))
+    assert seen() == ["a", "b", "c"]
+    database.run(lambda tx: tx.session_history.replace([event("a"), event("x"), event("c")]))
+    assert seen() == ["a", "x", "c"]
+    database.run(lambda tx: tx.session_history.replace([]))
+    assert seen() == []
 
 
 def test_events_missing_at_the_end_of_the_file_are_added_at_a_start(scene: StoreScene) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.costs import Amount, CostReport, month_start
+from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.runtime_config import CONFIG_KEYS
 from ollim_bot.domain.setting_view import PresentState, SettingGroup, setting_groups
@@ -20,6 +21,8 @@ from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
 
+# What a new minute changes in the costs is small: the pace of the month.
+_COSTS_KEPT = timedelta(minutes=1)
 Shown = TypeVar("Shown")
 # What a view shows of one state of the store, for the words of the address.
 Question = Callable[[Mapping[str, str], Transaction], Shown]
@@ -40,12 +43,28 @@ class StoreView(Generic[Shown]):
         return changes_of(self._store, *self._made_of)
 
 
+class _KeptCosts(NamedTuple):
+    """The report of that moment, and what it was made of."""
+
+    report: CostReport
+    made_of: tuple[object, ...]
+    at: datetime
+
+
 def money_view(store: Store, clock: Clock) -> StoreView[CostReport]:
     """What the model costs since the first of the month, or for so long as `since` says."""
 
+    kept: _KeptCosts | None = None
+
     def question(asked: Mapping[str, str], tx: Transaction) -> CostReport:
+        nonlocal kept
         now = clock.now()
-        return costs_since(tx, _since(asked.get("since", ""), now), now)
+        since = _since(asked.get("since", ""), now)
+        made_of = (since, now.date(), tx.usage.newest_place(), tx.config.get().daily_cost_cap)
+        is_kept = kept is not None and kept.made_of == made_of
+        if kept is None or not is_kept or not timedelta() <= elapsed(kept.at, now) < _COSTS_KEPT:
+            kept = _KeptCosts(costs_since(tx, since, now), made_of, now)
+        return kept.report
 
     return StoreView(store, question, ("usage", "config"))
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from ollim_bot.domain.added_lines import AddedLines
 from ollim_bot.domain.breakdowns import Breakdowns
@@ -228,14 +228,53 @@ class SessionHistory:
         return [_event(row[0]) for row in reversed(rows)]
 
     def all(self) -> list[SessionEvent]:
-        rows = self._statements.rows("SELECT value FROM session_history ORDER BY seq")
+        return self.after(0)
+
+    def after(self, place: int) -> list[SessionEvent]:
+        rows = self._statements.rows(
+            "SELECT value FROM session_history WHERE seq > ? ORDER BY seq", place
+        )
         return [_event(row[0]) for row in rows]
+
+    def places(self) -> tuple[int, int]:
+        """Those of the first and the last event, 0 without any; after `replace`, others."""
+        number = self._statements.number
+        return (
+            number("SELECT coalesce(min(seq), 0) FROM session_history"),
+            number("SELECT coalesce(max(seq), 0) FROM session_history"),
+        )
 
     def replace(self, events: list[SessionEvent]) -> None:
         """Replace all events by those that a person wrote into the file."""
-        self._statements.write("session_history", "DELETE FROM session_history")
+        _, last = self.places()
         self.append(*events)
+        self._statements.write(
+            "session_history", "DELETE FROM session_history WHERE seq <= ?", last
+        )
         self._statements.lines.clear()
+
+
+class _KeptEvents(NamedTuple):
+    first: int = 0
+    last: int = 0
+    events: tuple[SessionEvent, ...] = ()
+
+
+class KeptHistory:
+    """The session history, of which each event is read once until it is replaced."""
+
+    def __init__(self) -> None:
+        self._kept = _KeptEvents()
+
+    def events(self, history: SessionHistory) -> tuple[SessionEvent, ...]:
+        """All events, in order."""
+        kept, (first, last) = self._kept, history.places()
+        if first != kept.first or last < kept.last:
+            kept = _KeptEvents(first)
+        if last > kept.last:
+            kept = _KeptEvents(first, last, (*kept.events, *history.after(kept.last)))
+        self._kept = kept
+        return kept.events
 
 
 def _event(stored: str) -> SessionEvent:

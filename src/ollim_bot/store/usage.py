@@ -60,6 +60,10 @@ class UsageRows:
         )
         return [*map(_row, rows)]
 
+    def newest_place(self) -> int:
+        """The place of the newest row; another one after each use of a model."""
+        return self._statements.number("SELECT coalesce(max(seq), 0) FROM usage")
+
     def cost_since(self, moment: datetime) -> int:
         """The millionths of a dollar at listed prices."""
         return self._statements.number(

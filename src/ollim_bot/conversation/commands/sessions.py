@@ -35,7 +35,13 @@ from ollim_bot.domain.session_use import (
     percent_used,
     thousands,
 )
-from ollim_bot.domain.sessions import Cause, ClearedConversation, SessionChange, SessionId
+from ollim_bot.domain.sessions import (
+    Cause,
+    ClearedConversation,
+    SessionChange,
+    SessionEvent,
+    SessionId,
+)
 from ollim_bot.domain.text import counted, literal, shortened
 from ollim_bot.domain.usage import UsageRow
 from ollim_bot.domain.views import Preview, ViewAnswer
@@ -43,6 +49,7 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.turns import first_words
 from ollim_bot.store.messages import LoggedMessage
+from ollim_bot.store.records import KeptHistory
 from ollim_bot.store.steps import end_clear_undo, story_of_fork
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
@@ -289,6 +296,7 @@ class SessionCommands:
         self._forks = forks
         self._clock = clock
         self._folder = working_directory
+        self._history = KeptHistory()
         self.actions: Mapping[str, Action] = {RESUME: Action(self._click, Uses.NOTHING)}
 
     async def list(self, _: CommandCall) -> str:
@@ -357,6 +365,10 @@ class SessionCommands:
             raise WrongInput(f"Several conversations have `{words}`. Choose one in `/sessions`.")
         return by_words[0]
 
+    def events(self, tx: Transaction) -> Sequence[SessionEvent]:
+        """All events of sessions, in order."""
+        return self._history.events(tx.session_history)
+
     async def conversations(self) -> Sequence[_Conversation]:
         """Sessions in which the owner talked; background runs are left out.
 
@@ -366,7 +378,7 @@ class SessionCommands:
         prompts = {each.id: each.first_prompt for each in stored}
 
         def question(tx: Transaction) -> list[_Conversation]:
-            events = tx.session_history.all()
+            events = self.events(tx)
             background = {event.session_id for event in events if event.event in _BACKGROUND}
             parents = {event.session_id: event.parent_session_id for event in events}
             forks = {e.session_id for e in events if e.event is SessionChange.INTERACTIVE_FORK}
@@ -400,7 +412,7 @@ class SessionsPanel:
 
     async def look(self, _: Mapping[str, str]) -> SessionList:
         found = await self._sessions.conversations()
-        events = await self._store.read(lambda tx: tx.session_history.all())
+        events = await self._store.read(self._sessions.events)
         current = self._sessions.current
         sides = {each.id for each in found if each.topic is not None}
         return session_list(

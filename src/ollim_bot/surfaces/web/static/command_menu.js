@@ -17,15 +17,6 @@ import { completions } from "./api.js";
 import { byId, closest, make } from "./dom.js";
 
 const ASK_AFTER_MS = 120;
-const WHOLE_NAME = /^\/[a-z][a-z-]*$/i;
-
-/**
- * Whether the text is a command; `/etc/hosts is empty` is a message.
- * @param {string} text
- */
-export function isCommand(text) {
-    return WHOLE_NAME.test(text.trim().split(/\s/, 1)[0]);
-}
 
 export class CommandMenu {
     #box = byId("box", HTMLTextAreaElement);

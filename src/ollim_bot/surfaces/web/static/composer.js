@@ -9,16 +9,15 @@
 
 import { runTypedCommand } from "./actions.js";
 import { ChosenFiles } from "./attachments.js";
-import { CommandMenu, isCommand } from "./command_menu.js";
 import { byId, closest, icon, iconButton, make, say } from "./dom.js";
 import { botName, speakerNames } from "./format.js";
+import { LateMenu, isCommand } from "./late_menu.js";
 import { quoteText } from "./message.js";
 import { replyChosen } from "./reducers.js";
 
 const DRAFT_KEY = "ollim.draft";
 const LONGEST = 100_000;
-const TOO_LONG =
-    "That message is too long. Send up to 100,000 characters, or a file.";
+const TOO_LONG = "That message is too long. Send up to 100,000 characters, or a file.";
 
 export class Composer {
     #store;
@@ -43,10 +42,13 @@ export class Composer {
         this.#onSent = onSent;
         this.#resizing = resizing;
         this.#files = new ChosenFiles((sentence) => this.complain(sentence));
-        this.menu = new CommandMenu(
-            () => store.state.commands,
-            (text) => this.write(text),
-            () => this.#submit(),
+        this.menu = new LateMenu(
+            ({ CommandMenu }) => new CommandMenu(
+                () => store.state.commands,
+                (text) => this.write(text),
+                () => this.#submit(),
+            ),
+            (event) => (event.key.length === 1 ? this.continue(event.key) : this.#keyPressed(event)),
         );
         byId("attach").append(icon("attach"));
         byId("send").append(icon("send"));

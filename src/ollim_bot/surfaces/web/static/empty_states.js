@@ -1,12 +1,12 @@
 /**
- * What the page shows in place of a conversation: how to be let in, or three things to try.
+ * What the page shows in place of a conversation: how to be let in.
  *
  * @typedef {import("./state.js").ConnectionState} ConnectionState
+ * @typedef {import("./state.js").State} State
  * @typedef {import("./state.js").Store} Store
  */
 
-import { byId, closest, make } from "./dom.js";
-import { botName } from "./format.js";
+import { byId, make } from "./dom.js";
 
 /** @type {Partial<Record<ConnectionState, string>>} */
 const EXCLUSIONS = {
@@ -28,20 +28,6 @@ const WAY_IN = [
     "Open the address in this browser within 15 minutes; it works once. " +
         "This page then goes on by itself.",
     "If no address comes, the bot is not running: start it first.",
-];
-
-const MENU = "/";
-const COMMANDS = [MENU, "see all commands"];
-const REMINDER = ["remind me in 1 minute to drink water", "see it come back to you"];
-const OFFLINE_IDEAS = [
-    REMINDER,
-    ["What can you do?", "see what works without an account"],
-    COMMANDS,
-];
-const CLAUDE_IDEAS = [
-    REMINDER,
-    ["Help me choose what to begin with today.", "sort out a full head"],
-    COMMANDS,
 ];
 
 /**
@@ -80,47 +66,10 @@ export function withCode(sentence) {
 }
 
 /**
- * Show three things to try while nothing has been said. A click sends the text; the slash opens the
- * menu.
- * @param {Store} store
- * @param {import("./composer.js").Composer} composer
+ * Whether nothing has been said yet.
+ * @param {State} state
  */
-export function showIdeas(store, composer) {
-    const section = byId("empty");
-    section.addEventListener("click", (event) => {
-        const text = closest(event, "button")?.dataset.text;
-        if (text === MENU) {
-            composer.write(MENU);
-        } else if (text !== undefined) {
-            composer.send(text);
-        }
-        composer.focus();
-    });
-    /** @type {boolean | null} */
-    let isOffline = null;
-    store.watch((state) => {
-        const said = [...state.messages, ...state.unsent, ...state.notes];
-        section.hidden = state.status === null || said.length > 0 || state.live !== null;
-        if (state.status && state.status.is_offline !== isOffline) {
-            isOffline = state.status.is_offline;
-            const ideas = isOffline ? OFFLINE_IDEAS : CLAUDE_IDEAS;
-            section.replaceChildren(...ideaElements(ideas, botName(state)));
-        }
-    });
-}
-
-/**
- * @param {string[][]} ideas
- * @param {string} name
- */
-function ideaElements(ideas, name) {
-    const items = ideas.map(([text, about]) => {
-        const label = [make("b", {}, text), make("span", {}, about)];
-        return make("li", {}, make("button", { type: "button", "data-text": text }, ...label));
-    });
-    return [
-        make("h2", {}, `${name} is here.`),
-        make("p", {}, "Three things to try:"),
-        make("ul", {}, ...items),
-    ];
+export function isEmpty({ status, messages, unsent, notes, live }) {
+    const said = messages.length + unsent.length + notes.length;
+    return status !== null && said === 0 && live === null;
 }

@@ -1,6 +1,7 @@
 /**
  * The banner of a fork: its topic, and the three ways to leave it.
  *
+ * @typedef {import("./state.js").State} State
  * @typedef {import("./state.js").Store} Store
  * @typedef {(typeof EXITS)[number]} Exit
  */
@@ -27,7 +28,7 @@ export function showFork(store, scroll, focusElsewhere) {
     const buttons = EXITS.map((exit) => exitButton(store, exit));
     byId("fork-ways").append(...buttons);
     let shown = "";
-    store.watch((state) => {
+    const draw = (/** @type {State} */ state) => {
         const fork = openFork(state);
         const name = fork ? forkName(fork) : "";
         const refusal = forkExitRefusal(state);
@@ -43,7 +44,9 @@ export function showFork(store, scroll, focusElsewhere) {
             button.hidden = !isForkExitOffered(state, EXITS[place].customId);
             setOpen(button, isForkExitOpen(state, EXITS[place].customId));
         });
-    });
+    };
+    store.watch(draw);
+    draw(store.state);
 }
 
 /**

@@ -4,16 +4,15 @@ import { listenToMessageButtons } from "./actions.js";
 import { Composer } from "./composer.js";
 import { Connection, History, shareReadMark } from "./connection.js";
 import { Conversation } from "./conversation.js";
-import { byId } from "./dom.js";
-import { showExclusion, showIdeas } from "./empty_states.js";
-import { showFork } from "./fork.js";
+import { byId, loadStyle } from "./dom.js";
+import { isEmpty, showExclusion } from "./empty_states.js";
 import { showHeader, showThemeSwitch } from "./header.js";
 import { listenToKeys } from "./keyboard.js";
 import { refreshTimesLeft } from "./message.js";
 import { DesktopNotifications, announceArrivals } from "./notifications.js";
 import { Outbox } from "./outbox.js";
 import { offerSearch } from "./search_button.js";
-import { INITIAL_STATE, Store } from "./state.js";
+import { INITIAL_STATE, Store, openFork } from "./state.js";
 import { TurnStatus } from "./turn_status.js";
 import { Views } from "./views.js";
 
@@ -35,8 +34,11 @@ showHeader(store);
 showExclusion(store);
 showThemeSwitch();
 new TurnStatus(store, (sentence) => composer.complain(sentence));
-showFork(store, conversation.scroll, () => composer.focus());
-showIdeas(store, composer);
+loadWhen(openFork, async () => {
+    const [{ showFork }] = await Promise.all([import("./fork.js"), loadStyle("fork.css")]);
+    showFork(store, conversation.scroll, () => composer.focus());
+});
+loadWhen(isEmpty, async () => (await import("./ideas.js")).showIdeas(store, composer));
 listenToMessageButtons({ store, conversation, composer, outbox, history });
 const views = new Views(store, () => conversation.refresh());
 listenToKeys(store, composer, views);
@@ -63,3 +65,19 @@ setInterval(() => {
     refreshTimesLeft();
 }, MINUTE_MS);
 connection.open();
+
+/**
+ * Load a part when it is first needed.
+ * @param {(state: import("./state.js").State) => unknown} isNeeded
+ * @param {() => Promise<void>} load
+ */
+function loadWhen(isNeeded, load) {
+    let isBegun = false;
+    store.watch(async (state) => {
+        if (!isBegun && isNeeded(state)) {
+            isBegun = true;
+            // While the bot is away, each change tries again.
+            await load().catch(() => { isBegun = false; });
+        }
+    });
+}

@@ -25,8 +25,7 @@ const SAME_PLACE_PX = 16;
 export class PanelView {
     #store;
     #host;
-    #name;
-    #title;
+    #view;
     #go;
     #status = make("p", { class: "as-of", role: "status" });
     #problem = make("div", { class: "failed", role: "alert" });
@@ -34,8 +33,7 @@ export class PanelView {
     #isFailing = false;
     /** @type {PanelState | null} */
     #seen = null;
-    /** The query of the address; null until it is first shown. */
-    /** @type {string | null} */
+    /** @type {string | null}  the query of the address; null until it is first shown */
     #asked = null;
     #isShown = false;
     #wasLive = false;
@@ -46,8 +44,7 @@ export class PanelView {
     #behind = 0;
     #lastTap = { time: -Infinity, x: 0, y: 0 };
     #previewTimer = 0;
-    /** What was sent last of each form that must not be sent twice, and its key. */
-    /** @type {WeakMap<HTMLFormElement, {sent: string, key: string}>} */
+    /** @type {WeakMap<HTMLElement, {sent: string, key: string}>}  of forms to be sent once */
     #keys = new WeakMap();
 
     content = make("div", { class: "content" });
@@ -60,11 +57,10 @@ export class PanelView {
      * @param {{name: string, title: string}} view
      * @param {(address: string) => void} go  shows the view of another address
      */
-    constructor(store, host, { name, title }, go) {
+    constructor(store, host, view, go) {
         this.#store = store;
         this.#host = host;
-        this.#name = name;
-        this.#title = title;
+        this.#view = view;
         this.#go = go;
         host.classList.add("panel");
         host.replaceChildren(this.#status, this.#problem, this.content);
@@ -124,7 +120,7 @@ export class PanelView {
         // A turn may have changed something of which the bot tells nothing.
         const hasEnded = this.#wasLive && state.live === null;
         this.#wasLive = state.live !== null;
-        const current = state.panels?.[this.#name] ?? null;
+        const current = state.panels?.[this.#view.name] ?? null;
         if (this.#isShown && !isAway && (current !== this.#seen || hasEnded)) {
             this.#seen = current;
             this.load();
@@ -142,7 +138,7 @@ export class PanelView {
             const asked = new URLSearchParams(this.#asked ?? "");
             asked.set("most", `${this.#most}`);
             try {
-                const { html } = await json(`/api/panels/${this.#name}?${asked}`);
+                const { html } = await json(`/api/panels/${this.#view.name}?${asked}`);
                 this.#draw(html);
             } catch (error) {
                 this.#fail(error instanceof Refused ? error.message : NOT_LOADED);
@@ -180,7 +176,7 @@ export class PanelView {
         this.#isFailing = true;
         const again = make("button", { type: "button", "data-again": true }, "Try again");
         this.#problem.replaceChildren(
-            make("p", {}, `${this.#title} could not be loaded. ${why}`), again,
+            make("p", {}, `${this.#view.title} could not be loaded. ${why}`), again,
         );
     }
 
@@ -192,12 +188,8 @@ export class PanelView {
 
     /** @param {MouseEvent} event */
     #clicked(event) {
-        const link = closest(event, "a[href^='/']");
         const button = closest(event, "button");
-        if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
-            event.preventDefault();
-            this.#go(link.getAttribute("href") ?? "/");
-        } else if (button?.hasAttribute("data-again")) {
+        if (button?.hasAttribute("data-again")) {
             this.load();
         } else if (button?.hasAttribute("data-most")) {
             this.#most += LINES;
@@ -258,7 +250,7 @@ export class PanelView {
     /** @param {HTMLFormElement} form */
     async #preview(form) {
         const [action, fields] = [form.dataset.action, fieldsOf(form)];
-        const path = `/api/panels/${this.#name}/previews`;
+        const path = `/api/panels/${this.#view.name}/previews`;
         const typed = JSON.stringify(fields);
         const { html } = await json(path, jsonRequest({ action, fields })).catch(() => ({ html: "" }));
         // What was typed since then has a preview of its own.
@@ -295,7 +287,7 @@ export class PanelView {
         /** @type {ViewAnswer} */
         let answer;
         try {
-            const path = `/api/panels/${this.#name}/actions`;
+            const path = `/api/panels/${this.#view.name}/actions`;
             answer = await json(path, jsonRequest({ action, fields }));
         } catch (error) {
             const why = error instanceof Refused ? error.message : NOT_REACHED;
@@ -320,9 +312,7 @@ export class PanelView {
         const own = pressed.querySelector(":scope > .problem");
         pressed.querySelectorAll("[aria-invalid]").forEach((one) => one.removeAttribute("aria-invalid"));
         if (!isError) {
-            if (pressed instanceof HTMLFormElement) {
-                this.#keys.delete(pressed);
-            }
+            this.#keys.delete(pressed);
             if (pressed instanceof HTMLFormElement && JSON.stringify(fieldsOf(pressed)) === typed) {
                 pressed.reset();
                 pressed.querySelector(".preview")?.replaceChildren();
@@ -363,8 +353,7 @@ export class PanelView {
 
 /** @param {EventTarget | null} target */
 function isField(target) {
-    return target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement
-        || target instanceof HTMLSelectElement;
+    return target instanceof Element && target.matches("input, textarea, select");
 }
 
 /**
@@ -453,8 +442,7 @@ function restoreFocus(content, { active, key, name, number }, host) {
     }
 }
 
-/** Filters whose fields are in the address. */
-/** @type {WeakSet<HTMLFormElement>} */
+/** @type {WeakSet<HTMLFormElement>}  filters whose fields are in the address */
 const applied = new WeakSet();
 
 /**
@@ -475,12 +463,8 @@ function keepTyped(before, fresh) {
 
 /** @param {HTMLFormElement} form */
 function hasTyped(form) {
-    return !applied.has(form) && [...form.elements].some((one) => {
-        if (one instanceof HTMLSelectElement) {
-            return [...one.options].some((each) => each.selected !== each.defaultSelected);
-        }
-        const isText = one instanceof HTMLInputElement || one instanceof HTMLTextAreaElement;
-        const isTicked = one instanceof HTMLInputElement && one.checked !== one.defaultChecked;
-        return isTicked || (isText && one.value !== one.defaultValue);
-    });
+    const untouched = /** @type {HTMLFormElement} */ (form.cloneNode(true));
+    untouched.reset();
+    const [now, before] = [form, untouched].map((one) => JSON.stringify([...new FormData(one)]));
+    return !applied.has(form) && now !== before;
 }

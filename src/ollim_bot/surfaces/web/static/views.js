@@ -28,14 +28,15 @@ const VIEWS = [
     { name: "job", path: "/jobs/", title: "Change a job", style: "job.css" },
     { name: "runs", path: "/runs", title: "Runs", letter: "r" },
     { name: "run", path: "/runs/", title: "A run" },
-    { name: "money", path: "/money", title: "Money", letter: "m" },
-    { name: "changes", path: "/changes", title: "Changes", letter: "v" },
+    { name: "money", path: "/money", title: "Money", letter: "m", style: "money.css" },
+    { name: "changes", path: "/changes", title: "Changes", letter: "v", style: "changes.css" },
     { name: "about-me", path: "/about-me", title: "About me", letter: "b" },
     { name: "health", path: "/health", title: "Health", letter: "h" },
     { name: "settings", path: "/settings", title: "Settings", letter: "p" },
     { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
 ];
 const [CHAT, TODAY] = VIEWS;
+const LINKS = ":is(nav, .panel) a[href^='/'], #log a:is([href^='/jobs/'], [href^='/runs/'])";
 const LETTERS_KEY = "ollim.letters";
 
 export class Views {
@@ -116,20 +117,11 @@ export class Views {
     }
 
     #listen() {
-        for (const id of ["views", "more"]) {
-            byId(id).addEventListener("click", (event) => {
-                const link = closest(event, "a");
-                if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
-                    event.preventDefault();
-                    byId("more").hidePopover();
-                    this.go(link.getAttribute("href") ?? "/");
-                }
-            });
-        }
-        byId("log").addEventListener("click", (event) => {
-            const link = closest(event, "a:is([href^='/jobs/'], [href^='/runs/'])");
+        document.addEventListener("click", (event) => {
+            const link = closest(event, LINKS);
             if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
                 event.preventDefault();
+                byId("more").hidePopover();
                 this.go(link.getAttribute("href") ?? "/");
             }
         });
