@@ -9,8 +9,7 @@
 import { leaveFork } from "./actions.js";
 import { byId, make, patch, rich, say } from "./dom.js";
 import { forkName } from "./format.js";
-import { BUTTON_IDS } from "./protocol.js";
-import { forkExitRefusal, isForkExitOffered, isForkExitOpen, openFork } from "./state.js";
+import { BUTTON_IDS, forkExitRefusal, isForkExitOffered, isForkExitOpen, openFork } from "./state.js";
 
 const EXITS = [
     { customId: BUTTON_IDS.forkSave, label: "Keep all of it", style: "success" },

@@ -1,5 +1,5 @@
 /**
- * The values that the server sends, and the buttons that the page knows by their id.
+ * The values that the server sends. Only types are here, so that no page has to load them.
  *
  * @typedef {"owner" | "assistant" | "background" | "program"} Author
  * @typedef {{name: string, url: string, is_image: boolean, size: number}} Attachment
@@ -136,11 +136,4 @@
  *     | {type: "read", id: string}} Frame
  */
 
-/** Ids of buttons on cards that mean something to the page; all others are only shown. */
-export const BUTTON_IDS = Object.freeze({
-    forkSave: "act:fork_save:",
-    forkReport: "act:fork_report:",
-    forkExit: "act:fork_exit:",
-    /** The id of the question follows. */
-    approvePrefix: "act:approve:",
-});
+export {};

@@ -64,7 +64,14 @@
  * @property {import("./protocol.js").Panels | null} panels  another object for each change
  */
 
-import { BUTTON_IDS } from "./protocol.js";
+/** Ids of buttons on cards that mean something to the page; all others are only shown. */
+export const BUTTON_IDS = Object.freeze({
+    forkSave: "act:fork_save:",
+    forkReport: "act:fork_report:",
+    forkExit: "act:fork_exit:",
+    /** The id of the question follows. */
+    approvePrefix: "act:approve:",
+});
 
 /** @type {State} */
 export const INITIAL_STATE = Object.freeze({
