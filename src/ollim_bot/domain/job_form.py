@@ -246,7 +246,7 @@ def rhythm_text(rhythm: Rhythm, now: datetime) -> str:
 
 
 def _is_same(one: Rhythm, other: Rhythm) -> bool:
-    """Whether both have the same days and times, whatever their first day is."""
+    """Whether both have the same days and times; their first days may differ."""
     if isinstance(one, Repeat) and isinstance(other, Repeat):
         return (one.rule, one.at) == (other.rule, other.at)
     if isinstance(one, AfterDone) and isinstance(other, AfterDone):

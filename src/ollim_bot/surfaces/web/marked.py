@@ -1,4 +1,4 @@
-"""Our own sentences as markup: what stands between backticks is a command."""
+"""Our own sentences as markup, in which words between backticks are commands."""
 
 from __future__ import annotations
 
