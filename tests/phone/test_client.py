@@ -16,7 +16,14 @@ from devtools.localntfy.server import LocalNtfy
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.http_exchange import HttpLimits
 from ollim_bot.settings import Secret
-from ollim_bot.surfaces.ntfy.client import Action, Link, NotLetIn, NtfyClient, Push, TooMany
+from ollim_bot.surfaces.ntfy.client import (
+    LinkButton,
+    NotLetIn,
+    NtfyClient,
+    Push,
+    ReplyButton,
+    TooMany,
+)
 
 LIMITS = HttpLimits(step=10.0, whole=10.0, largest=20_000)
 CARD = Push("out", "seq1", "Wäter", "Drink „now“?", 4, ("warning",))
@@ -35,12 +42,12 @@ def client(ntfy: LocalNtfy, token: str = "") -> NtfyClient:
 async def test_a_push_is_published_replaced_read_back_and_cleared(ntfy: LocalNtfy) -> None:
     ours = client(ntfy)
     buttons = (
-        Action("Done", "reply", "n1", Secret("tk_reply")),
-        Link("Open", "https://bot.example/"),
+        ReplyButton("Done", "reply", "n1", Secret("tk_reply")),
+        LinkButton("Open", "https://bot.example/"),
     )
     async with Phone(ntfy.url, "out") as phone:
         first = await asyncio.to_thread(ours.publish, CARD)
-        again = Push("out", "seq1", "", "Drink?", actions=buttons)
+        again = Push("out", "seq1", "", "Drink?", buttons=buttons)
         second = await asyncio.to_thread(ours.publish, again)
         await phone.shows("Drink?")
         (shown,) = phone.shown

@@ -54,7 +54,7 @@ class NotLetIn(Unreachable):
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ReplyButton:
     """A button that posts `body` to `topic`, with `token` where strangers may not write there."""
 
     label: str
@@ -64,7 +64,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkButton:
     """A button that opens an address on the phone."""
 
     label: str
@@ -81,7 +81,7 @@ class Push:
     text: str
     priority: int = 3
     tags: tuple[str, ...] = ()
-    actions: tuple[Action | Link, ...] = ()
+    buttons: tuple[ReplyButton | LinkButton, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +210,12 @@ class NtfyClient:
             fields["title"] = push.title
         if push.tags:
             fields["tags"] = [*push.tags]
-        if push.actions:
-            fields["actions"] = [self._button(each) for each in push.actions]
+        if push.buttons:
+            fields["actions"] = [self._button(each) for each in push.buttons]
         return fields
 
-    def _button(self, action: Action | Link) -> dict[str, object]:
-        if isinstance(action, Link):
+    def _button(self, action: ReplyButton | LinkButton) -> dict[str, object]:
+        if isinstance(action, LinkButton):
             return {"action": "view", "label": action.label, "url": action.address}
         button: dict[str, object] = {
             "action": "http",
