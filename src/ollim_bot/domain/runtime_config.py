@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ollim_bot.domain.jobs import Nag
 from ollim_bot.domain.moments import near_zone, zone_named
+from ollim_bot.domain.push import PushContent, PushWhat
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import WrongInput
@@ -287,6 +288,22 @@ class RuntimeConfig:
         takes="on or off",
         check=_switch,
         about="end the message after the quiet with the receipt of the day",
+    )
+    push_what: str = _setting(
+        "push_what",
+        "asks",
+        f"one of {', '.join(PushWhat)}",
+        _one_of({each: each.value for each in PushWhat}),
+        about="What rings on your phone: asks is what waits for your answer, must only what has to "
+        "come, all whatever comes by itself",
+    )
+    push_content: str = _setting(
+        "push_content",
+        "full",
+        f"one of {', '.join(PushContent)}",
+        _one_of({each: each.value for each in PushContent}),
+        about="How much of it leaves this machine for your phone: full the words, title the title "
+        "only, none neither",
     )
     desktop_notifications: str = _setting(
         "desktop_notifications",
