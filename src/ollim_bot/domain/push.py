@@ -5,29 +5,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.digest import OF_DIGEST
+from ollim_bot.domain.runtime_config import PushWhat
 
 # The sentences about what happened while the bot did not run begin with these words.
 ABSENCE = "While I was away"
-
-
-class PushWhat(StrEnum):
-    """What rings on the phone: what asks something, only what must come, or all that comes."""
-
-    ASKS = "asks"
-    MUST = "must"
-    ALL = "all"
-
-
-class PushContent(StrEnum):
-    """How much of a message leaves the machine: all of it, its title, or only that there is one."""
-
-    FULL = "full"
-    TITLE = "title"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from ollim_bot.domain.jobs import Nag
 from ollim_bot.domain.moments import near_zone, zone_named
-from ollim_bot.domain.push import PushContent, PushWhat
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import WrongInput
@@ -34,6 +33,22 @@ class PermissionMode(StrEnum):
     DEFAULT = "default"
     ACCEPT_EDITS = "acceptEdits"
     BYPASS = "bypassPermissions"
+
+
+class PushWhat(StrEnum):
+    """What rings on the phone: what asks something, only what must come, or all that comes."""
+
+    ASKS = "asks"
+    MUST = "must"
+    ALL = "all"
+
+
+class PushContent(StrEnum):
+    """How much of a message leaves the machine: all of it, its title, or only that there is one."""
+
+    FULL = "full"
+    TITLE = "title"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
