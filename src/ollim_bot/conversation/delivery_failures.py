@@ -18,8 +18,8 @@ from ollim_bot.store.transaction import Transaction
 
 _LONGEST = 60
 _AT_ONCE = 50
-# So long a failure is not told while another channel may still bring the message.
-_UNTIL_MET = 60.0
+# So many seconds a failure is not told while another channel may still bring the message.
+_UNTIL_MET = 90.0
 
 _logger = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ class TellOwner(Protocol):
 class FailureNotices:
     """Reports each failed delivery once, also after a crash.
 
-    What another channel has brought is no failure; while that is open, the report waits for it, a
-    minute at most. A file may be missing there, so it is reported unless the message must come. A
+    What another channel has brought is no failure; while that is open, the report waits a
+    little. A file may be missing there, so it is reported unless the message must come. A
     failed delivery of such a notice is not reported, since its notice would fail too.
     """
 
