@@ -37,6 +37,7 @@ _SENT: Mapping[str, tuple[str, ...]] = {
 # The channels that settings can open. One that fetches files keeps them below `state/`, in a folder
 # with its name, until the bot has taken them.
 CHANNELS = ("discord", "ntfy")
+_CHANNEL_LABELS = {"ntfy": "your phone"}
 # The channel whose settings are enough to deliver there without the bot.
 DIRECT_CHANNEL = "discord"
 
@@ -246,6 +247,11 @@ def ntfy_account(environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> N
     account = _ntfy(sources)
     sources.raise_problems()
     return account
+
+
+def channel_label(name: str) -> str:
+    """What a sentence to the owner calls the channel."""
+    return _CHANNEL_LABELS.get(name, name.capitalize())
 
 
 def _name(text: str) -> str:

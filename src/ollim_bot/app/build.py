@@ -37,7 +37,8 @@ from ollim_bot.conversation.commands.sessions import (
     SessionsPanel,
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
-from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, FailureNotices
+from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues
+from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.desktop import DesktopWatch, Reach
 from ollim_bot.conversation.forks.commands import (
     ForkButtons,
@@ -268,7 +269,7 @@ class ConversationParts:
         self.board = StatusBoard(store, self.state, self.fanout, deps.status, clock)
         self.desktop = DesktopWatch(store, deps.reach, clock, lambda: self.board.current.bot_name)
         self.notices = Notices(store, self.state, self.poster, self.board, clock)
-        self.failures = FailureNotices(store, self.notices.tell)
+        self.failures = FailureNotices(store, self.notices.tell, clock)
         self.quiet_watch = QuietWatch(store, self.state, self.poster, self.board, clock)
         self.gate = DiskGate(store, self.notices, clock)
         self.reminders = PlainDelivery(store, self.poster, self.gate, clock)
