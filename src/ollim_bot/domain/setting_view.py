@@ -14,7 +14,7 @@ from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, RuntimeCon
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "How often it may speak": ("critical_daily_cap", "nag_default"),
     "Quiet": ("quiet_hours", "receipt_in_digest"),
-    "How it reaches you": ("desktop_notifications", "page_sound"),
+    "How it reaches you": ("push_what", "push_content", "desktop_notifications", "page_sound"),
     "Where you are": ("timezone", "travel_minutes"),
     "The model": (
         *("model.main", "model.fork", "thinking.main", "thinking.fork", "permission_mode"),
