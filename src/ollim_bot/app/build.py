@@ -209,7 +209,7 @@ class ConversationParts:
     def _views(self, buttons: ButtonRouter) -> Views:
         deps, paths = self._deps, DataPaths(self._deps.working_directory)
         changes = FileChanges(paths, deps.store, deps.journal, deps.clock.now)
-        lines = QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock)
+        lines = QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock, deps.reach)
         job = JobFormView(
             deps.store, deps.repositories, deps.clock, buttons.press, self.week_plans.difference
         )
@@ -222,6 +222,7 @@ class ConversationParts:
                 buttons.press,
                 lines,
                 deps.heartbeat,
+                deps.reach,
             ),
             week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
             jobs=JobListing(deps.store, deps.repositories, deps.clock, job.act, lines),
