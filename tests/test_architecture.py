@@ -34,7 +34,7 @@ LAYERS: list[list[str]] = [
     ["tools"],
     ["upkeep"],
     ["conversation"],
-    ["schedule", "webhooks", "surfaces.discord", "surfaces.web"],
+    ["schedule", "webhooks", "surfaces.discord", "surfaces.ntfy", "surfaces.web"],
     ["app"],
     ["cli"],
     ["__main__"],
