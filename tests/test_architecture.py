@@ -67,6 +67,7 @@ ALLOWED_IMPORTERS = {
     "requests": ["integrations.google"],
     "icalendar": ["integrations.calendars"],
     "recurring_ical_events": ["integrations.calendars"],
+    "segno": ["surfaces.ntfy"],
     "http.client": ["http_exchange"],
     "sqlite3": ["store"],
     "subprocess": [
