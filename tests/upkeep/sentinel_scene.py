@@ -109,6 +109,7 @@ class FakeDirectChannel:
     """The sentinel's own channel to the chat service that the bot delivers to."""
 
     service: FakeChatService
+    name: str = "discord"
     before: Callable[[], None] = lambda: None
     after: Callable[[], None] = lambda: None
 
@@ -197,7 +198,7 @@ class Scene:
         **around: Any,
     ) -> SentinelReport:
         if has_channel:
-            around["channel"] = channel or FakeDirectChannel(self.service)
+            around.setdefault("channels", [channel or FakeDirectChannel(self.service)])
         surroundings = SentinelEnvironment(**around)
         clock = time or FakeSentinelClock(self.clock)
         return Sentinel(self.paths, UTC, clock, surroundings, connection).run()
