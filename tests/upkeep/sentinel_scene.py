@@ -109,9 +109,12 @@ class FakeDirectChannel:
     """The sentinel's own channel to the chat service that the bot delivers to."""
 
     service: FakeChatService
-    name: str = "discord"
     before: Callable[[], None] = lambda: None
     after: Callable[[], None] = lambda: None
+
+    @property
+    def name(self) -> str:
+        return self.service.name
 
     def deliver(self, message: ChatMessage, nonce: str, look: LookUp) -> str:
         part = MessagePart(message, 0, nonce)
@@ -152,6 +155,11 @@ class Scene:
     root: Path
     clock: ManualClock
     service: FakeChatService
+    phone: FakeChatService | None = None
+
+    @property
+    def services(self) -> list[FakeChatService]:
+        return [each for each in (self.service, self.phone) if each is not None]
 
     @property
     def paths(self) -> DataPaths:
@@ -160,7 +168,7 @@ class Scene:
     @asynccontextmanager
     async def bot(self, engine: ScriptedEngine | None = None) -> AsyncIterator[ScheduleScene]:
         """A run of the bot after a run that was not stopped cleanly."""
-        channels = [self.service]
+        channels = self.services
         async with schedule_scene(
             engine or ScriptedEngine(), self.root, clock=self.clock, channels=channels
         ) as at:
@@ -198,7 +206,9 @@ class Scene:
         **around: Any,
     ) -> SentinelReport:
         if has_channel:
-            around.setdefault("channels", [channel or FakeDirectChannel(self.service)])
+            made = [FakeDirectChannel(each) for each in self.services]
+            others = [each for each in made if channel is None or each.name != channel.name]
+            around["channels"] = others if channel is None else [channel, *others]
         surroundings = SentinelEnvironment(**around)
         clock = time or FakeSentinelClock(self.clock)
         return Sentinel(self.paths, UTC, clock, surroundings, connection).run()
