@@ -38,8 +38,8 @@ _SENT: Mapping[str, tuple[str, ...]] = {
 # with its name, until the bot has taken them.
 CHANNELS = ("discord", "ntfy")
 _CHANNEL_LABELS = {"ntfy": "your phone"}
-# The channel whose settings are enough to deliver there without the bot.
-DIRECT_CHANNEL = "discord"
+# The only channel that the first version of `state/sentinel.json` knew.
+FIRST_DIRECT_CHANNEL = "discord"
 
 _COMMON_SECRET = "WEBHOOK_SECRET"
 _SECRET_ENDINGS = ("SECRET", "TOKEN", "KEY", "PASSWORD")
