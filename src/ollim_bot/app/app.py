@@ -672,6 +672,7 @@ class App:
             others += [parts.echo.run, parts.retries.run, parts.board.run]
             others += [parts.server_cards.run, parts.google.run, parts.desktop.run]
             others += [parts.task_mover.run, parts.task_commands.run, parts.breakdowns.run]
+            others += [parts.phone.run] if parts.phone else []
             tasks = [group.create_task(run()) for run in vital]
             for run in (*others, *services):
                 kept = keep_running(run, store, parts.notices, self._clock)

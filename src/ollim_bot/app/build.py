@@ -62,6 +62,7 @@ from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
+from ollim_bot.conversation.phone import PhonePage
 from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
 from ollim_bot.conversation.runs import ReadHeartbeat, RunListView, RunView, no_heartbeat
@@ -123,7 +124,7 @@ from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
 from ollim_bot.tools.guards import JobChecker
-from ollim_bot.view_ports import Views
+from ollim_bot.view_ports import PhoneLink, Views
 
 _logger = logging.getLogger(__name__)
 
@@ -142,7 +143,8 @@ class ConversationDeps:
     calendars, and `news` are published when these have changed. `google` takes the place of
     Google's own addresses. `patience` is how many seconds to wait for a slow surface. `zone` is the
     owner's while the configuration names none. `heartbeat` reads until when the bot surely ran.
-    `reach` are the ways to the owner besides a page that has to be opened.
+    `reach` are the ways to the owner besides a page that has to be opened. With `phone`, the page
+    pairs the owner's phone.
     """
 
     engine: AgentEngine
@@ -177,6 +179,7 @@ class ConversationDeps:
     patience: float = 2.0
     heartbeat: ReadHeartbeat = no_heartbeat
     reach: Reach = field(default_factory=Reach)
+    phone: PhoneLink | None = None
 
 
 class ConversationParts:
@@ -194,6 +197,7 @@ class ConversationParts:
         self._build_intake()
         self._build_commands()
         buttons = self._build_buttons()
+        self.phone = PhonePage(deps.phone, deps.clock) if deps.phone else None
         self.conversation = Conversation(
             deps.store,
             self.intake,
@@ -230,7 +234,9 @@ class ConversationParts:
             runs=RunListView(deps.store, deps.clock, deps.heartbeat),
             run=RunView(deps.store, deps.repositories, deps.clock),
             money=money_view(deps.store, deps.clock),
-            settings=SettingPage(deps.store, deps.clock, self._services.settings.change),
+            settings=SettingPage(
+                deps.store, deps.clock, self._services.settings.change, self.phone
+            ),
             health=HealthPage(
                 deps.store, deps.clock, [each.name for each in deps.channels], deps.health
             ),
