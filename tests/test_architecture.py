@@ -85,6 +85,7 @@ LATE = {
     ("integrations.google.tokens", "ollim_bot.integrations.google.oauth"),
     ("integrations.google.login", "ollim_bot.integrations.google.oauth"),
     ("domain.repeats", "dateutil.rrule"),
+    ("surfaces.ntfy.pairing", "segno"),
 }
 
 # Modules that may name Discord beside its surface: the settings, the records of that surface, the
