@@ -151,10 +151,23 @@ async def _check_after_restart(scene: ChaosScene, outcome: Outcome) -> None:
         outcome.broken.append(
             f"Discord refused {scene.discord.rate_limited} times to go on so fast"
         )
+    outcome.broken += _leaked_topics(scene)
     outcome.messages = len(scene.discord.messages)
     outcome.in_doubt = len(in_doubt(scene.bot.data, scene.record.folder))
     if outcome.in_doubt * _MESSAGES_PER_DOUBT > outcome.messages:
         outcome.broken.append(f"{outcome.in_doubt} of {outcome.messages} messages are in doubt")
+
+
+def _leaked_topics(scene: ChaosScene) -> list[str]:
+    """The names of the phone's topics are keys, for one file alone."""
+    names = [scene.phones.topic.encode(), scene.phones.reply_topic.encode()]
+    state = scene.bot.data / "state"
+    places = [scene.bot.output, *state.glob("ollim.db*"), *state.glob("*.json*")]
+    return [
+        f"{path.name} has the name of a topic of the phone"
+        for path in places
+        if path.name != "push.json" and any(name in path.read_bytes() for name in names)
+    ]
 
 
 async def _is_broken(scene: ChaosScene, outcome: Outcome) -> bool:
