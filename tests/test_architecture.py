@@ -67,6 +67,7 @@ ALLOWED_IMPORTERS = {
     "requests": ["integrations.google"],
     "icalendar": ["integrations.calendars"],
     "recurring_ical_events": ["integrations.calendars"],
+    "segno": ["surfaces.ntfy"],
     "http.client": ["http_exchange"],
     "sqlite3": ["store"],
     "subprocess": [
@@ -84,6 +85,7 @@ LATE = {
     ("integrations.google.tokens", "ollim_bot.integrations.google.oauth"),
     ("integrations.google.login", "ollim_bot.integrations.google.oauth"),
     ("domain.repeats", "dateutil.rrule"),
+    ("surfaces.ntfy.pairing", "segno"),
 }
 
 # Modules that may name Discord beside its surface: the settings, the records of that surface, the
