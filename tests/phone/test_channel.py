@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from devtools.localdiscord.faults import AnswerLost, Dropped
@@ -45,7 +46,8 @@ async def test_without_a_witness_in_the_topic_only_an_unbroken_stream_tells_that
 ) -> None:
     async with scene.bot():
         await scene.ntfy.followed(REPLY)
-        for number, fault in enumerate((Dropped(), AnswerLost())):
+        faults: tuple[Dropped | AnswerLost, ...] = (Dropped(), AnswerLost())
+        for number, fault in enumerate(faults):
             scene.ntfy.topics.forget()
             scene.ntfy.next_fail(SEND, fault)
             asked = scene.ask(f"water {number}")
@@ -327,7 +329,7 @@ async def test_only_what_is_chosen_rings_and_never_the_conversation(scene: Phone
             scene.say(f"{what}: a ping", job="news")
             scene.ask(f"{what}: must", must=True)
             last = scene.ask(f"{what}: asks")
-            await scene.until(lambda last=last: scene.state_of(last) is not DeliveryState.OPEN)
+            await scene.until(partial(scene.is_over, last))
     assert scene.published == [
         *("asks: must", "asks: asks", "must: must"),
         *("all: a ping", "all: must", "all: asks"),
