@@ -55,10 +55,13 @@ _PUBLIC = (
     "people who run it can read what rings, and keep it for 12 hours. On the way it passes Google, "
     "or Apple with an iPhone."
 )
+_SCAN = (
+    "Android: scan the code with the camera, which opens the app. iPhone, or without a camera: "
+    "press + in the app and type the server and the topic."
+)
 _STEPS = (
     "Install the app ntfy: from Google Play, F-Droid or the App Store.",
-    "Android: scan the code with the camera, which opens the app.",
-    "iPhone, or without a camera: press + in the app and type the server and the topic.",
+    _SCAN,
     "The topic shows a message. Press its button, “It reaches me”.",
 )
 _PAIRED = "Your phone is paired. It counts at once."
