@@ -23,7 +23,7 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.phone import PhonePage
 from ollim_bot.conversation.views import SettingPage
 from ollim_bot.domain.changes import Changer
-from ollim_bot.domain.phone import PairedPhone, PhoneAttempt, PhoneView
+from ollim_bot.domain.phone import PairingStatus, PhoneAttempt, PhoneView
 from ollim_bot.domain.setting_view import PHONE, SettingGroup, SettingsView
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import NtfyAccount
@@ -38,7 +38,7 @@ SERVER = "https://push.example.org"
 async def test_each_state_of_the_phone_is_right_in_four_forms(scene: PageScene) -> None:
     settings, now = scene.core.fakes.settings, scene.core.now()
     settings.current = SettingsView([SettingGroup(PHONE, ())])
-    empty, paired = PhoneView(now, OFFER), PairedPhone(SERVER, now)
+    empty, paired = PhoneView(now, OFFER), PairingStatus(SERVER, now)
     code = replace(CODE, topic="ollim-" + "a7" * 13, picture=("# " * 20, " #" * 20) * 20)
     until = now + timedelta(minutes=10)
     states = {
