@@ -5,6 +5,7 @@ It uses no proxy and follows no redirect. It blocks: the bot calls it in a threa
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,8 @@ from time import monotonic
 from urllib.parse import quote, urlsplit
 
 _BLOCK = 65536
+# Linux alone tells of an end without reading.
+_ENDED: int | None = getattr(select, "POLLRDHUP", None)
 _LEGAL = "/%:@!$&'()*+,;=~?-._"
 
 
@@ -133,6 +136,10 @@ class HttpStream:
             if len(line) > self._longest:
                 line, is_too_long = bytearray(), True
 
+    def is_alive(self) -> bool:
+        """Whether the other side has certainly not ended the stream so far."""
+        return self._response is not None and self._call.is_alive()
+
     def close(self) -> None:
         self._call.close()
 
@@ -197,6 +204,14 @@ class _Call:
             self._cut.cancel()
         if self._connected is not None:
             self._connected.settimeout(between)
+
+    def is_alive(self) -> bool:
+        """Whether the connection has certainly not ended; False where the system cannot tell."""
+        if _ENDED is None or self._connected is None or self.is_closed:
+            return False
+        polling = select.poll()
+        polling.register(self._connected, _ENDED)
+        return not polling.poll(0)
 
     def require_time(self) -> None:
         """Raise if the time is over: a connection that was cut looks like one that has ended."""

@@ -66,7 +66,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("session", "fork_messages", "budget", "config", "cleared", "overviews"), ()),
     **dict.fromkeys(("cleared_grants", "grants", "presence", "daily", "passed_over"), ()),
     **dict.fromkeys(("provider", "names", "skips", "quiet", "zone", "initiative"), ()),
-    **dict.fromkeys(("agent_skills", "discord", "web", "memory", "added_lines"), ()),
+    **dict.fromkeys(("agent_skills", "discord", "web", "push", "memory", "added_lines"), ()),
     "updates": ("report", "fork report", "description"),
     "fork": ("topic",),
     "cleared_fork": ("topic",),
@@ -83,6 +83,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     # tables
     **dict.fromkeys(("meta", "records", "mirrors", "session_history", "channels"), ()),
     **dict.fromkeys(("deliveries", "delivery_refs", "search_state", "job_ops", "usage"), ()),
+    "push_buttons": (),
     "occurrences": ("description",),
     "ledger": ("ping", "report", "description"),
     "inputs": ("reminder",),

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
 from ollim_bot import errors
+from ollim_bot.channels import PushChannel
 from ollim_bot.clock import wait_until_set
 from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import ForkMessage, with_fork_message
@@ -288,12 +289,22 @@ class DeliveryQueue:
     def name(self) -> str:
         return self._channel.name
 
+    def is_set_up(self) -> bool:
+        """Whether there is somewhere to deliver to; it may look at a file."""
+        return not isinstance(self._channel, PushChannel) or self._channel.is_set_up()
+
     def nudge(self) -> None:
         """Retry now: the service can be reached again."""
         self._is_back.set()
 
     async def run(self) -> None:
-        """Deliver and edit until cancelled. Running it again continues where it stopped."""
+        """Deliver and edit until cancelled. Running it again continues where it stopped.
+
+        A channel that only sends may be set up later, or never: until then nothing is looked at.
+        """
+        if isinstance(self._channel, PushChannel):
+            await self._until_joined()
+            await self._channel.connected()
         lanes = [self._joined(), self._lane(self._deliver_next), self._lane(self._edit_next)]
         tasks = [asyncio.create_task(each) for each in lanes]
         try:
@@ -340,6 +351,12 @@ class DeliveryQueue:
         tx.deliveries.take_over(self.name, message.id, held.refs, parts, message.id)
         if held.attempt.is_in_doubt:
             tx.deliveries.require(self.name, message.id, held.refs, tx.now)
+
+    async def _until_joined(self) -> None:
+        with self._store.changes("channels") as changed:
+            while not await self._store.read(lambda tx: tx.channels.is_joined(self.name)):
+                await changed.wait()
+                changed.clear()
 
     async def _joined(self) -> None:
         identity = await self._channel.connected()
@@ -616,8 +633,10 @@ class DeliveryQueues:
         self._clock = clock
 
     async def load(self) -> None:
-        """Join every channel to the log, and remove channels that are no longer configured."""
-        names = {queue.name for queue in self._queues}
+        """Join every channel to the log, and remove channels that are no longer set up."""
+        names = await asyncio.to_thread(
+            lambda: {queue.name for queue in self._queues if queue.is_set_up()}
+        )
 
         def step(tx: Transaction) -> None:
             for each in tx.channels.all():

@@ -483,6 +483,9 @@ class Channels:
         rows = self._statements.rows("SELECT name, identity, from_seq FROM channels ORDER BY name")
         return [JoinedChannel(row[0], unescaped(row[1]), int(row[2])) for row in rows]
 
+    def is_joined(self, name: str) -> bool:
+        return any(each.name == name for each in self.all())
+
     def join(self, name: str, identity: str) -> JoinedChannel:
         """Follow the log from now on, or from where the same account left it.
 

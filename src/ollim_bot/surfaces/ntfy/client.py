@@ -133,6 +133,8 @@ class NtfyClient:
     def clear(self, topic: str, sequence: str) -> None:
         """Take what has this sequence off the phones; raises as `publish` does."""
         answer = self._answer("PUT", f"{self._server}/{topic}/{sequence}/clear", b"")
+        if answer.status == 404:  # a server before 2.16
+            raise DeliveryFailed(self._said(_REFUSED, 404))
         if not 200 <= answer.status < 300:
             raise self._refusal(answer)
 
@@ -267,6 +269,10 @@ class Following:
             raise Unreachable(str(lost)) from None
         finally:
             self._stream.close()
+
+    def is_alive(self) -> bool:
+        """Whether the server has certainly not ended the stream so far."""
+        return self._stream.is_alive()
 
     def close(self) -> None:
         self._stream.close()
