@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from devtools.localntfy.phone import Phone
+from devtools.localntfy.protocol import Message
 from devtools.localntfy.server import LocalNtfy
 from tests.cli.setup_scene import STOP, ScriptedPerson, SetupScene
 from tests.cli.terminal import Terminal
@@ -48,6 +48,7 @@ class Scene:
         self.terminal = terminal
         self.ntfy = ntfy
         self.printed = ""
+        self.tests = 0
 
     async def set_up(
         self,
@@ -78,15 +79,24 @@ class Scene:
         """Set up with a phone that presses the button."""
         owner = Owner(*answers)
         running = asyncio.create_task(self.set_up(owner, **given))
-        async with Phone(self.ntfy.url, await owner.topic, token=token) as phone:
+        await asyncio.wait([running, owner.topic], return_when=asyncio.FIRST_COMPLETED)
+        assert owner.topic.done(), (running.result(), owner.screen)
+        async with Phone(self.ntfy.url, owner.topic.result(), token=token) as phone:
             await self.press_next(phone)
             assert await running is None
         return owner
 
     async def press_next(self, phone: Phone) -> None:
-        await phone.until(lambda: any(each.labels for each in phone.shown))
-        shown = next(each for each in phone.shown if each.labels)
+        """Press the button of the next test, and not that of an earlier one."""
+        self.tests += 1
+        await self.ntfy.until(lambda: len(self._tests()) == self.tests)
+        sent = self._tests()[-1]
+        await phone.until(lambda: sent.id in [each.id for each in phone.shown])
+        shown = next(each for each in phone.shown if each.id == sent.id)
         assert await phone.press(shown, shown.labels[0]) == 200
+
+    def _tests(self) -> list[Message]:
+        return [each for each in self.ntfy.topics.published if each.payload.get("actions")]
 
     @property
     def env(self) -> dict[str, str]:
@@ -134,6 +144,9 @@ async def test_a_phone_is_paired_tried_and_forgotten(terminal: Terminal) -> None
             "paired": True,
             "server": ntfy.url,
             "paired_at": terminal.now.isoformat(),
+            "last_press": terminal.now.isoformat(),
+            "sent_today": 0,
+            "ignored_replies": 0,
             "push_what": "asks",
             "push_content": "full",
         }
@@ -141,6 +154,7 @@ async def test_a_phone_is_paired_tried_and_forgotten(terminal: Terminal) -> None
             trying = asyncio.create_task(asyncio.to_thread(terminal.done, "push", "test"))
             await scene.press_next(phone)
             assert "The press came after 0 s: your phone works." in await trying
+            assert "A button was last pressed today 14:30." in terminal.done("push", "status")
             removed = await asyncio.to_thread(terminal.done, "push", "remove")
             await phone.until(lambda: any(each.title == "No longer used" for each in phone.shown))
         assert "The phone was told." in removed
@@ -252,11 +266,12 @@ async def test_wrong_input_and_refused_servers_are_said_in_a_sentence(terminal: 
 
 def test_the_code_fits_a_terminal_and_is_drawn_dark_on_light() -> None:
     rows = [[True, False, True], [True, True, False], [False, False, True]]
-    assert list(code_lines(rows, has_colours=False)) == [" ▄▀", "██ "]
+    assert list(code_lines(rows, has_colours=False)) == [" ▀▄", "▀▀ "]
     coloured = list(code_lines(rows, has_colours=True))
     assert [re.sub(r"\033\[[0-9;]*m", "", line) for line in coloured] == ["█▄▀", "  ▀"]
 
 
+@pytest.mark.real_process
 async def test_the_set_up_pairs_a_phone_or_skips_it_with_one_key(tmp_path: Path) -> None:
     scene = SetupScene(tmp_path)
     async with LocalNtfy() as ntfy:
@@ -267,6 +282,7 @@ async def test_the_set_up_pairs_a_phone_or_skips_it_with_one_key(tmp_path: Path)
         async with Phone(ntfy.url, await owner.topic) as phone:
             await Scene(Terminal(tmp_path), ntfy).press_next(phone)
             assert await running is None
-    assert PushFile(scene.paths).read() is not None
+    pairing = PushFile(scene.paths).read()
+    assert pairing is not None
+    assert pairing.topic == owner.topic.result()
     assert "Your phone is paired." in owner.screen
-    assert json.loads(scene.paths.push.read_text())["server"] == ntfy.url

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -10,6 +11,7 @@ from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, plain, print_json
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe, duration_in_words
+from ollim_bot.domain.surface_state import PushState
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.settings import ntfy_account
 from ollim_bot.store.push_file import PushFile
@@ -82,7 +84,11 @@ def _status(given: Given, caller: Caller) -> None:
         return
     config = _config(data)
     show(plain(f"Paired with {pairing.server} since {describe(pairing.paired_at, data.now)}."))
-    show(f"What rings: {config.push_what}. What leaves this machine: {config.push_content}.")
+    state = _state(data)
+    if state.last_press is not None:
+        show(f"A button was last pressed {describe(state.last_press, data.now)}.")
+    show(f"Sent today: {state.sent_on(data.now)}. What rings: {config.push_what}.")
+    show(f"What leaves this machine: {config.push_content}.")
     if account.url is not None and account.url != pairing.server:
         show(plain(OTHER_SERVER.format(server=pairing.server, url=account.url)))
 
@@ -94,11 +100,15 @@ OTHER_SERVER = (
 
 
 def _as_json(data: Data, pairing: Pairing | None) -> dict[str, object]:
-    config = _config(data)
+    config, state = _config(data), _state(data)
+    zone = data.now.tzinfo
     return {
         "paired": pairing is not None,
         "server": pairing.server if pairing else "",
-        "paired_at": pairing.paired_at.astimezone(data.now.tzinfo) if pairing else None,
+        "paired_at": pairing.paired_at.astimezone(zone) if pairing else None,
+        "last_press": state.last_press.astimezone(zone) if state.last_press else None,
+        "sent_today": state.sent_on(data.now),
+        "ignored_replies": state.wrong + state.dropped,
         "push_what": config.push_what,
         "push_content": config.push_content,
     }
@@ -122,6 +132,9 @@ def _test(_: Given, caller: Caller) -> None:
         pressed_at = test.wait(lambda: False, on_wait)
     if pressed_at is None:
         raise OllimError(_NO_PRESS)
+    with writable(data) as open_directory:
+        note_press = partial(PushState.having_read, reply="", pressed=pressed_at)
+        open_directory.rows.run(lambda tx: tx.push.change(note_press))
     show(f"The press came after {duration_in_words(pressed_at - sent_at)}: your phone works.")
 
 
@@ -150,6 +163,10 @@ def _paired(data: Data) -> Pairing:
 
 def _account(caller: Caller) -> NtfyAccount:
     return ntfy_account(caller.environ, cwd=caller.path("."))
+
+
+def _state(data: Data) -> PushState:
+    return data.read(lambda tx: tx.push.get()) or PushState()
 
 
 def _config(data: Data) -> RuntimeConfig:
