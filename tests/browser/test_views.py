@@ -24,7 +24,7 @@ from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.setting_view import PresentState, setting_groups
+from ollim_bot.domain.setting_view import PresentState, SettingsView, setting_groups
 from ollim_bot.domain.views import ViewAnswer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -66,9 +66,8 @@ def fill(scene: PageScene) -> None:
     fakes.changes.current = full_list()
     fakes.about_me.current = known()
     quiet = QuietSettings(UTC, QuietHours.parse("22:00-07:00"))
-    fakes.settings.current = setting_groups(
-        RuntimeConfig(auto_backup=True), PresentState(now, quiet, Amount())
-    )
+    groups = setting_groups(RuntimeConfig(auto_backup=True), PresentState(now, quiet, Amount()))
+    fakes.settings.current = SettingsView(groups)
     begun, side = now - timedelta(hours=3), SessionLine(SessionId("s"), now, "the move", 2)
     main = SessionLine(SessionId("m"), begun, HOSTILE, 3, is_current=True)
     compacted = CompactionLine(begun, HOSTILE, SessionId("b"))

@@ -106,8 +106,8 @@ def test_what_it_did_in_json(after_crash: Terminal) -> None:
 def test_what_could_not_be_shown_is_an_error(after_crash: Terminal) -> None:
     fake_notifier(after_crash, code=1)
     assert after_crash.refused("sentinel", code=1) == (
-        "“Drink water” is due and could not be shown: there is no Discord and no way to show a "
-        "notification on this machine. It is kept, and the page shows it when the bot runs again.\n"
+        "“Drink water” is due and could not be shown: no channel is set up, and this machine "
+        "cannot show a notification. It is kept, and the page shows it when the bot runs again.\n"
     )
     answer = after_crash.run("sentinel", "--json")
     assert (answer.code, answer.err) == (0, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ _ABOUT = (
     "nothing when there is nothing to do. Exit codes: 0 nothing was left undone, 1 something that "
     "must come could not be shown anywhere, 2 wrong settings"
 )
-_WITHOUT_DISCORD = "the settings are wrong, so Discord is left out. {}"
+_LEFT_OUT = "the settings are wrong, so {} is left out. {}"
 
 
 @command("sentinel", _ABOUT, "", JSON)
@@ -88,7 +89,7 @@ def _surroundings(data: Data, caller: Caller, clock: SentinelClock) -> SentinelE
         return None if found is None else found.kind
 
     return SentinelEnvironment(
-        channel=_channel(data, caller, clock),
+        channels=_channels(data, caller, clock),
         notifier=DesktopNotifier(caller.environ),
         revive=partial(_is_asked, data, caller),
         maintenance=maintenance,
@@ -110,20 +111,30 @@ def _is_asked(data: Data, caller: Caller, is_running: bool) -> bool:
     return True
 
 
-def _channel(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
-    """Discord, if it is set up; without it if the settings are wrong."""
-    from ollim_bot.settings import DIRECT_CHANNEL
+def _channels(data: Data, caller: Caller, clock: SentinelClock) -> Sequence[DirectChannel]:
+    """Those that are set up; without one whose settings are wrong."""
+    from ollim_bot.settings import channel_label
+    from ollim_bot.surfaces.discord import rendering as discord
+
+    found = []
+    for name, make in ((discord.NAME, _discord),):
+        try:
+            made = make(data, caller, clock)
+        except BadSettings as bad:
+            note(_LEFT_OUT.format(channel_label(name), " ".join(bad.problems)))
+        else:
+            found += [] if made is None else [made]
+    return found
+
+
+def _discord(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
     from ollim_bot.surfaces.discord.rest import DiscordRest
 
-    try:
-        settings = caller.settings()
-    except BadSettings as bad:
-        note(_WITHOUT_DISCORD.format(" ".join(bad.problems)))
-        return None
+    settings = caller.settings()
     if settings.discord_token is None:
         return None
     joined = data.read(lambda tx: tx.channels.all()) or []
-    dm = next((each.identity for each in joined if each.name == DIRECT_CHANNEL), "")
+    dm = next((each.identity for each in joined if each.name == DiscordRest.name), "")
     owner, address = settings.discord_owner_id, settings.discord_api_url
     return DiscordRest(settings.discord_token, owner, address, dm, clock)
 
@@ -135,9 +146,15 @@ def _tell(report: SentinelReport) -> None:
         show("The bot is back.")
     for each in report.outcomes:
         if each.through:
-            show(f"“{title(each.title)}” was delivered: {', '.join(each.through)}.")
-            if each.problem:
-                show(f"  Not by Discord: {each.problem}")
+            show(f"“{title(each.title)}” was delivered: {', '.join(map(_way, each.through))}.")
+            if each.missed:
+                show(f"  Not by {' and '.join(map(_way, each.missed))}: {each.problem}")
+
+
+def _way(name: str) -> str:
+    from ollim_bot.settings import CHANNELS, channel_label
+
+    return channel_label(name) if name in CHANNELS else name
 
 
 def _undelivered(report: SentinelReport) -> str:

@@ -13,7 +13,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-ONLY_HERE = "I can only show this here."
+ONLY_HERE = "I can only show this here. A phone: `ollim-bot push setup`."
 # The time in which a page that has just been opened can mark a message as read.
 _GRACE = 1.0
 _MOST = 20
