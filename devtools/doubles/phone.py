@@ -24,13 +24,14 @@ class FakePhoneLink:
     `refusal` is raised by every step. `calls` are the names of the steps.
     """
 
-    offer = OFFER
-
     def __init__(self) -> None:
         self.pressed, self.late, self.has_ended = Event(), Event(), Event()
         self.phone: PairedPhone | None = None
         self.refusal: OllimError | None = None
         self.calls: list[str] = []
+
+    def offer(self) -> PhoneOffer:
+        return OFFER
 
     def server_address(self, typed: str) -> str:
         if not typed.startswith("https://"):
@@ -42,15 +43,15 @@ class FakePhoneLink:
         self._server = server
         return CODE
 
-    def wait(self, code: PhoneCode, is_cancelled: Event) -> bool:
+    def wait(self, code: PhoneCode, is_cancelled: Event) -> str | None:
         assert code == CODE
         self._note("wait")
         while not (is_cancelled.is_set() or self.late.is_set()):
             if self.pressed.wait(0.005):
                 self.phone = PairedPhone(self._server, SINCE)
-                return True
+                return "Your phone is paired."
         self.has_ended.set()
-        return False
+        return None
 
     def paired(self) -> PairedPhone | None:
         return self.phone

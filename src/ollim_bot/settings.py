@@ -37,7 +37,8 @@ _SENT: Mapping[str, tuple[str, ...]] = {
 # The channels that settings can open. One that fetches files keeps them below `state/`, in a folder
 # with its name, until the bot has taken them.
 CHANNELS = ("discord", "ntfy")
-_CHANNEL_LABELS = {"ntfy": "your phone"}
+PHONE = "ntfy"
+_CHANNEL_LABELS = {PHONE: "your phone"}
 # The only channel that the first version of `state/sentinel.json` knew.
 FIRST_DIRECT_CHANNEL = "discord"
 

@@ -57,11 +57,11 @@ class DayService(ActingView[DayView], Protocol):
 class PhoneLink(Protocol):
     """The way to the owner's phone, and the steps that pair it.
 
-    All but `offer` and `server_address` may block. They raise `OllimError` with a sentence.
+    All but `server_address` may block. They raise `OllimError` with a sentence.
     """
 
-    @property
-    def offer(self) -> PhoneOffer: ...
+    def offer(self) -> PhoneOffer:
+        """What the owner reads before."""
 
     def server_address(self, typed: str) -> str:
         """The address of a server as the owner typed it. Raises `WrongInput`."""
@@ -69,10 +69,10 @@ class PhoneLink(Protocol):
     def begin(self, server: str) -> PhoneCode:
         """Check the server and send a test with a button. Nothing is kept."""
 
-    def wait(self, code: PhoneCode, is_cancelled: Event) -> bool:
-        """Wait for the press of the test, and keep the pairing when it came.
+    def wait(self, code: PhoneCode, is_cancelled: Event) -> str | None:
+        """Wait for the press of the test, keep the pairing when it came, and say so.
 
-        False if it did not come in time, or was cancelled: nothing is kept then.
+        None if it did not come in time, or was cancelled: nothing is kept then.
         """
 
     def paired(self) -> PairedPhone | None:

@@ -9,6 +9,9 @@ from datetime import datetime, timedelta
 import pytest
 from tests.cli.terminal import BERLIN, SUNDAY, Terminal, held
 
+from ollim_bot.settings import PHONE
+from ollim_bot.store.opening import open_database
+
 pytestmark = pytest.mark.real_process
 
 HEAVY = ("aiohttp", "asyncio", "claude_agent_sdk", "discord", "jsonschema", "logging", "pydantic")
@@ -238,3 +241,20 @@ def test_nothing_heavy_is_loaded(terminal: Terminal) -> None:
         check=True,
     )
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_what_a_paired_phone_would_get_is_said_with_what_it_takes(terminal: Terminal) -> None:
+    add(terminal, "water", "0 * * * *", "--plain", "--nag", "10m x 5", "--must")
+    assert "Your phone" not in terminal.done("rehearse")
+    assert terminal.json("rehearse")["phone"] is None
+    now = terminal.now
+    database = open_database(terminal.paths, lambda: now, is_holder=False, report=lambda _: None)
+    database.run(lambda tx: tx.channels.join(PHONE, "a phone"))
+    database.close()
+    page = terminal.done("rehearse", "--days", "2")
+    assert "Your phone could get 288 messages tomorrow. It takes 250 a day" in page
+    assert "Your phone: 288 messages on the fullest day at most; it takes 250 a day." in page
+    said = terminal.json("rehearse", "--days", "2")
+    assert (said["phone"]["what"], said["phone"]["per_day"]) == ("asks", 250)
+    assert said["phone"]["by_day"][1] == {"day": "2026-11-16", "messages": 288, "must": 288}
+    assert [each["kind"] for each in said["findings"]] == ["phone"]

@@ -12,20 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.domain.rehearsal_jobs import BERLIN, HOUR, MINUTE, NOW, reminder, routine
 
-from ollim_bot.domain.jobs import Late
+from ollim_bot.domain.jobs import ItemKind, Late, Nag
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.rehearsal import (
     AssumedRuns,
     Assumptions,
+    FindingKind,
     Fire,
     Ping,
     Rehearsal,
     findings,
+    push_days,
     rehearse,
 )
-from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between
 
 
@@ -299,3 +301,43 @@ def test_no_rule_is_ever_broken(
     sent = [fire for fire in found.fires if fire.ping is Ping.SENT]
     assert len(sent) <= 5 + (timedelta(days=1) + run * len(begun)) / timedelta(minutes=90)
     assert all((fire.starts is None) == (fire.reason is not None) for fire in found.fires)
+
+
+def test_a_day_on_which_the_phone_takes_no_more_is_named_with_what_must_come_first() -> None:
+    nag = Nag(10 * MINUTE, 5)
+    pills = [routine(f"p{n}", "0 12 * * *", plain=True, kind=ItemKind.DOSE, nag=nag) for n in "ab"]
+    walks = [routine(f"w{n}", "0 13 * * *", plain=True, nag=nag, must=False) for n in range(16)]
+    for what, most, is_full in (
+        (PushWhat.MUST, 24, False),
+        (PushWhat.ASKS, 216, True),
+        (None, 0, False),
+    ):
+        found = rehearsed(*pills, *walks, days=2, pushes=what)
+        days = push_days(found)
+        # Six times each, and each time taken off the phone again.
+        assert [each.total for each in days] == [most] * (2 if most else 0)
+        told = [each for each in findings(found) if each.kind is FindingKind.PHONE]
+        assert bool(told) is is_full
+        if told:
+            assert (days[0].must, len(told[0].jobs), told[0].times) == (24, 18, 2)
+            assert told[0].sentence == (
+                "Your phone could get 216 messages on 2 days, first tomorrow. It takes 250 a day, "
+                "the last 50 only for what must come; the others would wait for the next day."
+            )
+
+
+def test_what_rings_on_the_phone_is_counted_as_it_would_be_sent() -> None:
+    talk = routine("talk", "0 16 * * *", background=False)
+    mail = routine("mail", "0 15 * * *")
+    call = reminder("call", NOW + 4 * HOUR, before=(10 * MINUTE,), plain=True)
+    quiet = QuietSettings(BERLIN, QuietHours.parse("20:00-22:00"))
+    late = [
+        routine("late", "0 21 * * *", plain=True, must=False, before=before)
+        for before in ((), (2 * HOUR,))
+    ]
+    jobs = (talk, mail, call, *late)
+    for what, total in ((PushWhat.MUST, 3), (PushWhat.ASKS, 7), (PushWhat.ALL, 9)):
+        (day,) = push_days(rehearsed(*jobs, quiet=quiet, pushes=what))
+        # A heads-up, a card and its end; another heads-up, and the digest with two answers in it;
+        # an answer in the conversation, and a ping.
+        assert (day.must, day.total) == (3, total), what

@@ -52,9 +52,9 @@ def test_the_names_are_shown_only_while_it_is_paired_or_when_asked_for() -> None
     assert not [each for each in hidden if any(key in each for key in KEYS)]
     assert all(key in each for each in shown for key in KEYS)
     assert "Waiting for your press, until 12:10." in shown[0]
-    square = "M4 4h3v1h-3zM4 5h1v1h-1zM6 5h1v1h-1zM4 6h3v1h-3z"
+    square = "M0 0h3v1h-3zM0 1h1v1h-1zM2 1h1v1h-1zM0 2h3v1h-3z"
     assert (
-        f'viewBox="0 0 11 11" role="img" aria-label="The code to scan"><path d="{square}"'
+        f'viewBox="0 0 3 3" role="img" aria-label="The code to scan"><path d="{square}"'
         in (shown[0])
     )
     assert "No button was pressed yet." in hidden[2]
@@ -98,7 +98,7 @@ async def test_the_press_ends_the_waiting_and_a_second_attempt_is_refused() -> N
         await begun(page)
         assert (await page.act("pair", {"server": SERVER})).is_error
         link.pressed.set()
-        view = await until(page, lambda view: view.paired)
+        view = await until(page, lambda view: view.paired and not view.attempt)
         assert (view.attempt, view.has_failed) == (None, False)
         assert link.calls == ["begin", "wait"]
         assert (await page.act("pair", {"server": SERVER})).is_error

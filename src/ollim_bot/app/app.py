@@ -21,7 +21,7 @@ from ollim_bot.app.build import (
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, open_provider_engine
 from ollim_bot.app.services import Service, first_error, keep_running
-from ollim_bot.app.surfaces import MakeChannel, Surfaces, open_surfaces
+from ollim_bot.app.surfaces import MakeChannel, MakePhone, Surfaces, open_surfaces
 from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
 from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
@@ -149,11 +149,11 @@ class Adapters:
 class App:
     """The whole bot.
 
-    `channels` make the surfaces that are services of others. `announce` is called when the bot is
-    up, with the provider whose model answers, and with the page, if there is one. `program` is how
-    the owner calls the program in a terminal. On trial, the bot ends where it would begin to serve:
-    the store is open and migrated, and all is loaded; no input was taken, nothing ran, and nothing
-    was delivered.
+    `channels` make the surfaces that are services of others, and `phone` the way on which the page
+    pairs the owner's phone. `announce` is called when the bot is up, with the provider whose model
+    answers, and with the page, if there is one. `program` is how the owner calls the program in a
+    terminal. On trial, the bot ends where it would begin to serve: the store is open and migrated,
+    and all is loaded; no input was taken, nothing ran, and nothing was delivered.
     """
 
     def __init__(
@@ -162,6 +162,7 @@ class App:
         adapters: Adapters | None = None,
         *,
         channels: Sequence[MakeChannel] = (),
+        phone: MakePhone | None = None,
         announce: AnnounceStart = lambda _provider, _page: None,
         program: str = PROGRAM,
         is_trial: bool = False,
@@ -171,6 +172,7 @@ class App:
         self._adapters = adapters or Adapters()
         self._clock = self._adapters.clock or SystemClock(settings.zone)
         self._make_channels = channels
+        self._make_phone = phone
         self._announce = announce
         self._program = program
         self._ending = Ending.STOPPED
@@ -497,6 +499,7 @@ class App:
             status=self._status(chosen.provider),
             heartbeat=HeartbeatFile(paths, self._adapters.disk).read,
             reach=self._reaching(surfaces),
+            phone=self._make_phone(store, self._clock) if self._make_phone else None,
         )
 
     def _reaching(self, surfaces: Surfaces) -> Reach:

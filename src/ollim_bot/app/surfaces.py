@@ -19,9 +19,11 @@ from ollim_bot.surfaces.web.access import BrowserKeys
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSurface
+from ollim_bot.view_ports import PhoneLink
 
 Announce = Callable[[WebSurface | None], None]
 MakeChannel = Callable[[Store, OpenAttachment, Clock], Channel]
+MakePhone = Callable[[Store, Clock], PhoneLink]
 
 
 class Surfaces:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
-from ollim_bot.app.surfaces import MakeChannel
+from ollim_bot.app.surfaces import MakeChannel, MakePhone
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.terminal import Style, own_name, painted, show, typed, width_of, wrapped
@@ -23,10 +23,12 @@ from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
 from ollim_bot.loopback import allow_many_descriptors
 from ollim_bot.ports import Channel, Clock, OpenAttachment
-from ollim_bot.settings import Settings
+from ollim_bot.settings import Settings, ntfy_account
+from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.upkeep.hand_over import asked_to_hand_over, hand_over
+from ollim_bot.view_ports import PhoneLink
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
 _STOPPED = (
@@ -117,6 +119,7 @@ async def _until_stopped(
         settings,
         Adapters(clock=clock),
         channels=_channels(settings),
+        phone=_phone(settings, caller),
         announce=announce,
         program=own_name(),
         is_trial=is_trial,
@@ -145,6 +148,20 @@ def _channels(settings: Settings) -> list[MakeChannel]:
         return DiscordSurface(account, store, opener, downloads, clock)
 
     return [made]
+
+
+def _phone(settings: Settings, caller: Caller) -> MakePhone:
+    """The way to the phone. Its account is read anew each time: set-up may change it meanwhile."""
+
+    def made(store: Store, clock: Clock) -> PhoneLink:
+        from ollim_bot.surfaces.ntfy.phone_link import NtfyPhone
+
+        file = PushFile(settings.paths)
+        return NtfyPhone(
+            file, store, lambda: ntfy_account(caller.environ, cwd=caller.path(".")), clock.now
+        )
+
+    return made
 
 
 def _page(page: WebSurface, environ: Mapping[str, str]) -> str:

@@ -19,7 +19,6 @@ from ollim_bot.view_ports import PhoneLink
 
 ACTIONS = frozenset({"pair", "cancel-pairing", "test-phone", "remove-phone"})
 
-_PAIRED = "Your phone is paired. What is due rings there from now on."
 _TOO_LATE = "No press came in time, so nothing was kept. Pair it again when the phone is at hand."
 _CANCELLED = "Cancelled. Nothing was kept."
 _UNDER_WAY = "A phone is just being paired. Cancel that first."
@@ -63,13 +62,23 @@ class PhonePage:
                     self._end(_BROKEN, has_failed=True)
 
     async def look(self, asked: Mapping[str, str]) -> PhoneView:
-        wants_code = asked.get("phone") == _CODE
-        paired = await asyncio.to_thread(self._link.paired)
-        code = await asyncio.to_thread(self._link.code) if paired and wants_code else None
-        attempt = self._attempt.shown if self._attempt else None
-        told, has_failed = self._told, self._has_failed
-        now = self._clock.now()
-        return PhoneView(now, self._link.offer, paired, attempt, code, told, has_failed)
+        return await asyncio.to_thread(self._look, wants_code=asked.get("phone") == _CODE)
+
+    def _look(self, *, wants_code: bool) -> PhoneView:
+        link, attempt = self._link, self._attempt
+        view = PhoneView(
+            self._clock.now(),
+            link.offer(),
+            attempt=attempt.shown if attempt else None,
+            told=self._told,
+            has_failed=self._has_failed,
+        )
+        try:
+            paired = link.paired()
+            code = link.code() if paired and wants_code else None
+        except OllimError as refused:
+            return replace(view, told=str(refused), has_failed=True)
+        return replace(view, paired=paired, code=code)
 
     async def act(self, action: str, fields: Mapping[str, str]) -> ViewAnswer:
         """Do one of `ACTIONS`."""
@@ -113,17 +122,18 @@ class PhonePage:
     async def _pair(self, attempt: _Attempt) -> None:
         try:
             code = await asyncio.to_thread(self._link.begin, attempt.shown.server)
-            until = self._clock.now() + self._link.offer.patience
+            patience = (await asyncio.to_thread(self._link.offer)).patience
+            until = self._clock.now() + patience
             attempt.shown = replace(attempt.shown, code=code, until=until)
             self.news.publish()
-            is_paired = await asyncio.to_thread(self._link.wait, code, attempt.is_cancelled)
+            paired = await asyncio.to_thread(self._link.wait, code, attempt.is_cancelled)
         except OllimError as refused:
-            is_paired, told = False, str(refused)
+            paired, told = None, str(refused)
         else:
-            told = _PAIRED if is_paired else _TOO_LATE
-        # The page shows how a cancelled one ended, unless its press came first.
-        if is_paired or self._attempt is attempt:
-            self._end(told, has_failed=not is_paired)
+            told = paired or _TOO_LATE
+        # The page shows how a cancelled one ended only if its press came first.
+        if paired or self._attempt is attempt:
+            self._end(told, has_failed=not paired)
 
     def _end(self, told: str = "", *, has_failed: bool = False) -> None:
         self._attempt = None

@@ -26,7 +26,7 @@ class PhoneOffer:
 class PhoneCode:
     """What a phone needs to follow the bot: two names, which are keys, and the code to scan.
 
-    `picture` has a row of the code in each line, in which `#` is dark.
+    `picture` has the rows of the code with its border; `#` is dark.
     """
 
     topic: str = field(repr=False)

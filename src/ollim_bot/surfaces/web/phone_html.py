@@ -12,8 +12,6 @@ from ollim_bot.domain.moments import clock_time, describe
 from ollim_bot.domain.phone import PairedPhone, PhoneAttempt, PhoneCode, PhoneOffer, PhoneView
 from ollim_bot.surfaces.web.marked import marked
 
-# The empty border without which a camera does not find a code.
-_BORDER = 4
 _ACCOUNT = (
     "A server that wants a token: run `ollim-bot push setup`. The token is taken in the terminal "
     "only."
@@ -69,10 +67,10 @@ def _attempt(attempt: PhoneAttempt, offer: PhoneOffer) -> str:
 
 
 def _paired(paired: PairedPhone, now: datetime) -> str:
-    last = f"Last press: {describe(paired.last_press, now)}." if paired.last_press else ""
+    last = f"Last press: {_moment(paired.last_press, now)}." if paired.last_press else ""
     return (
         f"<p>Paired through <code>{escape(paired.server)}</code> since "
-        f"{escape(describe(paired.since, now))}. {escape(last or 'No button was pressed yet.')}</p>"
+        f"{escape(_moment(paired.since, now))}. {escape(last or 'No button was pressed yet.')}</p>"
         f'<div class="buttons">{_button("test-phone", "Send a test")}'
         '<a href="/settings?phone=code">Show the code again</a>'
         '<details class="more" data-fold="remove-phone"><summary>Remove</summary>'
@@ -102,9 +100,8 @@ def _code(code: PhoneCode, server: str) -> str:
 
 
 def _drawn(rows: Iterable[str]) -> str:
-    """The code as one path, with a border, so that a camera reads it in the dark too."""
     lines = tuple(rows)
-    size = len(lines) + 2 * _BORDER
+    size = len(lines)
     path = "".join(_dark(lines))
     return (
         f'<svg viewBox="0 0 {size} {size}" role="img" aria-label="The code to scan">'
@@ -113,8 +110,8 @@ def _drawn(rows: Iterable[str]) -> str:
 
 
 def _dark(lines: Iterable[str]) -> Iterator[str]:
-    for y, line in enumerate(lines, _BORDER):
-        x = _BORDER
+    for y, line in enumerate(lines):
+        x = 0
         for is_dark, same in groupby(line, lambda each: each == "#"):
             width = sum(1 for _ in same)
             if is_dark:
@@ -128,6 +125,10 @@ def _sentences(sentences: Iterable[str]) -> str:
 
 def _button(action: str, label: str, style: str = "secondary") -> str:
     return f'<button type="button" class="{style}" data-action="{action}">{label}</button>'
+
+
+def _moment(moment: datetime, now: datetime) -> str:
+    return describe(moment.astimezone(now.tzinfo).replace(second=0, microsecond=0), now)
 
 
 def _clock(moment: datetime) -> str:
