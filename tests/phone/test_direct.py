@@ -46,7 +46,7 @@ async def sent(
     scene: PhoneScene, name: MessageId, *, is_in_doubt: bool = False, can_write: bool = True
 ) -> str:
     since = scene.clock.now() - timedelta(minutes=10)
-    look = LookUp((), since, is_in_doubt)
+    look = LookUp((), since, is_in_doubt, is_in_doubt)
     message, nonce = card_of(scene, name), part_nonce(name, 0)
     channel = direct(scene, can_write=can_write)
     return await asyncio.to_thread(channel.deliver, message, nonce, look)

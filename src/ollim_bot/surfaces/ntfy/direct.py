@@ -94,13 +94,13 @@ class NtfyDirect:
         for each in events:
             if each.kind == MESSAGE and each.sequence == nonce:
                 return each.id
-        if look.is_in_doubt and not _is_kept(events, look.since, look.others):
+        if look.was_tried and not _is_kept(events, look.since, look.others):
             raise DeliveryUncertain(_FORGOTTEN)
         return None
 
     def _found_after_loss(self, nonce: str, look: LookUp) -> str | None:
         try:
-            return self._found(nonce, look._replace(is_in_doubt=False))
+            return self._found(nonce, look._replace(is_in_doubt=False, was_tried=False))
         except Unreachable:
             return None
 
