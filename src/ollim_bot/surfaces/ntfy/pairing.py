@@ -239,17 +239,23 @@ class PressTest:
         self, is_cancelled: Callable[[], bool], on_wait: Callable[[timedelta], None]
     ) -> datetime | None:
         """When the press came; None if it did not come in time."""
-        if self.ends_at is None:
+        if self.ends_at is None or is_cancelled():
             return None
         watch = _PressWatch(self._client, self._reply_topic, self._nonce)
         try:
             while (left := self.ends_at - self._now()) > timedelta() and not is_cancelled():
                 on_wait(left)
                 if watch.has_press(min(_LOOK, left.total_seconds())):
+                    self._clear()
                     return self._now()
             return None
         finally:
             watch.close()
+
+    def _clear(self) -> None:
+        """Take the test off other phones, too."""
+        with suppress(OllimError):
+            self._client.clear(self._topic, self._sequence)
 
 
 class _PressWatch:
@@ -309,6 +315,11 @@ def join_step(pairing: Pairing) -> Step[None]:
     """The step on the database that ends a pairing, after its file is written."""
 
     def step(tx: Transaction) -> None:
+        known = tx.push.get()
+        if known.identity != pairing.identity:
+            tx.push_buttons.withdraw_all()
+        of_pairing = known.of_pairing(pairing.identity)
+        tx.push.put(of_pairing.having_read("", pressed=pairing.paired_at))
         tx.channels.join(NAME, pairing.identity)
 
     return step
@@ -316,6 +327,8 @@ def join_step(pairing: Pairing) -> Step[None]:
 
 def leave_step(tx: Transaction) -> None:
     """The step on the database that ends a removal, after the file is removed."""
+    tx.push_buttons.withdraw_all()
+    tx.push.change(lambda known: known.of_pairing(""))
     tx.channels.leave(NAME)
 
 
