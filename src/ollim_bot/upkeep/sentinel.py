@@ -364,7 +364,7 @@ class Sentinel:
         name = channel.name
         others = self._ask(lambda tx: set(tx.deliveries.known_refs(name, _KNOWN)))
         since = one.item.due.astimezone(UTC) - _SKEW
-        look = LookUp(others or (), since, not is_new or others is None)
+        look = LookUp(others or (), since, not is_new or others is None, not is_new)
         try:
             ref = channel.deliver(one.message, part_nonce(one.message.id, 0), look)
         except DeliveryUncertain as lost:
