@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from devtools.doubles.engine import CallsTool, Says
+from devtools.doubles.engine import CallsTool
 from devtools.localntfy.phone import Notification, Phone
 from devtools.localntfy.server import LocalNtfy
 from tests.hostile.fence_scene import FenceScene
-from tests.hostile.injected_texts import ATTEMPTS, CANARY
 
 from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.surface_state import PushState
