@@ -13,19 +13,18 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 from ollim_bot.errors import StorageError
-from ollim_bot.store.connection import Row, Statements, Value, connect_in_memory
-from ollim_bot.store.database import Step
+from ollim_bot.store.connection import Row, SqliteStatements, Value, connect_in_memory
 from ollim_bot.store.messages import can_index
 from ollim_bot.store.schema import migrate
 from ollim_bot.store.store import Watches
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 
 _PATH = Path("ollim.db")
 
 
-class RecordedStatements(Statements):
+class RecordedStatements(SqliteStatements):
     """Records every statement that changes something."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -47,7 +46,7 @@ def _empty_database() -> bytes:
     with closing(connect_in_memory()) as connection:
         connection.execute("BEGIN")
         migrate(connection)
-        transaction = Transaction(Statements(connection, _PATH), datetime.now(UTC))
+        transaction = Transaction(SqliteStatements(connection, _PATH), datetime.now(UTC))
         transaction.messages.prepare_search(is_supported=can_index())
         connection.execute("COMMIT")
         return connection.serialize()

@@ -12,7 +12,7 @@ from devtools.doubles.repeating_store import RepeatingStore
 from devtools.doubles.store_contract import StoreContract
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.store.store import SqliteStore, Store
+from ollim_bot.store.store import DatabaseStore, Store
 
 
 class TestSqliteStore(StoreContract):
@@ -25,7 +25,7 @@ class TestSqliteStore(StoreContract):
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[Store]:
-        store = SqliteStore(StoreScene(self.folder).open(), ManualClock(NOW))
+        store = DatabaseStore(StoreScene(self.folder).open(), ManualClock(NOW))
         yield store
         await store.close()
 

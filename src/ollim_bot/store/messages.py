@@ -27,9 +27,6 @@ from ollim_bot.store.connection import (
     unescaped,
 )
 
-# The names of the index and of the tables that SQLite keeps for it begin with this.
-TABLES = "search"
-
 # The session of an answer is known; a message of the owner belongs to that of the next answer.
 SESSION = (
     "coalesce(messages.session, (SELECT answer.session FROM messages AS answer"
@@ -191,6 +188,7 @@ def _found_row(row: Row) -> FoundRow:
 
 _COLUMNS = "value, seq, change, charge, fork, parent"
 _PAGE = 500
+_ALL = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +308,7 @@ class MessageLog:
         found = self._statements.row(f"SELECT {SESSION} FROM messages WHERE seq = ?", logged.seq)
         return None if found is None else _session(found[0])
 
-    def of_session(self, session: SessionId, limit: int = -1) -> list[LoggedMessage]:
+    def of_session(self, session: SessionId, limit: int = _ALL) -> list[LoggedMessage]:
         """What was said in the session, in the order of the log; all of it, or the beginning."""
         stored = escaped(session)
         bounds = "SELECT {0}(seq) FROM messages WHERE session = ?"

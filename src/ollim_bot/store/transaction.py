@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from ollim_bot.store.change_rows import ChangeRows
 from ollim_bot.store.connection import Statements, escaped, unescaped
@@ -18,6 +19,8 @@ from ollim_bot.store.run_ledger import LedgerRows
 from ollim_bot.store.stored_texts import StoredTexts
 from ollim_bot.store.usage import UsageRows
 from ollim_bot.store.webhook_deliveries import WebhookDeliveries
+
+R = TypeVar("R")
 
 # Everything that a commit can change, by the names that subscribers get.
 NAMES = frozenset(
@@ -65,6 +68,9 @@ class Transaction(Records):
     def changed(self) -> frozenset[str]:
         """The names of what the step has changed so far."""
         return frozenset(self._statements.changed)
+
+
+Step = Callable[[Transaction], R]
 
 
 @dataclass(frozen=True, slots=True)

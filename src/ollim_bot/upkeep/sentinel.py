@@ -34,7 +34,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.settings import DIRECT_CHANNEL
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.connection import Connect, connect
-from ollim_bot.store.database import Database, Step
+from ollim_bot.store.database import Database
 from ollim_bot.store.deliveries import part_nonce
 from ollim_bot.store.errors import OutcomeUnknown
 from ollim_bot.store.file_store import StoreProblem
@@ -57,7 +57,7 @@ from ollim_bot.store.sentinel import (
     unfinished_deliveries,
 )
 from ollim_bot.store.steps import armed_marks
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.upkeep.direct_channels import LookUp, SentinelClock, SentinelEnvironment
 from ollim_bot.upkeep.instance import running_pid
 
