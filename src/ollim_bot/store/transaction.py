@@ -13,7 +13,7 @@ from ollim_bot.store.deliveries import Channels, Deliveries
 from ollim_bot.store.due_items import DueItems
 from ollim_bot.store.file_store import parse_object, render_json
 from ollim_bot.store.inbox import InboxInputs
-from ollim_bot.store.messages import MessageLog
+from ollim_bot.store.messages import MessageLog, SearchIndex
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
 from ollim_bot.store.run_ledger import LedgerRows
 from ollim_bot.store.stored_texts import StoredTexts
@@ -48,12 +48,14 @@ class Transaction(Records):
     transaction. `now` is the moment at which the transaction began.
     """
 
-    def __init__(self, statements: Statements, now: datetime) -> None:
+    def __init__(
+        self, statements: Statements, now: datetime, index: type[SearchIndex] = SearchIndex
+    ) -> None:
         super().__init__(statements, now)
         self.session_history = SessionHistory(statements)
         self.ledger = LedgerRows(statements)
         self.inbox = InboxInputs(statements)
-        self.messages = MessageLog(statements)
+        self.messages = MessageLog(statements, index)
         self.deliveries = Deliveries(statements, self.messages, self.budget)
         self.channels = Channels(statements, self.messages)
         self.job_ops = JobOps(statements)
