@@ -69,6 +69,7 @@ ALLOWED_IMPORTERS = {
     "recurring_ical_events": ["integrations.calendars"],
     "http.client": ["http_exchange"],
     "sqlite3": ["store"],
+    "psycopg": ["store.postgres"],
     "subprocess": [
         "store.journal",
         "store.skill_packages",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,9 @@ class Lease:
             asked_at = self._boot()
             row = self._row(
                 f"UPDATE lease SET holder = $1, name = $2, epoch = epoch + 1, step = '',"
-                f" until = {_UNTIL} WHERE until < clock_timestamp() AND schema <= $3"
-                " RETURNING epoch",
+                f" until = {_UNTIL} WHERE schema <= $3"
+                # An earlier try of this process counts, whose answer was lost.
+                " AND (until < clock_timestamp() OR holder = $1) RETURNING epoch",
                 self.holder,
                 self._name,
                 SCHEMA,
@@ -130,9 +132,13 @@ class Lease:
                 self._connection.close()
 
     def _row(self, sql: str, *arguments: Any) -> Row | None:
-        if self._connection is None or is_lost(self._connection):
-            self._connection = self._connect(self._address)
-            make_lease_row(self._connection, self.place)
+        """What the statement returns; it is run again if the connection was lost."""
+        if self._connection is not None and not is_lost(self._connection):
+            with suppress(psycopg.OperationalError):
+                return self._connection.execute(sql, arguments).fetchone()
+            self._connection.close()
+        self._connection = self._connect(self._address)
+        make_lease_row(self._connection, self.place)
         try:
             return self._connection.execute(sql, arguments).fetchone()
         except psycopg.Error as refused:

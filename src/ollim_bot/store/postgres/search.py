@@ -7,6 +7,7 @@ occurrence of its word.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import log
 from typing import NamedTuple
@@ -46,7 +47,7 @@ class TsvectorIndex(SearchIndex):
     def add(self, seq: int, message: ChatMessage) -> None:
         if self.is_used:
             who, text = row_of(message)
-            words = text.split()
+            words = _words(text)
             self._statements.write(
                 LOG,
                 "INSERT INTO search (seq, who, size, text, words)"
@@ -65,6 +66,7 @@ class TsvectorIndex(SearchIndex):
 
     def find(self, search: Search) -> list[int]:
         conditions, arguments = conditions_of(search)
+        terms = [Term(_words(" ".join(term.words)), term.is_beginning) for term in search.terms]
         if search.who is not None:
             conditions += " AND search.who = ?"
             arguments.append(search.who.value)
@@ -73,11 +75,11 @@ class TsvectorIndex(SearchIndex):
             " JOIN messages ON messages.seq = search.seq"
             f" WHERE search.words @@ CAST(? AS tsquery) {conditions}"
             f" ORDER BY search.seq DESC LIMIT {RANKED}",
-            " & ".join(map(_query, search.terms)),
+            " & ".join(map(_query, terms)),
             *arguments,
         )
-        ranking = self._ranking(search.terms) if rows else None
-        ranked = [(ranking.worth(row[1].split()), -int(row[0])) for row in rows if ranking]
+        ranking = self._ranking(terms) if rows else None
+        ranked = [(ranking.worth(_words(row[1])), -int(row[0])) for row in rows if ranking]
         return [-seq for _, seq in sorted(ranked)[: search.limit]]
 
     def _ranking(self, terms: Sequence[Term]) -> _Ranking:
@@ -96,7 +98,7 @@ class _Ranking(NamedTuple):
     weights: Sequence[tuple[Term, float]]
     mean_size: float
 
-    def worth(self, words: Sequence[str]) -> float:
+    def worth(self, words: tuple[str, ...]) -> float:
         """How well a message fits, rounded as for SQLite; the smallest is the best."""
         length = _K1 * (1 - _B + _B * (len(words) + 1) / self.mean_size)
         parts = []
@@ -106,10 +108,19 @@ class _Ranking(NamedTuple):
         return round(-sum(parts), 1)
 
 
-def _times(term: Term, words: Sequence[str]) -> int:
-    if len(term.words) == 1 and not term.is_beginning:
-        return words.count(term.words[0])
-    return sum(1 for _ in term.places([(word, 0, 0) for word in words]))
+def _words(folded: str) -> tuple[str, ...]:
+    """The words as SQLite has them: it splits a folded "½" once more."""
+    return tuple(re.findall(r"[^\W_]+", folded))
+
+
+def _times(term: Term, words: tuple[str, ...]) -> int:
+    if term.is_beginning and len(term.words) == 1:
+        return sum(word.startswith(term.words[0]) for word in words)
+    if term.is_beginning:
+        return sum(1 for _ in term.places([(word, 0, 0) for word in words]))
+    length = len(term.words)
+    starts = (at for at, word in enumerate(words) if word == term.words[0])
+    return sum(words[at : at + length] == term.words for at in starts)
 
 
 def _vector(words: Sequence[str]) -> str:
