@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.crashes import test_conversation as conversation
 from tests.crashes import test_delivery as delivery
 from tests.crashes import test_schedule as schedule
-from tests.crashes.matrix import crash_at_every_step, noted
+from tests.crashes.matrix import Scenario, crash_at_every_step, noted
 from tests.crashes.postgres_stores import ServerRecordingStore, ServerStore, ServerTables
 
 # The short ones: a message, a card and jobs of several kinds. `make chaos` has all of them.
@@ -18,7 +19,11 @@ SHORT = (
     *("what an answer has planned", "what follows an answer", "a plain routine", "a heads-up"),
     *("a command", "a nag", "a message of two parts", "calls of webhooks"),
 )
-SCENARIOS = {**conversation.SCENARIOS, **delivery.SCENARIOS, **schedule.SCENARIOS}
+SCENARIOS: dict[str, Scenario[Any]] = {
+    **conversation.SCENARIOS,
+    **delivery.SCENARIOS,
+    **schedule.SCENARIOS,
+}
 
 
 @pytest.fixture(autouse=True)

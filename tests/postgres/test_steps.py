@@ -58,7 +58,7 @@ class Network:
             connection.close()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
 
-        connection.execute = execute  # type: ignore[method-assign]
+        connection.execute = execute  # type: ignore[method-assign, assignment]
         return connection
 
 

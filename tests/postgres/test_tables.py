@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import closing
 from datetime import timedelta
+from typing import Any
 
 from devtools.doubles.repeating_store import RepeatingStore
 from tests.postgres_server import leading
@@ -47,7 +48,7 @@ def corpus() -> list[ChatMessage]:
 
 
 def found(tx: Transaction) -> dict[str, list[str]]:
-    limits = (
+    limits: tuple[dict[str, Any], ...] = (
         {},
         {"limit": 60},
         {"who": Speaker.OWNER},
@@ -55,8 +56,7 @@ def found(tx: Transaction) -> dict[str, list[str]]:
     )
     return {
         f"{words} {limit}": [
-            each.message.id
-            for each in tx.messages.search(Search(terms_of(words), **limit))  # type: ignore[arg-type]
+            each.message.id for each in tx.messages.search(Search(terms_of(words), **limit))
         ]
         for words in SEARCHES
         for limit in limits
