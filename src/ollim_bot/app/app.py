@@ -505,7 +505,7 @@ class App:
     def _reaching(self, surfaces: Surfaces) -> Reach:
         is_real = self._adapters.surfaces is None
         desktop = DesktopNotifier(os.environ) if is_real else None
-        return Reach(bool(surfaces.channels), desktop, surfaces.page)
+        return Reach(desktop, surfaces.page)
 
     def _job_guard(self, store: Store) -> JobValidator:
         def note_skills(job: str, skills: Sequence[str]) -> None:
