@@ -8,7 +8,7 @@ from datetime import datetime
 from threading import Event
 from urllib.parse import urlsplit
 
-from ollim_bot.domain.phone import PairedPhone, PhoneCode, PhoneOffer
+from ollim_bot.domain.phone import PairingStatus, PhoneCode, PhoneOffer
 from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.runtime_config import PushContent, PushWhat
 from ollim_bot.errors import OllimError, WrongInput
@@ -55,10 +55,13 @@ _PUBLIC = (
     "people who run it can read what rings, and keep it for 12 hours. On the way it passes Google, "
     "or Apple with an iPhone."
 )
+_SCAN = (
+    "Android: scan the code with the camera, which opens the app. iPhone, or without a camera: "
+    "press + in the app and type the server and the topic."
+)
 _STEPS = (
     "Install the app ntfy: from Google Play, F-Droid or the App Store.",
-    "Android: scan the code with the camera, which opens the app.",
-    "iPhone, or without a camera: press + in the app and type the server and the topic.",
+    _SCAN,
     "The topic shows a message. Press its button, “It reaches me”.",
 )
 _PAIRED = "Your phone is paired. It counts at once."
@@ -129,9 +132,14 @@ class NtfyPhone:
         keep(pairing, self._file, self._rows)
         return f"{_PAIRED} {_MUST}" if is_second else _PAIRED
 
-    def paired(self) -> PairedPhone | None:
+    def paired(self) -> PairingStatus | None:
         pairing = self._file.read()
-        return PairedPhone(pairing.server, pairing.paired_at) if pairing else None
+        if pairing is None:
+            return None
+        pressed = self._rows.query(lambda tx: tx.push.get()).last_press
+        # A press of an earlier pairing says nothing of this phone.
+        last = max(filter(None, (pairing.paired_at, pressed)))
+        return PairingStatus(pairing.server, pairing.paired_at, last)
 
     def code(self) -> PhoneCode | None:
         pairing = self._file.read()
