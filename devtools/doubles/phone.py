@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from threading import Event
 
-from ollim_bot.domain.phone import PairedPhone, PhoneCode, PhoneOffer
+from ollim_bot.domain.phone import PairingStatus, PhoneCode, PhoneOffer
 from ollim_bot.errors import OllimError, WrongInput
 
 OFFER = PhoneOffer(
@@ -26,7 +26,7 @@ class FakePhoneLink:
 
     def __init__(self) -> None:
         self.pressed, self.late, self.has_ended = Event(), Event(), Event()
-        self.phone: PairedPhone | None = None
+        self.phone: PairingStatus | None = None
         self.refusal: OllimError | None = None
         self.calls: list[str] = []
 
@@ -48,12 +48,12 @@ class FakePhoneLink:
         self._note("wait")
         while not (is_cancelled.is_set() or self.late.is_set()):
             if self.pressed.wait(0.005):
-                self.phone = PairedPhone(self._server, SINCE)
+                self.phone = PairingStatus(self._server, SINCE)
                 return "Your phone is paired."
         self.has_ended.set()
         return None
 
-    def paired(self) -> PairedPhone | None:
+    def paired(self) -> PairingStatus | None:
         return self.phone
 
     def code(self) -> PhoneCode | None:

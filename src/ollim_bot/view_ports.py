@@ -14,7 +14,7 @@ from ollim_bot.domain.day import DayView
 from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_list import JobList
-from ollim_bot.domain.phone import PairedPhone, PhoneCode, PhoneOffer
+from ollim_bot.domain.phone import PairingStatus, PhoneCode, PhoneOffer
 from ollim_bot.domain.run_pages import RunList, RunPage
 from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingsView
@@ -75,7 +75,7 @@ class PhoneLink(Protocol):
         None if it did not come in time, or was cancelled: nothing is kept then.
         """
 
-    def paired(self) -> PairedPhone | None:
+    def paired(self) -> PairingStatus | None:
         """The phone that is paired."""
 
     def code(self) -> PhoneCode | None:

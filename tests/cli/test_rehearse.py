@@ -244,7 +244,8 @@ def test_nothing_heavy_is_loaded(terminal: Terminal) -> None:
 
 
 def test_what_a_paired_phone_would_get_is_said_with_what_it_takes(terminal: Terminal) -> None:
-    add(terminal, "water", "0 * * * *", "--plain", "--nag", "10m x 5", "--must")
+    for name in ("water", "walk", "stretch"):
+        add(terminal, name, "0 * * * *", "--plain", "--nag", "10m x 5", "--must")
     assert "Your phone" not in terminal.done("rehearse")
     assert terminal.json("rehearse")["phone"] is None
     now = terminal.now
@@ -252,9 +253,9 @@ def test_what_a_paired_phone_would_get_is_said_with_what_it_takes(terminal: Term
     database.run(lambda tx: tx.channels.join(PHONE, "a phone"))
     database.close()
     page = terminal.done("rehearse", "--days", "2")
-    assert "Your phone could get 288 messages tomorrow. It takes 250 a day" in page
-    assert "Your phone: 288 messages on the fullest day at most; it takes 250 a day." in page
+    assert "up to 282 could be missing there on 3 days, first today." in page
+    assert "Your phone: 532 messages on the fullest day at most; it takes 250 a day." in page
     said = terminal.json("rehearse", "--days", "2")
     assert (said["phone"]["what"], said["phone"]["per_day"]) == ("asks", 250)
-    assert said["phone"]["by_day"][1] == {"day": "2026-11-16", "messages": 288, "must": 288}
-    assert [each["kind"] for each in said["findings"]] == ["phone"]
+    assert said["phone"]["by_day"][1]["must"] == 432
+    assert "phone" in [each["kind"] for each in said["findings"]]

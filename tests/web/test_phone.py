@@ -16,13 +16,13 @@ from tests.patience import patience
 from tests.web.markup import ATTRIBUTES, TAGS, Markup
 
 from ollim_bot.conversation.phone import PhonePage
-from ollim_bot.domain.phone import PairedPhone, PhoneAttempt, PhoneView
+from ollim_bot.domain.phone import PairingStatus, PhoneAttempt, PhoneView
 from ollim_bot.domain.setting_view import PHONE, SettingGroup, SettingsView
 from ollim_bot.errors import OllimError
 from ollim_bot.surfaces.web.settings_html import settings_html
 
 SERVER = "https://push.example.org"
-PAIRED = PairedPhone(SERVER, SINCE)
+PAIRED = PairingStatus(SERVER, SINCE)
 KEYS = (CODE.topic, CODE.reply_topic)
 
 

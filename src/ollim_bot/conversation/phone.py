@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from threading import Event
 
+from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.phone import PhoneAttempt, PhoneView
 from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.errors import OllimError, WrongInput
@@ -25,6 +27,8 @@ _UNDER_WAY = "A phone is just being paired. Cancel that first."
 _PAIRED_ALREADY = "A phone is paired already. Remove it first."
 _NOTHING_TO_CANCEL = "No phone is being paired."
 _BROKEN = "The pairing was broken off, and nothing was kept. Try it again."
+# How long the page says how the last attempt ended.
+_NEWS = timedelta(minutes=10)
 # What the address says to see the code of the paired phone.
 _CODE = "code"
 
@@ -43,7 +47,7 @@ class PhonePage:
         self._clock = clock
         self._attempt: _Attempt | None = None
         self._wanted = asyncio.Event()
-        self._told, self._has_failed = "", False
+        self._told, self._has_failed, self._told_at = "", False, clock.now()
         self.news = Watches()
 
     async def run(self) -> None:
@@ -65,12 +69,13 @@ class PhonePage:
         return await asyncio.to_thread(self._look, wants_code=asked.get("phone") == _CODE)
 
     def _look(self, *, wants_code: bool) -> PhoneView:
-        link, attempt = self._link, self._attempt
+        link, attempt, now = self._link, self._attempt, self._clock.now()
+        is_news = elapsed(self._told_at, now) < _NEWS
         view = PhoneView(
-            self._clock.now(),
+            now,
             link.offer(),
             attempt=attempt.shown if attempt else None,
-            told=self._told,
+            told=self._told if is_news else "",
             has_failed=self._has_failed,
         )
         try:
@@ -137,5 +142,5 @@ class PhonePage:
 
     def _end(self, told: str = "", *, has_failed: bool = False) -> None:
         self._attempt = None
-        self._told, self._has_failed = told, has_failed
+        self._told, self._has_failed, self._told_at = told, has_failed, self._clock.now()
         self.news.publish()

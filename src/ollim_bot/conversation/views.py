@@ -100,7 +100,7 @@ class SettingPage:
 
     def changes(self) -> AsyncIterator[None]:
         news = self._phone.news if self._phone else None
-        return changes_of(self._store, "config", "quiet", "zone", "channels", also=news)
+        return changes_of(self._store, "config", "quiet", "zone", "channels", "push", also=news)
 
     async def act(self, _: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
         if self._phone is not None and action in PHONE_ACTIONS:

@@ -35,7 +35,7 @@ class PhoneCode:
 
 
 @dataclass(frozen=True, slots=True)
-class PairedPhone:
+class PairingStatus:
     """`last_press` is None if no button was pressed since it was paired."""
 
     server: str
@@ -61,7 +61,7 @@ class PhoneView:
 
     now: datetime
     offer: PhoneOffer
-    paired: PairedPhone | None = None
+    paired: PairingStatus | None = None
     attempt: PhoneAttempt | None = None
     code: PhoneCode | None = None
     told: str = ""

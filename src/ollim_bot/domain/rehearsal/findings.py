@@ -170,16 +170,16 @@ def _dry(rehearsal: Rehearsal) -> Iterator[Finding]:
 
 
 def _full(rehearsal: Rehearsal) -> Iterator[Finding]:
-    full = [each for each in push_days(rehearsal) if each.is_too_much]
+    full = [each for each in push_days(rehearsal) if each.missing]
     if not full:
         return
     first = full[0].first.astimezone(rehearsal.zone)
-    most = max(each.total for each in full)
+    most = max(each.missing for each in full)
     day = _when([first.date()], rehearsal.now.date())
     when = day if len(full) == 1 else f"on {len(full)} days, first {day}"
     sentence = (
-        f"Your phone could get {most} messages {when}. It takes {PER_DAY} a day, the last "
-        f"{KEPT_FOR_MUST} only for what must come; the others would wait for the next day."
+        f"Your phone takes {PER_DAY} messages a day, the last {KEPT_FOR_MUST} only for what must "
+        f"come: up to {most} could be missing there {when}."
     )
     jobs = tuple(key for key, _ in full[0].jobs.most_common())
     yield Finding(FindingKind.PHONE, first, len(full), jobs, sentence)

@@ -22,51 +22,54 @@ _SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class PushDay:
-    """A day of the phone's server, which counts by the clock of UTC. `first` is its first message.
+    """A day of the phone's server, which counts by the clock of UTC; `first` is its first message.
 
-    `jobs` counts the messages of each job; `must` and `others` are how many there are.
+    `total` counts the messages with those that take a card off the phone again, and `must` those
+    that must come. `missing` would not come there: it takes no more of them on that day. `jobs`
+    counts the messages of each job.
     """
 
     day: date
     first: datetime
+    total: int = 0
     must: int = 0
-    others: int = 0
+    missing: int = 0
     jobs: Counter[JobKey] = field(default_factory=Counter)
 
-    @property
-    def total(self) -> int:
-        return self.must + self.others
-
-    @property
-    def is_too_much(self) -> bool:
-        """Whether a message would have to wait for the next day."""
-        if self.total > PER_DAY:
-            return True
-        return self.others > 0 and self.total > PER_DAY - KEPT_FOR_MUST
+    def add(self, job: ScheduledJob, *, is_clear: bool) -> None:
+        """Play one message. What takes a card off is left out where there is no room for it."""
+        must = job.must and not is_clear
+        is_full = self.total - self.missing >= (PER_DAY if must else PER_DAY - KEPT_FOR_MUST)
+        if is_clear and is_full:
+            return
+        self.total += 1
+        self.must += must
+        self.missing += is_full
+        self.jobs[key_of(job)] += 1
 
 
 class _Pushed(NamedTuple):
-    """So many messages at one moment, of this job."""
+    """A message at one moment; a card is taken off again."""
 
     at: datetime
     job: ScheduledJob
-    messages: int
+    is_card: bool = False
 
 
 def push_days(rehearsal: Rehearsal) -> Sequence[PushDay]:
     """The days on which the phone would get something; none if no phone is paired.
 
-    Each card is taken to come as often as it can, and to be cleared each time.
+    Each card is taken to come as often as it can.
     """
     if rehearsal.pushes is None:
         return ()
     days: dict[date, PushDay] = {}
     pushed = _pushed(rehearsal.fires, rehearsal.pushes, rehearsal.guess.run)
-    for at, job, messages in sorted(pushed, key=lambda each: each.at):
+    for at, job, is_card in sorted(pushed, key=lambda each: each.at):
         day = days.setdefault(at.date(), PushDay(at.date(), at))
-        day.must += messages if job.must else 0
-        day.others += 0 if job.must else messages
-        day.jobs[key_of(job)] += messages
+        day.add(job, is_clear=False)
+        if is_card:
+            day.add(job, is_clear=True)
     return [*days.values()]
 
 
@@ -77,54 +80,52 @@ def _pushed(fires: Iterable[Fire], what: PushWhat, length: timedelta) -> Iterato
         job = fire.job
         rule = rules.get(id(job)) or rules.setdefault(id(job), _Rule.of(job, what))
         if rule.heads_up:
-            yield from (_Pushed(at, job, 1) for at in fire.heads_ups)
+            yield from (_Pushed(at, job) for at in fire.heads_ups)
         if fire.ping is Ping.HELD and fire.quiet_until is not None and not fire.is_held_turn:
             end = fire.quiet_until.astimezone(UTC)
-            # The digest is one message, and shows again what was answered in it.
-            messages = rule.card // 2 + (end not in digests)
-            digests.add(end)
-            if rule.digest:
-                yield _Pushed(end, job, messages)
+            if rule.digest and end not in digests:
+                digests.add(end)
+                yield _Pushed(end, job)
             continue
-        if messages := rule.of_fire(fire):
-            yield _Pushed((fire.starts or fire.at) + length, job, messages)
-        if rule.card and fire.ping is not Ping.NONE:
-            yield from (_Pushed(at, job, rule.card) for at in fire.again)
+        at, is_sent = fire.starts or fire.at, fire.ping in (Ping.SENT, Ping.ORDERED)
+        is_said = fire.starts is not None and (is_sent or not job.spec.background)
+        if rule.said and is_said:
+            yield _Pushed(at + length, job)
+        if rule.card and is_sent:
+            yield from (_Pushed(moment, job, is_card=True) for moment in (at, *fire.again))
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """How many messages of a job ring: a card is sent and cleared, an answer or a ping sent."""
+    """Which messages of a job ring: its cards, its pings or answers, its heads-ups, a digest."""
 
-    card: int
-    said: int
-    heads_up: int
+    card: bool
+    said: bool
+    heads_up: bool
     digest: bool
 
     @classmethod
     def of(cls, job: ScheduledJob, what: PushWhat) -> _Rule:
-        now = _SOME_DAY
         is_turn = not (job.spec.background or job.spec.plain)
-        moment = occurrence_at(job, now)
+        moment = occurrence_at(job, _SOME_DAY)
 
-        def rings(author: Author, name: str = "", **more: object) -> int:
-            title = job.spec.short_title
-            sample = ChatMessage(MessageId(name), now, author, "", job=title, **more)  # type: ignore[arg-type]
-            return int(is_pushed(sample, what))
+        def rings(occurrence: str, author: Author, name: str = "", *, card: bool = False) -> bool:
+            sample = ChatMessage(
+                MessageId(name),
+                _SOME_DAY,
+                author,
+                "",
+                card=Card("") if card else None,
+                job=job.spec.short_title,
+                occurrence=occurrence,
+                must=job.must and bool(occurrence),
+            )
+            return is_pushed(sample, what)
 
         author = Author.ASSISTANT if is_turn else Author.BACKGROUND
-        occurrence = "" if is_turn else moment.id
-        early = moment.before(timedelta(minutes=1)).id
-        is_card = rings(Author.BACKGROUND, card=Card(""), occurrence=moment.id, must=job.must)
         return cls(
-            card=2 * is_card if job.asks else 0,
-            said=rings(author, occurrence=occurrence) if is_turn or not job.asks else 0,
-            heads_up=rings(Author.BACKGROUND, occurrence=early, must=job.must),
-            digest=bool(rings(Author.BACKGROUND, OF_DIGEST)),
+            card=job.asks and rings(moment.id, Author.BACKGROUND, card=True),
+            said=(is_turn or not job.asks) and rings("", author),
+            heads_up=rings(moment.before(timedelta(minutes=1)).id, Author.BACKGROUND),
+            digest=rings("", Author.BACKGROUND, OF_DIGEST),
         )
-
-    def of_fire(self, fire: Fire) -> int:
-        """The messages with which the moment itself comes."""
-        is_asked = fire.ping in (Ping.SENT, Ping.ORDERED)
-        is_said = fire.starts is not None and (is_asked or not fire.job.spec.background)
-        return self.card * is_asked + self.said * is_said

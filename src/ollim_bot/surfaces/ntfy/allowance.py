@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
+from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
 from ollim_bot.domain.surface_state import PushState
 
 # Requests at once, then one per so many seconds.
 BURST, REFILL = 60, 5.0
-# Messages a day of UTC, updates and clears included; the last ones are for what must come.
-A_DAY, RESERVE = 250, 50
+A_DAY, RESERVE = PER_DAY, KEPT_FOR_MUST
 # Of a request: the clock of the server does not go exactly as ours.
 _SPARE = 0.1
 _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 600.0

@@ -8,7 +8,7 @@ from datetime import datetime
 from threading import Event
 from urllib.parse import urlsplit
 
-from ollim_bot.domain.phone import PairedPhone, PhoneCode, PhoneOffer
+from ollim_bot.domain.phone import PairingStatus, PhoneCode, PhoneOffer
 from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.runtime_config import PushContent, PushWhat
 from ollim_bot.errors import OllimError, WrongInput
@@ -19,13 +19,17 @@ from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.ntfy.client import NtfyClient, Push
 from ollim_bot.surfaces.ntfy.pairing import (
     NAME,
+    OF_IPHONES,
     PUBLIC_SERVER,
     TIME_FOR_PRESS,
+    TOPIC_IS_A_KEY,
+    WHAT_IS_SENT,
     PairingAttempt,
     ReplyTokenNeeded,
     TokenNeeded,
     account_for,
     keep,
+    server_address,
     unpair,
 )
 
@@ -33,32 +37,22 @@ _WHAT = (
     "What waits for you can ring on your phone, with its buttons, through the app ntfy and a "
     "server between the bot and the app. Nothing of this machine can be reached from outside."
 )
-_SENT = {
-    PushContent.FULL: "the words of each message that rings",
-    PushContent.TITLE: "the title of each message that rings",
-    PushContent.NONE: "only that there is a message",
-}
 _LEAVES = (
     "What leaves this machine: {sent}. Who runs the server can read it; `push_content` below says "
     "how much it is."
-)
-_KEY = (
-    "The name of the topic is a key. Who knows it can read what rings and answer it too, also that "
-    "you took a dose."
-)
-_IPHONE = (
-    "An Android phone takes a message away when you answer it elsewhere. On an iPhone it stays "
-    "until you swipe it."
 )
 _PUBLIC = (
     "Without a server of your own there is the public one, {host}, which needs no account: the "
     "people who run it can read what rings, and keep it for 12 hours. On the way it passes Google, "
     "or Apple with an iPhone."
 )
+_SCAN = (
+    "Android: scan the code with the camera, which opens the app. iPhone, or without a camera: "
+    "press + in the app and type the server and the topic."
+)
 _STEPS = (
     "Install the app ntfy: from Google Play, F-Droid or the App Store.",
-    "Android: scan the code with the camera, which opens the app.",
-    "iPhone, or without a camera: press + in the app and type the server and the topic.",
+    _SCAN,
     "The topic shows a message. Press its button, “It reaches me”.",
 )
 _PAIRED = "Your phone is paired. It counts at once."
@@ -97,15 +91,14 @@ class NtfyPhone:
         content = PushContent(self._rows.query(lambda tx: tx.config.get()).push_content)
         return PhoneOffer(
             PUBLIC_SERVER,
-            (_WHAT, _LEAVES.format(sent=_SENT[content]), _KEY, _IPHONE),
+            (_WHAT, _LEAVES.format(sent=WHAT_IS_SENT[content]), TOPIC_IS_A_KEY, OF_IPHONES),
             _PUBLIC.format(host=urlsplit(PUBLIC_SERVER).netloc),
             _STEPS,
             TIME_FOR_PRESS,
         )
 
     def server_address(self, typed: str) -> str:
-        text = typed.strip().rstrip("/")
-        address = f"https://{text}" if text and "://" not in text else text
+        address = server_address(typed)
         if problem := problem_with("NTFY_URL", address):
             raise WrongInput(problem)
         return address
@@ -129,9 +122,14 @@ class NtfyPhone:
         keep(pairing, self._file, self._rows)
         return f"{_PAIRED} {_MUST}" if is_second else _PAIRED
 
-    def paired(self) -> PairedPhone | None:
+    def paired(self) -> PairingStatus | None:
         pairing = self._file.read()
-        return PairedPhone(pairing.server, pairing.paired_at) if pairing else None
+        if pairing is None:
+            return None
+        pressed = self._rows.query(lambda tx: tx.push.get()).last_press
+        # A press of an earlier pairing says nothing of this phone.
+        last = max(filter(None, (pairing.paired_at, pressed)))
+        return PairingStatus(pairing.server, pairing.paired_at, last)
 
     def code(self) -> PhoneCode | None:
         pairing = self._file.read()

@@ -9,7 +9,7 @@ from itertools import groupby
 from urllib.parse import urlsplit
 
 from ollim_bot.domain.moments import clock_time, describe
-from ollim_bot.domain.phone import PairedPhone, PhoneAttempt, PhoneCode, PhoneOffer, PhoneView
+from ollim_bot.domain.phone import PairingStatus, PhoneAttempt, PhoneCode, PhoneOffer, PhoneView
 from ollim_bot.surfaces.web.marked import marked
 
 _ACCOUNT = (
@@ -18,10 +18,7 @@ _ACCOUNT = (
 )
 _KEYS = "These names are keys: who knows them reads what comes, and can answer it."
 _SECOND = "A second phone scans the same code. Both then show the same, and each can answer."
-_REMOVE = (
-    "Nothing comes to the phone any more. To pair it again, it scans a new code, and so does every "
-    "other phone."
-)
+_REMOVE = "Nothing comes to your phone then. To pair it again, scan a new code with each phone."
 
 
 def phone_html(phone: PhoneView) -> str:
@@ -31,7 +28,7 @@ def phone_html(phone: PhoneView) -> str:
     kind = "problem" if phone.has_failed else "told"
     told = f'<p class="{kind}" role="alert">{marked(phone.told)}</p>' if phone.told else ""
     if phone.paired is not None:
-        shown = _paired(phone.paired, phone.now) + _again(phone.code, phone.paired)
+        shown = _paired(phone.paired, phone.now, phone.code)
     else:
         shown = _offer(phone.offer)
     return f'<div class="thing phone">{told}{shown}</div>'
@@ -66,19 +63,20 @@ def _attempt(attempt: PhoneAttempt, offer: PhoneOffer) -> str:
     )
 
 
-def _paired(paired: PairedPhone, now: datetime) -> str:
+def _paired(paired: PairingStatus, now: datetime, code: PhoneCode | None) -> str:
+    again = "" if code else '<a href="/settings?phone=code">Show the code again</a>'
     last = f"Last press: {_moment(paired.last_press, now)}." if paired.last_press else ""
     return (
         f"<p>Paired through <code>{escape(paired.server)}</code> since "
         f"{escape(_moment(paired.since, now))}. {escape(last or 'No button was pressed yet.')}</p>"
-        f'<div class="buttons">{_button("test-phone", "Send a test")}'
-        '<a href="/settings?phone=code">Show the code again</a>'
+        f'<div class="buttons">{_button("test-phone", "Send a test")}{again}'
         '<details class="more" data-fold="remove-phone"><summary>Remove</summary>'
         f"<p>{_REMOVE}</p>{_button('remove-phone', 'Remove it', 'danger')}</details></div>"
+        f"{_again(code, paired)}"
     )
 
 
-def _again(code: PhoneCode | None, paired: PairedPhone) -> str:
+def _again(code: PhoneCode | None, paired: PairingStatus) -> str:
     if code is None:
         return ""
     return (
