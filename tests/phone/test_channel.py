@@ -258,7 +258,7 @@ async def test_after_a_refusal_nothing_is_sent_before_its_time(scene: PhoneScene
     async with scene.bot():
         count = len(scene.ntfy.requests)
         await asyncio.sleep(waited(0) - 1)
-        assert len(scene.ntfy.requests) == count
+        assert (len(scene.ntfy.requests), scene.ntfy.topics.followers) == (count, [])
         await scene.confirmed(asked)
     assert scene.published == ["300", "10", "tomorrow"]
 
@@ -303,6 +303,9 @@ async def test_a_phone_is_paired_and_removed_while_the_bot_runs(scene: PhoneScen
         scene.pair("ollim-other")
         other = scene.ask("tea")
         await scene.confirmed(other)
+        scene.ntfy.write(REPLY, scene.ntfy.published(TOPIC)[0].actions[0]["body"])
+        await scene.until(lambda: scene.push.wrong == 1)
+    assert scene.service.presses == []
     assert scene.published == ["water"]
     assert [each.text for each in scene.ntfy.published("ollim-other")] == ["tea"]
     assert scene.push.identity not in ("", pairing.identity)
