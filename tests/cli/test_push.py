@@ -177,7 +177,7 @@ async def test_tokens_are_asked_for_where_the_server_wants_them_and_kept_with_th
     async with LocalNtfy() as ntfy:
         ntfy.access.close_to_strangers()
         token = ntfy.access.new_token()
-        writing = ntfy.access.new_limited_token({"ollim-*": "write"})
+        writing = ntfy.access.new_limited_token({"ollim-reply-*": "write"})
         scene = Scene(terminal, ntfy)
         answers = ("1", ntfy.url, GO_ON, "tk_wrong", token, token, writing, "", FOLLOWED)
         owner = await scene.pair(*answers, token=token)

@@ -18,7 +18,7 @@ from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 if TYPE_CHECKING:
     from ollim_bot.domain.runtime_config import PushContent
     from ollim_bot.domain.sentinel import Outcome, SentinelReport
-    from ollim_bot.store.database import Step
+    from ollim_bot.store.transaction import Step
     from ollim_bot.upkeep.direct_channels import (
         DirectChannel,
         SentinelClock,

@@ -17,8 +17,7 @@ from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.errors import DeliveryUncertain, Unreachable
 from ollim_bot.settings import PHONE, Secret
-from ollim_bot.store.database import Step
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.surfaces.ntfy.allowance import is_room, is_silent, next_day, pause_after
 from ollim_bot.surfaces.ntfy.client import MESSAGE, Event, NtfyClient, Push, ReplyButton, TooMany
 from ollim_bot.surfaces.ntfy.rendering import phone_buttons, wording

@@ -20,9 +20,8 @@ from ollim_bot.domain.push import Pairing
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.settings import NtfyAccount, Secret
 from ollim_bot.store.changes import Rows
-from ollim_bot.store.database import Step
 from ollim_bot.store.push_file import PushFile
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.surfaces.ntfy.client import (
     MESSAGE,
     Event,
@@ -60,7 +59,7 @@ _TOO_OLD = (
 _NEEDS_TOKEN = "{server} does not let ollim-bot write and read its topics{with_token}."
 _NEEDS_REPLY_TOKEN = (
     "{server} does not let the buttons of your phone write to the topic of the answers"
-    "{with_token}. Open it for anonymous writing (`ntfy access everyone 'ollim-*' write-only`), or "
+    "{with_token}. Open it for anonymous writing (`ntfy access everyone 'ollim-reply-*' write-only`), or "
     "make a token that may only write there."
 )
 _SAME_TOKEN = (
@@ -85,9 +84,13 @@ class ReplyTokenNeeded(ServerRefused):
     """Another token for the buttons may mend it."""
 
 
-def new_topic() -> str:
-    """A name with 128 random bits, in letters that are easy to type."""
-    return f"ollim-{base64.b32encode(secrets.token_bytes(16)).decode().rstrip('=').lower()}"
+def new_topics() -> tuple[str, str]:
+    """A name for messages and one for answers, each with 128 random bits, and easy to type.
+
+    They begin differently, so that the rules of a server can tell them apart.
+    """
+    first, second = (base64.b32encode(secrets.token_bytes(16)).decode() for _ in range(2))
+    return f"ollim-{first.rstrip('=').lower()}", f"ollim-reply-{second.rstrip('=').lower()}"
 
 
 def account_for(server: str, account: NtfyAccount) -> NtfyAccount:
@@ -111,7 +114,7 @@ class PairingAttempt:
         if account.url is None:
             raise ValueError("a pairing needs the address of a server")
         self.server = account.url
-        self.topic, self.reply_topic = topics or (new_topic(), new_topic())
+        self.topic, self.reply_topic = topics or new_topics()
         self._account = account
         self._client = NtfyClient(self.server, account.token)
         self._now = now
