@@ -29,11 +29,10 @@ from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.store.database import Step
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.messages import LoggedMessage, Sender
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import JobOp, Transaction
+from ollim_bot.store.transaction import JobOp, Step, Transaction
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -441,6 +440,21 @@ class StoreContract(ABC):
                 for channel in (DISCORD, PHONE, PHONE, DISCORD)
             ]
             assert refused == [False, True, False, False]
+            assert (await store.read(lambda tx: tx.budget.get())).available == 2.0
+
+    async def test_a_channel_that_is_not_concerned_keeps_no_refund_back(self) -> None:
+        name = MessageId("a")
+
+        def step(tx: Transaction) -> None:
+            tx.channels.join(DISCORD, "account")
+            tx.channels.join(PHONE, "number")
+            tx.budget.put(replace(PingBudget.full(NOW), available=1.0, daily_used=4))
+            tx.messages.add(said("a"), Sender(Charge.TOKEN))
+
+        async with self.opened() as store:
+            await store.transact(step)
+            assert not await store.transact(refusing(DISCORD, name))
+            await store.transact(lambda tx: tx.deliveries.close(PHONE, name, NOW))
             assert (await store.read(lambda tx: tx.budget.get())).available == 2.0
 
     async def test_there_is_no_refund_for_what_may_have_arrived(self) -> None:

@@ -37,8 +37,10 @@ _SENT: Mapping[str, tuple[str, ...]] = {
 # The channels that settings can open. One that fetches files keeps them below `state/`, in a folder
 # with its name, until the bot has taken them.
 CHANNELS = ("discord", "ntfy")
-# The channel whose settings are enough to deliver there without the bot.
-DIRECT_CHANNEL = "discord"
+PHONE = "ntfy"
+_CHANNEL_LABELS = {PHONE: "your phone"}
+# The only channel that the first version of `state/sentinel.json` knew.
+FIRST_DIRECT_CHANNEL = "discord"
 
 _COMMON_SECRET = "WEBHOOK_SECRET"
 _SECRET_ENDINGS = ("SECRET", "TOKEN", "KEY", "PASSWORD")
@@ -246,6 +248,11 @@ def ntfy_account(environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> N
     account = _ntfy(sources)
     sources.raise_problems()
     return account
+
+
+def channel_label(name: str) -> str:
+    """What a sentence to the owner calls the channel."""
+    return _CHANNEL_LABELS.get(name, name.capitalize())
 
 
 def _name(text: str) -> str:

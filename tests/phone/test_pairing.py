@@ -17,7 +17,7 @@ from ollim_bot.surfaces.ntfy.pairing import (
     ReplyTokenNeeded,
     ServerRefused,
     TokenNeeded,
-    new_topic,
+    new_topics,
 )
 
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -60,8 +60,8 @@ async def test_a_reply_token_may_only_write() -> None:
     async with LocalNtfy() as ntfy:
         ntfy.access.close_to_strangers()
         token = ntfy.access.new_token()
-        writing = ntfy.access.new_limited_token({"ollim-*": "write"})
-        both = ntfy.access.new_limited_token({"ollim-*": "read-write"})
+        writing = ntfy.access.new_limited_token({"ollim-reply-*": "write"})
+        both = ntfy.access.new_limited_token({"ollim-reply-*": "read-write"})
         assert await asyncio.to_thread(attempt(ntfy, token, writing).check_server) == ()
         (warning,) = await asyncio.to_thread(attempt(ntfy, token, both).check_server)
         assert "NTFY_REPLY_TOKEN may also read" in warning
@@ -71,7 +71,7 @@ async def test_only_the_press_of_the_button_pairs_and_its_token_is_never_in_a_me
     async with LocalNtfy() as ntfy:
         ntfy.access.close_to_strangers()
         token = ntfy.access.new_token()
-        writing = ntfy.access.new_limited_token({"ollim-*": "write"})
+        writing = ntfy.access.new_limited_token({"ollim-reply-*": "write"})
         at = attempt(ntfy, token, writing)
         async with Phone(ntfy.url, at.topic, token=token) as phone:
             await asyncio.to_thread(at.check_server)
@@ -87,7 +87,7 @@ async def test_only_the_press_of_the_button_pairs_and_its_token_is_never_in_a_me
             assert await phone.press(test, test.labels[0]) == 200
             found = await waiting
     assert found == Pairing(at.server, at.topic, at.reply_topic, NOON)
-    assert len({at.topic, at.reply_topic, new_topic()}) == 3
+    assert len({at.topic[6:], at.reply_topic[12:], *new_topics()}) == 4
     bodies = b"".join(each.body for each in ntfy.requests)
     assert token.encode() not in bodies
     assert writing.encode() in bodies

@@ -9,6 +9,7 @@ from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
 
+from ollim_bot.channels import PushChannel
 from ollim_bot.conversation.about_me import AboutMePage
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.background import BackgroundRuns
@@ -37,7 +38,8 @@ from ollim_bot.conversation.commands.sessions import (
     SessionsPanel,
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
-from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, FailureNotices
+from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues
+from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.desktop import DesktopWatch, Reach
 from ollim_bot.conversation.forks.commands import (
     ForkButtons,
@@ -267,7 +269,8 @@ class ConversationParts:
         """The message log, who shows it, and what the program itself puts there."""
         deps, store, clock = self._deps, self._deps.store, self._deps.clock
         self.state = ConversationState(store)
-        self.fanout = SurfaceFanout(store, deps.surfaces, deps.channels, patience=deps.patience)
+        talking = [each for each in deps.channels if not isinstance(each, PushChannel)]
+        self.fanout = SurfaceFanout(store, deps.surfaces, talking, patience=deps.patience)
         queues = [DeliveryQueue(store, channel, clock) for channel in deps.channels]
         self.deliveries = DeliveryQueues(store, queues, clock)
         program = deps.status.program
@@ -275,7 +278,7 @@ class ConversationParts:
         self.board = StatusBoard(store, self.state, self.fanout, deps.status, clock)
         self.desktop = DesktopWatch(store, deps.reach, clock, lambda: self.board.current.bot_name)
         self.notices = Notices(store, self.state, self.poster, self.board, clock)
-        self.failures = FailureNotices(store, self.notices.tell)
+        self.failures = FailureNotices(store, self.notices.tell, clock)
         self.quiet_watch = QuietWatch(store, self.state, self.poster, self.board, clock)
         self.gate = DiskGate(store, self.notices, clock)
         self.reminders = PlainDelivery(store, self.poster, self.gate, clock)

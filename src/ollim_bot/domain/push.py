@@ -8,10 +8,16 @@ from datetime import datetime
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.digest import OF_DIGEST
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runtime_config import PushWhat
 
 # The sentences about what happened while the bot did not run begin with these words.
 ABSENCE = "While I was away"
+
+# What the public servers take of one bot on a day of UTC, with what is replaced and cleared.
+PER_DAY = 250
+# The last of them are for what must come.
+KEPT_FOR_MUST = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,12 @@ def _asks(message: ChatMessage) -> bool:
         return False
     if message.author is Author.PROGRAM and ABSENCE in message.text:
         return True
-    is_of_job = message.card is not None and bool(message.occurrence)
+    is_of_job = bool(message.occurrence) and (message.card is not None or _is_heads_up(message))
     return is_of_job or message.id.startswith(OF_DIGEST) or is_announced(message)
+
+
+def _is_heads_up(message: ChatMessage) -> bool:
+    return Occurrence.parse(message.occurrence).comes_before is not None
 
 
 def is_announced(message: ChatMessage) -> bool:

@@ -17,12 +17,12 @@ from threading import Thread
 from urllib.parse import urlsplit
 
 from ollim_bot.domain.push import Pairing
+from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.settings import NtfyAccount, Secret
 from ollim_bot.store.changes import Rows
-from ollim_bot.store.database import Step
 from ollim_bot.store.push_file import PushFile
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.surfaces.ntfy.client import (
     MESSAGE,
     Event,
@@ -40,6 +40,21 @@ _LOOK = 0.25
 _BORDER = 3
 _SHORT_PAUSE, _LONG_PAUSE = 0.1, 5.0
 _QUIET, _HIGH = 1, 4
+
+# What a person reads before a phone is paired.
+WHAT_IS_SENT = {
+    PushContent.FULL: "the words of each message that rings",
+    PushContent.TITLE: "the title of each message that rings",
+    PushContent.NONE: "only that there is a message",
+}
+TOPIC_IS_A_KEY = (
+    "The name of the topic is a key. Who knows it can read what rings and answer it too, also that "
+    "you took a dose."
+)
+OF_IPHONES = (
+    "An Android phone takes a message away when you answer it elsewhere. On an iPhone it stays "
+    "until you swipe it."
+)
 
 _CHECK = "Checking the server. There is nothing to do for you."
 _TITLE = "Is this your phone?"
@@ -60,8 +75,8 @@ _TOO_OLD = (
 _NEEDS_TOKEN = "{server} does not let ollim-bot write and read its topics{with_token}."
 _NEEDS_REPLY_TOKEN = (
     "{server} does not let the buttons of your phone write to the topic of the answers"
-    "{with_token}. Open it for anonymous writing (`ntfy access everyone 'ollim-*' write-only`), or "
-    "make a token that may only write there."
+    "{with_token}. Open it for anonymous writing (`ntfy access everyone 'ollim-reply-*' "
+    "write-only`), or make a token that may only write there."
 )
 _SAME_TOKEN = (
     "NTFY_REPLY_TOKEN is the same as NTFY_TOKEN. It stands in every button, so it has to be a "
@@ -85,9 +100,19 @@ class ReplyTokenNeeded(ServerRefused):
     """Another token for the buttons may mend it."""
 
 
-def new_topic() -> str:
-    """A name with 128 random bits, in letters that are easy to type."""
-    return f"ollim-{base64.b32encode(secrets.token_bytes(16)).decode().rstrip('=').lower()}"
+def new_topics() -> tuple[str, str]:
+    """A name for messages and one for answers, each with 128 random bits, and easy to type.
+
+    They begin differently, so that the rules of a server can tell them apart.
+    """
+    first, second = (base64.b32encode(secrets.token_bytes(16)).decode() for _ in range(2))
+    return f"ollim-{first.rstrip('=').lower()}", f"ollim-reply-{second.rstrip('=').lower()}"
+
+
+def server_address(typed: str) -> str:
+    """The address that a person means, with https if they name no other way."""
+    text = typed.strip().rstrip("/")
+    return f"https://{text}" if text and "://" not in text else text
 
 
 def account_for(server: str, account: NtfyAccount) -> NtfyAccount:
@@ -111,7 +136,7 @@ class PairingAttempt:
         if account.url is None:
             raise ValueError("a pairing needs the address of a server")
         self.server = account.url
-        self.topic, self.reply_topic = topics or (new_topic(), new_topic())
+        self.topic, self.reply_topic = topics or new_topics()
         self._account = account
         self._client = NtfyClient(self.server, account.token)
         self._now = now
@@ -239,17 +264,23 @@ class PressTest:
         self, is_cancelled: Callable[[], bool], on_wait: Callable[[timedelta], None]
     ) -> datetime | None:
         """When the press came; None if it did not come in time."""
-        if self.ends_at is None:
+        if self.ends_at is None or is_cancelled():
             return None
         watch = _PressWatch(self._client, self._reply_topic, self._nonce)
         try:
             while (left := self.ends_at - self._now()) > timedelta() and not is_cancelled():
                 on_wait(left)
                 if watch.has_press(min(_LOOK, left.total_seconds())):
+                    self._clear()
                     return self._now()
             return None
         finally:
             watch.close()
+
+    def _clear(self) -> None:
+        """Take the test off other phones, too."""
+        with suppress(OllimError):
+            self._client.clear(self._topic, self._sequence)
 
 
 class _PressWatch:
@@ -309,6 +340,11 @@ def join_step(pairing: Pairing) -> Step[None]:
     """The step on the database that ends a pairing, after its file is written."""
 
     def step(tx: Transaction) -> None:
+        known = tx.push.get()
+        if known.identity != pairing.identity:
+            tx.push_buttons.withdraw_all()
+        of_pairing = known.of_pairing(pairing.identity)
+        tx.push.put(of_pairing.having_read("", pressed=pairing.paired_at))
         tx.channels.join(NAME, pairing.identity)
 
     return step
@@ -316,6 +352,8 @@ def join_step(pairing: Pairing) -> Step[None]:
 
 def leave_step(tx: Transaction) -> None:
     """The step on the database that ends a removal, after the file is removed."""
+    tx.push_buttons.withdraw_all()
+    tx.push.change(lambda known: known.of_pairing(""))
     tx.channels.leave(NAME)
 
 
