@@ -35,7 +35,7 @@ from ollim_bot.schedule.watcher import HandEdits, Watcher
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_files import JobFileChanges, open_repositories
 from ollim_bot.store.run_requests import RequestFolder
-from ollim_bot.store.store import SqliteStore
+from ollim_bot.store.store import DatabaseStore
 
 MANY = 10_000
 ROUNDS = 9
@@ -109,7 +109,7 @@ async def running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     clock, unused = SystemClock(UTC), cast("Any", _UnusedPart())
     journal = RecordingJournal()
     database = new_database(paths.root / f"start-{time.time_ns()}")
-    stores = Stores(SqliteStore(database, clock), open_repositories(paths, journal))
+    stores = Stores(DatabaseStore(database, clock), open_repositories(paths, journal))
     book = JobIndex(paths, clock, unused, HandEdits(journal, paths.root, clock))
     dispatch = Dispatcher(
         stores.state, unused, unused, unused, unused, unused, clock, unused, JobRuns()

@@ -22,7 +22,7 @@ from ollim_bot.domain.schedule import JobKey
 from ollim_bot.paths import DataPaths
 from ollim_bot.schedule.job_index import JobIndex, job_of
 from ollim_bot.schedule.watcher import HandEdits
-from ollim_bot.store.store import SqliteStore
+from ollim_bot.store.store import DatabaseStore
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.webhooks.server import WebhookServer
 
@@ -104,7 +104,7 @@ async def _served(root: Path, hooks: int) -> AsyncIterator[int]:
         (paths.webhooks / f"h{number}.md").write_text(FILE.format(number=number))
     index = JobIndex(paths, clock, _NoNotices(), HandEdits(RecordingJournal(), root, clock))
     await index.refresh()
-    store = SqliteStore(database, clock)
+    store = DatabaseStore(database, clock)
     await store.transact(_raise_limits)
     server = WebhookServer(0, _finder(index), lambda _: SECRET.encode(), store, clock)
     serving = asyncio.create_task(server.run())

@@ -17,7 +17,7 @@ from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.store import SqliteStore
+from ollim_bot.store.store import DatabaseStore
 from ollim_bot.surfaces.web.panels import PAGE
 from ollim_bot.surfaces.web.week_html import week_html
 
@@ -47,7 +47,7 @@ async def _measured(root: Path, size: int) -> tuple[float, float]:
         line = f"{number * 7 % 60} {number * 5 % 24} * * *"
         text = f'---\nid: p{number}\ncron: "{line}"\nbackground: true\n---\nPlan number {number}.\n'
         (paths.routines / f"plan-{number}.md").write_text(text)
-    store = SqliteStore(database, clock)
+    store = DatabaseStore(database, clock)
     repositories = open_repositories(paths, RecordingJournal())
     plans = WeekPlans(store, repositories, frozenset, clock)
     panel = WeekPanel(store, plans.week, tuple, clock)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from devtools.localntfy.phone import Notification, Phone
@@ -52,7 +52,7 @@ class Phones:
             "server": self.server.url,
             "topic": self.topic,
             "reply_topic": self.reply_topic,
-            "paired_at": datetime.now(UTC).isoformat(),
+            "paired_at": (datetime.now(UTC) - timedelta(hours=3)).isoformat(),
         }
         self.record.note("pairing", {"topic": self.topic})
         path = state / "push.json"
@@ -103,9 +103,13 @@ def reminder_on(card: Notification) -> str:
 
 @asynccontextmanager
 async def owners_phones(record: Record) -> AsyncIterator[Phones]:
+    """They were paired hours ago, and the server still has what was sent to them then."""
     topic, reply_topic = (f"ollim-{secrets.token_hex(16)}" for _ in range(2))
-    async with LocalNtfy() as server:
+    ago = timedelta(hours=3)
+    async with LocalNtfy(now=lambda: datetime.now(UTC) - ago) as server:
         server.limits.burst = server.limits.messages_a_day = _NO_LIMIT
+        server.write(topic, "Is this your phone?")
+        ago = timedelta()
         phones = [Phone(server.url, topic, name=name) for name in ("phone", "tablet")]
         async with phones[0], phones[1]:
             yield Phones(server, record, topic, reply_topic, phones)

@@ -101,6 +101,11 @@ class Record:
             self.replace(name, bad)
         self.replace("waiting", [{"id": each} for each, _, state in rows if state == "open"])
 
+    def has_open(self, channel: str) -> bool:
+        """Whether something is on its way to the channel."""
+        question = f"SELECT 1 FROM deliveries WHERE channel = '{channel}' AND state = 'open'"
+        return bool(_query(self._state / "ollim.db", question))
+
     def is_armed(self, job: str) -> bool:
         """Whether the bot has planned the job."""
         rows = _query(self._state / "ollim.db", "SELECT value FROM ledger WHERE state = 'armed'")

@@ -70,6 +70,7 @@ ALLOWED_IMPORTERS = {
     "segno": ["surfaces.ntfy"],
     "http.client": ["http_exchange"],
     "sqlite3": ["store"],
+    "psycopg": ["store.postgres"],
     "subprocess": [
         "store.journal",
         "store.skill_packages",

@@ -17,8 +17,8 @@ from ollim_bot.domain.pings import Charge
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.connection import connect
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.database import Step
 from ollim_bot.store.opening import open_database
+from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
 

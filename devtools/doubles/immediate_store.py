@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from ollim_bot.errors import StorageError
-from ollim_bot.store.database import Database, Step
+from ollim_bot.store.database import Database
 from ollim_bot.store.store import Watches
+from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
 

@@ -15,12 +15,11 @@ from ollim_bot.errors import BadJob, ChangedMeanwhile, DuplicateId, NotFound
 from ollim_bot.ports import JobRepositories
 from ollim_bot.store import frontmatter
 from ollim_bot.store.connection import Statements
-from ollim_bot.store.database import Step
 from ollim_bot.store.inbox import InboxInputs
 from ollim_bot.store.job_folder import read_text
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
 from ollim_bot.store.routine_format import ROUTINES
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.store.webhook_format import WEBHOOKS
 
 T = TypeVar("T")

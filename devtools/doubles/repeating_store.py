@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, suppress
@@ -13,12 +12,17 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 from ollim_bot.errors import StorageError
-from ollim_bot.store.connection import Row, Statements, Value, connect_in_memory
-from ollim_bot.store.database import Step
+from ollim_bot.store.connection import (
+    Row,
+    SqliteStatements,
+    Statements,
+    Value,
+    connect_in_memory,
+)
 from ollim_bot.store.messages import can_index
 from ollim_bot.store.schema import migrate
 from ollim_bot.store.store import Watches
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 
@@ -28,13 +32,17 @@ _PATH = Path("ollim.db")
 class RecordedStatements(Statements):
     """Records every statement that changes something."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        super().__init__(connection, path)
+    def __init__(self) -> None:
+        super().__init__()
         self.written: list[tuple[str, tuple[Value, ...]]] = []
 
     def write(self, table: str, sql: str, *arguments: Value) -> list[Row]:
         self.written.append((sql, arguments))
         return super().write(table, sql, *arguments)
+
+
+class _RecordedInMemory(SqliteStatements, RecordedStatements):
+    pass
 
 
 class NotRepeatable(AssertionError):
@@ -47,7 +55,7 @@ def _empty_database() -> bytes:
     with closing(connect_in_memory()) as connection:
         connection.execute("BEGIN")
         migrate(connection)
-        transaction = Transaction(Statements(connection, _PATH), datetime.now(UTC))
+        transaction = Transaction(SqliteStatements(connection, _PATH), datetime.now(UTC))
         transaction.messages.prepare_search(is_supported=can_index())
         connection.execute("COMMIT")
         return connection.serialize()
@@ -93,7 +101,7 @@ class RepeatingStore:
     def query(self, question: Step[R]) -> R:
         with self._lock:
             answer = _Attempt(self, question)
-            self._connection.execute("ROLLBACK")
+            self.end("ROLLBACK")
         if answer.statements.written:
             raise NotRepeatable(f"a question changes {sorted(answer.statements.changed)}")
         return answer.result()
@@ -104,9 +112,9 @@ class RepeatingStore:
                 raise self._refusal
             attempt = self._repeated(step)
             if attempt.failure is not None:
-                self._connection.execute("ROLLBACK")
+                self.end("ROLLBACK")
             else:
-                self._connection.execute("COMMIT")
+                self.end("COMMIT")
                 self.commits += 1
         if attempt.failure is None:
             self._publish(frozenset(attempt.statements.changed - {"mirrors", "meta"}))
@@ -138,25 +146,33 @@ class RepeatingStore:
         """
         copied = type(self)(now or self._now)
         copied._is_repeating = self._is_repeating
-        copied._connection.deserialize(self.content())
+        copied.fill(self.content())
         return copied
+
+    def fill(self, content: bytes) -> None:
+        """Replace all rows."""
+        self._connection.deserialize(content)
 
     def begin(self) -> tuple[RecordedStatements, Transaction]:
         """Open the transaction of one run of a step."""
         self._connection.execute("BEGIN")
-        statements = RecordedStatements(self._connection, _PATH)
+        statements = _RecordedInMemory(self._connection, _PATH)
         return statements, Transaction(statements, self._now())
+
+    def end(self, word: str) -> None:
+        """End the open transaction: COMMIT or ROLLBACK."""
+        self._connection.execute(word)
 
     def _repeated(self, step: Step[R]) -> _Attempt[R]:
         first = _Attempt(self, step)
         if not self._is_repeating:
             return first
-        self._connection.execute("ROLLBACK")
+        self.end("ROLLBACK")
         second = _Attempt(self, step)
         try:
             first.compare(second)
         except NotRepeatable:
-            self._connection.execute("ROLLBACK")
+            self.end("ROLLBACK")
             raise
         return second
 

@@ -29,11 +29,10 @@ from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.store.database import Step
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.messages import LoggedMessage, Sender
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import JobOp, Transaction
+from ollim_bot.store.transaction import JobOp, Step, Transaction
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -14,13 +14,13 @@ from tests.stores import Stores
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
-from ollim_bot.store.store import SqliteStore
+from ollim_bot.store.store import DatabaseStore
 
 
 async def _run(stores: Stores, root: Path, name: str) -> str:
     paths = DataPaths(root)
     database = open_database(paths, lambda: NOW, is_holder=False, report=lambda _: None)
-    store, engine = SqliteStore(database, ManualClock(NOW)), WatchedEngine().then(ping(name))
+    store, engine = DatabaseStore(database, ManualClock(NOW)), WatchedEngine().then(ping(name))
     async with background_scene(engine, root=root, stores=stores, seen=lambda _: store) as scene:
         job = routine(name, description=name, update_main_session=ReportMode.FREELY)
         state = await scene.run(job)

@@ -26,7 +26,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.steps import leave_update
-from ollim_bot.store.store import SqliteStore
+from ollim_bot.store.store import DatabaseStore
 
 WRITERS = 25
 
@@ -47,10 +47,10 @@ def leave_updates(root: Path, name: str, _: str) -> str:
 def send_ping(root: Path, name: str, number: str) -> str:
     paths = DataDirectory(root).paths
     database = open_database(paths, lambda: NOW, is_holder=False, report=lambda _: None)
-    return asyncio.run(_sent(SqliteStore(database, ManualClock(NOW)), name, number))
+    return asyncio.run(_sent(DatabaseStore(database, ManualClock(NOW)), name, number))
 
 
-async def _sent(store: SqliteStore, name: str, number: str) -> str:
+async def _sent(store: DatabaseStore, name: str, number: str) -> str:
     poster = MessagePoster(store, SurfaceFanout(store, []), [], ManualClock(NOW))
     message = ChatMessage(MessageId(number), NOW, Author.BACKGROUND, name)
     run = Run(RunPolicy(RunKind.BACKGROUND, ()), NOW, session=SessionId(name))

@@ -21,7 +21,7 @@ from ollim_bot.domain.week import WeekView
 from ollim_bot.store.calendars import readable_copies, write_copy
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
-from ollim_bot.store.store import SqliteStore
+from ollim_bot.store.store import DatabaseStore
 from ollim_bot.store.transaction import Transaction
 
 JOBS = {
@@ -92,7 +92,7 @@ async def test_the_page_and_the_command_tell_the_same_week(terminal: Terminal) -
     clock, paths = ManualClock(SUNDAY, BERLIN), terminal.paths
     database = open_database(paths, lambda: SUNDAY, is_holder=True, report=print)
     with closing(database):
-        store = SqliteStore(database, clock)
+        store = DatabaseStore(database, clock)
         past = [
             UsageRow(
                 SUNDAY - timedelta(days=day),

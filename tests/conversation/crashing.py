@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 from tests.stores import Stores, on_store
 
-from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store as StateStore
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 

@@ -11,9 +11,8 @@ from tests.conversation.crashing import CrashingStore, StepCounter
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import Unreadable, WriteFailed
-from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store as StateStore
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 

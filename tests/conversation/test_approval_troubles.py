@@ -13,8 +13,8 @@ from tests.stores import on_store
 
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.ports import Refusal
-from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
 

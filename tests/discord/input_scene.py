@@ -16,7 +16,7 @@ from tests.discord.fake_channel import FakeChannel
 
 from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.errors import Unreachable, WriteFailed
-from ollim_bot.store.database import Step
+from ollim_bot.store.transaction import Step
 from ollim_bot.surfaces.discord.direct_messages import MessageCatchUp
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound

@@ -27,10 +27,10 @@ from tests.web.sign_in import SignInClient, protocols
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
-from ollim_bot.store.database import Step
 from ollim_bot.store.deliveries import Delivery
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.opening import look_into
+from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
 

@@ -62,8 +62,10 @@ async def test_a_press_on_the_phone_settles_a_reminder_though_the_bot_was_dead(
     async with phone_scene(tmp_path) as scene:
         bot, phone, tablet = scene.bot, scene.phone, scene.tablet
         pairing = Pairing(scene.ntfy.url, TOPIC, REPLIES, datetime.now(UTC))
-        PushFile(DataPaths(bot.data)).write(pairing)
         async with running(bot):
+            await bot.kill()
+            PushFile(DataPaths(bot.data)).write(pairing)
+            await bot.start()
             remind(bot, "w1", 1, WATER)
             await phone.until(lambda: phone.shown)
             (shown,) = phone.shown

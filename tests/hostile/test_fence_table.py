@@ -227,8 +227,10 @@ def test_text_of_others_on_the_phone_is_marked_and_is_nothing_but_words(
     pushed = [(each, wording(each, content, "ollim-bot")) for each in posts]
     wrong = []
     for message, words in pushed:
-        carried = _words_in(f"{words.title}\n{words.text}")
+        carried = {*_words_in(f"{words.title}\n{words.text}")}
         is_marked = message.untrusted is not None and words.tags == ("warning",)
+        # The owner's own calendar is not marked on the page either.
+        is_marked = is_marked or carried <= {"event", "place"}
         is_leak = carried and (not is_marked or content is not PushContent.FULL)
         labels = {label for label, _ in phone_buttons(message)}
         if (source and is_leak) or labels - LABELS or {*words.tags} - {"warning"}:

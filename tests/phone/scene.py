@@ -129,6 +129,11 @@ class PhoneScene:
         self.store.run(lambda tx: tx.messages.add(message))
         return message.id
 
+    async def choose(self, key: str, value: str) -> None:
+        """Change a setting, and let the bot read it."""
+        self.store.run(lambda tx: tx.config.change(lambda old: old.with_value(key, value)))
+        await asyncio.sleep(1)
+
     def settle(self, message_id: MessageId) -> None:
         """Answer the card, from wherever."""
         message = self.store.query(lambda tx: tx.messages.get(message_id))

@@ -68,11 +68,15 @@ async def test_what_comes_is_shown_once_and_only_where_nothing_else_shows_it(
         )
         await come(at, "wine")
         assert len(desktop.shown) == 2
-    async with schedule_scene(
-        ScriptedEngine(), tmp_path, reach=Reach(has_channel=True, desktop=desktop, page=tabs)
-    ) as at:
+        await at.store.transact(
+            lambda tx: tx.config.change(lambda old: old.with_value("desktop_notifications", "on"))
+        )
+        await at.store.transact(lambda tx: tx.channels.join("phone", "paired just now"))
         await come(at, "soup")
         assert len(desktop.shown) == 2
+        await at.store.transact(lambda tx: tx.channels.leave("phone"))
+        await come(at, "salt")
+        assert len(desktop.shown) == 3
 
 
 async def test_what_was_answered_at_once_is_not_shown(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.repeating_store import RepeatingStore
 from devtools.doubles.store_contract import StoreContract
+from tests.postgres_server import leading, new_address
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.store.store import SqliteStore, Store
+from ollim_bot.store.store import DatabaseStore, Store
 
 
 class TestSqliteStore(StoreContract):
@@ -25,7 +26,7 @@ class TestSqliteStore(StoreContract):
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[Store]:
-        store = SqliteStore(StoreScene(self.folder).open(), ManualClock(NOW))
+        store = DatabaseStore(StoreScene(self.folder).open(), ManualClock(NOW))
         yield store
         await store.close()
 
@@ -39,3 +40,15 @@ class TestRepeatingStore(StoreContract):
         store = RepeatingStore(lambda: NOW)
         yield store
         await store.close()
+
+
+class TestPostgresStore(StoreContract):
+    def opened(self) -> AbstractAsyncContextManager[Store]:
+        return self._opened()
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Store]:
+        with leading(new_address(), lambda: NOW) as (_, database):
+            store = DatabaseStore(database, ManualClock(NOW))
+            yield store
+            await store.close()

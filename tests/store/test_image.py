@@ -19,7 +19,7 @@ from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.database import Database
 from ollim_bot.store.errors import Busy, DatabaseReadOnly
 from ollim_bot.store.opening import DatabaseImage, open_for_bot
-from ollim_bot.store.store import SqliteStore
+from ollim_bot.store.store import DatabaseStore
 from ollim_bot.store.transaction import Transaction
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ async def test_the_store_goes_on_with_the_database_as_soon_as_it_can_be_opened(
     put(scene.open(), "before")
     scene.close()
     clock = ManualClock(NOW)
-    store = SqliteStore(image_of(scene), clock)
+    store = DatabaseStore(image_of(scene), clock)
     upkeep = asyncio.create_task(store.run_upkeep())
     try:
         assert not store.is_writable

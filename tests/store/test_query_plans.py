@@ -13,14 +13,14 @@ from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.receipts import counted_since
-from ollim_bot.store.connection import Row, Statements, Value, connect_in_memory
+from ollim_bot.store.connection import Row, SqliteStatements, Value, connect_in_memory
 from ollim_bot.store.schema import migrate
 from ollim_bot.store.transaction import Transaction
 
 ONE = Occurrence.scheduled(JobKind.ROUTINE, "plan", NOW)
 
 
-class ExplainedStatements(Statements):
+class ExplainedStatements(SqliteStatements):
     """Notes the statements for which SQLite reads a whole table, also one that it need not sort."""
 
     def __init__(self, *given: object) -> None:

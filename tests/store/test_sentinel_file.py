@@ -28,7 +28,7 @@ from ollim_bot.store.sentinel import (
     SentinelFile,
     deliveries_left,
 )
-from ollim_bot.store.store import SqliteStore
+from ollim_bot.store.store import DatabaseStore
 
 DISCORD, PHONE = "discord", "ntfy"
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
@@ -84,7 +84,7 @@ def test_what_is_written_is_read_again(scene: SentinelFileScene) -> None:
 async def test_the_claim_counts_before_the_next_step_and_is_announced(
     scene: SentinelFileScene,
 ) -> None:
-    store = SqliteStore(scene.database, ManualClock(NOW), scene.file.give_to)
+    store = DatabaseStore(scene.database, ManualClock(NOW), scene.file.give_to)
     with ExitStack() as stack:
         changes = [
             stack.enter_context(store.changes(each))
@@ -108,7 +108,7 @@ async def test_the_claim_counts_before_the_next_step_and_is_announced(
 
 async def test_an_idle_bot_takes_it_over_within_a_second(scene: SentinelFileScene) -> None:
     clock = ManualClock(NOW)
-    store = SqliteStore(scene.database, clock, scene.file.give_to)
+    store = DatabaseStore(scene.database, clock, scene.file.give_to)
     upkeep = asyncio.create_task(store.run_upkeep())
     with store.changes() as changed:
         scene.put()

@@ -20,7 +20,6 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import StorageError
 from ollim_bot.store.connection import Connect, connect
-from ollim_bot.store.database import Step
 from ollim_bot.store.errors import (
     Busy,
     DiskFull,
@@ -29,8 +28,8 @@ from ollim_bot.store.errors import (
     OutcomeUnknown,
 )
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.store import SqliteStore
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.store import DatabaseStore
+from ollim_bot.store.transaction import Step, Transaction
 
 
 class FaultyConnection(sqlite3.Connection):
@@ -203,14 +202,15 @@ def test_a_log_of_many_commits_is_moved_into_the_database(scene: StoreScene) -> 
     database = scene.open()
     for _ in range(3):
         database.run(fill)
-    assert database.wants_checkpoint
-    database.checkpoint()
-    assert not database.wants_checkpoint
+    log = scene.state / "ollim.db-wal"
+    assert log.stat().st_size
+    database.tidy(is_idle=False)
+    assert not log.stat().st_size
     assert database.query(lambda tx: tx.ledger.count()) == 3
 
 
 async def test_a_cancelled_caller_waits_for_the_outcome_of_its_step(scene: StoreScene) -> None:
-    store = SqliteStore(scene.open(), ManualClock(NOW))
+    store = DatabaseStore(scene.open(), ManualClock(NOW))
     began, may_end = threading.Event(), threading.Event()
 
     def step(tx: Transaction) -> None:
@@ -235,7 +235,7 @@ async def test_a_cancelled_caller_waits_for_the_outcome_of_its_step(scene: Store
 
 
 async def test_a_step_that_has_not_begun_can_be_cancelled(scene: StoreScene) -> None:
-    store = SqliteStore(scene.open(), ManualClock(NOW))
+    store = DatabaseStore(scene.open(), ManualClock(NOW))
     may_end = threading.Event()
 
     def wait(_: Transaction) -> None:
@@ -255,7 +255,7 @@ async def test_a_step_that_has_not_begun_can_be_cancelled(scene: StoreScene) -> 
 
 async def test_commits_of_other_processes_are_noticed(scene: StoreScene) -> None:
     clock = ManualClock(NOW)
-    store = SqliteStore(scene.open(), clock)
+    store = DatabaseStore(scene.open(), clock)
     upkeep = asyncio.create_task(store.run_upkeep())
     other = scene.open(is_holder=False)
     with store.changes("config") as changed:
@@ -270,7 +270,7 @@ async def test_commits_of_other_processes_are_noticed(scene: StoreScene) -> None
 async def test_what_waits_for_room_goes_on_when_there_is_room(scene: StoreScene) -> None:
     clock = ManualClock(NOW)
     faults: dict[str, list[sqlite3.Error]] = {}
-    store = SqliteStore(scene.open(connection=faulty(faults)), clock)
+    store = DatabaseStore(scene.open(connection=faulty(faults)), clock)
     (scene.state / "ballast").unlink()
     faults["COMMIT"] = [fault(sqlite3.SQLITE_FULL)]
     with pytest.raises(DiskFull):
@@ -328,7 +328,7 @@ def test_a_start_on_a_full_disk_gives_the_ballast_up(scene: StoreScene) -> None:
 
 async def test_a_copy_is_made_each_hour_in_which_something_changed(scene: StoreScene) -> None:
     clock = ManualClock(NOW)
-    store = SqliteStore(scene.open(now=clock.now), clock)
+    store = DatabaseStore(scene.open(now=clock.now), clock)
     upkeep = asyncio.create_task(store.run_upkeep())
     await store.transact(put("abc"))
     folder = scene.state / "copies"

@@ -30,9 +30,9 @@ def main() -> None:
         image.run_noting(lambda tx: tx.session.put(SessionId("refused")))
     except WriteFailed as refused:
         print("refused", refused.path.name)
-    print("still", type(image.opened()).__name__)
+    print("still", type(image.recovered()).__name__)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    database = image.opened()
+    database = image.recovered()
     assert isinstance(database, Database)
     database.run(lambda tx: tx.session.put(SessionId("after")))
     print("written", database.query(lambda tx: tx.session.get()))

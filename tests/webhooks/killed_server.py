@@ -17,7 +17,7 @@ from tests.store.scene import NOW, StoreScene
 from tests.webhooks.calls import bearer, call
 from tests.webhooks.scene import DATA, SECRET, hook
 
-from ollim_bot.store.store import SqliteStore
+from ollim_bot.store.store import DatabaseStore
 from ollim_bot.webhooks.server import WebhookServer
 
 CALLERS = 2
@@ -26,7 +26,7 @@ CALLS = 20
 
 async def live(place: StoreScene, moments: CrashPoint) -> None:
     clock = ManualClock(NOW)
-    store = SqliteStore(place.open(connection=connecting(moments)), clock)
+    store = DatabaseStore(place.open(connection=connecting(moments)), clock)
     server = WebhookServer(0, {"rain": hook()}.get, lambda _: SECRET.encode(), store, clock)
     serving = asyncio.create_task(server.run())
     await server.ready()

@@ -17,8 +17,8 @@ from tests.webhooks.calls import HookAnswer, bearer, github, raw, standard, stri
 from tests.webhooks.scene import DATA, NOW, SECRET, HookScene, hook, new_scene, serving
 
 from ollim_bot.domain.webhooks import KEPT_FOR, LARGEST_BODY
-from ollim_bot.store.database import Step
 from ollim_bot.store.errors import DiskFull
+from ollim_bot.store.transaction import Step
 from ollim_bot.webhooks.reception import CallAcceptor, WebhookReception
 
 R = TypeVar("R")

@@ -13,7 +13,7 @@ from tests.webhooks.calls import bearer
 from tests.webhooks.killed_server import CALLERS
 from tests.webhooks.scene import DATA, SECRET, HookScene, new_scene, serving
 
-from ollim_bot.store.store import SqliteStore
+from ollim_bot.store.store import DatabaseStore
 
 pytestmark = pytest.mark.real_process
 
@@ -41,7 +41,7 @@ async def test_an_acknowledged_call_is_there_after_a_kill_and_no_call_is_there_t
 async def check_after_a_kill(place: StoreScene) -> None:
     acknowledged = (place.root / "acknowledged").read_text().split()
     scene = new_scene()
-    store = SqliteStore(place.open(), scene.clock)
+    store = DatabaseStore(place.open(), scene.clock)
     scene.stores = on_store(scene.stores, store)
     kept = dict(scene.accepted)
     runs = {f"webhook:rain:{key}" for key in acknowledged}

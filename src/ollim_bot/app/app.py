@@ -61,12 +61,12 @@ from ollim_bot.schedule.watcher import Events, HandEdits, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.attachments.files import FileAttachments
+from ollim_bot.store.backend import Backend
 from ollim_bot.store.calendars import CalendarFiles, readable_copies
 from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
-from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_checker import JobFileChecker
@@ -77,7 +77,6 @@ from ollim_bot.store.opening import (
     DAILY_LIMIT_NOTICE,
     NOTICE_DUE,
     NOTICE_TOLD,
-    DatabaseImage,
     open_for_bot,
 )
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
@@ -91,7 +90,7 @@ from ollim_bot.store.steps import (
     new_notice,
     note_agent_skills,
 )
-from ollim_bot.store.store import SqliteStore, Store, Watches
+from ollim_bot.store.store import DatabaseStore, Store, Watches
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.web.surface import WebSurface
@@ -402,7 +401,7 @@ class App:
         vital: list[Service],
         journal: Journal,
     ) -> Store:
-        def opened() -> Database | DatabaseImage:
+        def opened() -> Backend:
             if not self._is_trial:
                 settle_update(self._settings.paths, __version__, self._clock.now())
                 self._place_transcripts(self._settings.paths)
@@ -414,14 +413,14 @@ class App:
                 disk=self._adapters.disk,
                 journal=journal,
             )
-            if isinstance(database, Database):
+            if database.is_writable:
                 take_over(database)
             return database
 
         left = SentinelFile(self._settings.paths, self._state_problem, self._adapters.disk)
         # A trial may be put back, and what it had taken over would be lost.
         take_over = (lambda _: False) if self._is_trial else left.give_to
-        store = SqliteStore(await asyncio.to_thread(opened), self._clock, take_over)
+        store = DatabaseStore(await asyncio.to_thread(opened), self._clock, take_over)
         lifetime.push_async_callback(store.close)
         vital.append(store.run_upkeep)
         return store
@@ -505,7 +504,7 @@ class App:
     def _reaching(self, surfaces: Surfaces) -> Reach:
         is_real = self._adapters.surfaces is None
         desktop = DesktopNotifier(os.environ) if is_real else None
-        return Reach(bool(surfaces.channels), desktop, surfaces.page)
+        return Reach(desktop, surfaces.page)
 
     def _job_guard(self, store: Store) -> JobValidator:
         def note_skills(job: str, skills: Sequence[str]) -> None:

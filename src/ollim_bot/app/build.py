@@ -9,6 +9,7 @@ from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
 
+from ollim_bot.channels import PushChannel
 from ollim_bot.conversation.about_me import AboutMePage
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.background import BackgroundRuns
@@ -268,7 +269,8 @@ class ConversationParts:
         """The message log, who shows it, and what the program itself puts there."""
         deps, store, clock = self._deps, self._deps.store, self._deps.clock
         self.state = ConversationState(store)
-        self.fanout = SurfaceFanout(store, deps.surfaces, deps.channels, patience=deps.patience)
+        talking = [each for each in deps.channels if not isinstance(each, PushChannel)]
+        self.fanout = SurfaceFanout(store, deps.surfaces, talking, patience=deps.patience)
         queues = [DeliveryQueue(store, channel, clock) for channel in deps.channels]
         self.deliveries = DeliveryQueues(store, queues, clock)
         program = deps.status.program

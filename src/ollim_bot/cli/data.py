@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
     from ollim_bot.store.changes import CommandNotes, FileChanges, Rows
-    from ollim_bot.store.database import Database, Step
+    from ollim_bot.store.database import Database
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.job_folder import MarkdownRepository, Notes
     from ollim_bot.store.job_formats import JobFormat
     from ollim_bot.store.journal import GitJournal
-    from ollim_bot.store.transaction import Transaction
+    from ollim_bot.store.transaction import Step, Transaction
 
 J = TypeVar("J", bound="Job")
 T = TypeVar("T")

@@ -58,8 +58,7 @@ from ollim_bot.store.codecs.records import LEDGER_ROWS
 from ollim_bot.store.run_reports import said_by, stories_named, stories_since
 
 if TYPE_CHECKING:
-    from ollim_bot.store.database import Step
-    from ollim_bot.store.transaction import Transaction
+    from ollim_bot.store.transaction import Step, Transaction
 
 _USUAL = "7d"
 # The facts of a row that may have the words of others.

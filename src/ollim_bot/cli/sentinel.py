@@ -6,22 +6,26 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
 from ollim_bot.cli.framework import JSON, Given, command, print_json, title, zone_of
 from ollim_bot.cli.terminal import show
-from ollim_bot.errors import BadSettings, OllimError, SupervisorFailed
+from ollim_bot.errors import BadSettings, OllimError, StorageError, SupervisorFailed
 from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 
 if TYPE_CHECKING:
+    from ollim_bot.domain.runtime_config import PushContent
     from ollim_bot.domain.sentinel import Outcome, SentinelReport
+    from ollim_bot.store.transaction import Step
     from ollim_bot.upkeep.direct_channels import (
         DirectChannel,
         SentinelClock,
         SentinelEnvironment,
     )
+
+T = TypeVar("T")
 
 _ABOUT = (
     "delivers what must come while the bot does not run; a timer calls it every 5 minutes. It says "
@@ -112,16 +116,18 @@ def _is_asked(data: Data, caller: Caller, is_running: bool) -> bool:
 
 
 def _channels(data: Data, caller: Caller, clock: SentinelClock) -> Sequence[DirectChannel]:
-    """Those that are set up; without one whose settings are wrong."""
-    from ollim_bot.settings import channel_label
-    from ollim_bot.surfaces.discord import rendering as discord
+    """Those that are set up; without one whose settings are wrong, or whose file is."""
+    from ollim_bot.settings import PHONE, channel_label
+    from ollim_bot.surfaces.discord.rendering import NAME
 
     found = []
-    for name, make in ((discord.NAME, _discord),):
+    for name, make in ((NAME, _discord), (PHONE, _phone)):
         try:
             made = make(data, caller, clock)
         except BadSettings as bad:
             note(_LEFT_OUT.format(channel_label(name), " ".join(bad.problems)))
+        except StorageError as unreadable:
+            note(str(unreadable))
         else:
             found += [] if made is None else [made]
     return found
@@ -137,6 +143,64 @@ def _discord(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel 
     dm = next((each.identity for each in joined if each.name == DiscordRest.name), "")
     owner, address = settings.discord_owner_id, settings.discord_api_url
     return DiscordRest(settings.discord_token, owner, address, dm, clock)
+
+
+def _phone(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
+    from ollim_bot.settings import ntfy_account
+    from ollim_bot.store.push_file import PushFile
+    from ollim_bot.surfaces.ntfy.client import NtfyClient
+    from ollim_bot.surfaces.ntfy.direct import NtfyDirect, PhoneAccess
+    from ollim_bot.surfaces.ntfy.pairing import account_for
+
+    pairing = PushFile(data.paths).read()
+    if pairing is None:
+        return None
+    found = ntfy_account(caller.environ, cwd=caller.path("."))
+    account = account_for(pairing.server, found)
+    access = PhoneAccess(
+        pairing,
+        NtfyClient(pairing.server, account.token),
+        _bot_name(caller),
+        _content(data),
+        account.reply_token,
+    )
+    return NtfyDirect(access, clock, partial(_committed, data, clock))
+
+
+def _bot_name(caller: Caller) -> str:
+    try:
+        return caller.settings().bot_name
+    except BadSettings:
+        return "ollim-bot"
+
+
+def _content(data: Data) -> PushContent:
+    """How much may leave the machine; nothing of it where that cannot be read."""
+    from ollim_bot.domain.runtime_config import PushContent
+    from ollim_bot.store.codecs.records import RuntimeConfigCodec
+
+    problems: list[str] = []
+    config = data.stored(data.paths.config, RuntimeConfigCodec(), problems.append)
+    return PushContent.NONE if problems else PushContent(config.push_content)
+
+
+def _committed(data: Data, clock: SentinelClock, step: Step[T]) -> T | None:
+    """What the step gives; None if the database cannot be written, or is being replaced."""
+    from contextlib import closing
+
+    from ollim_bot.store.errors import OutcomeUnknown
+    from ollim_bot.store.opening import open_database
+    from ollim_bot.upkeep.hand_over import maintenance_in_progress
+
+    if maintenance_in_progress(data.paths) is not None:
+        return None
+    try:
+        with closing(
+            open_database(data.paths, clock.now, is_holder=False, report=lambda _: None)
+        ) as database:
+            return database.run(step)
+    except (StorageError, OutcomeUnknown):
+        return None
 
 
 def _tell(report: SentinelReport) -> None:

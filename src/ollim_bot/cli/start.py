@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 
 from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
@@ -118,7 +119,7 @@ async def _until_stopped(
     app = App(
         settings,
         Adapters(clock=clock),
-        channels=_channels(settings),
+        channels=_channels(settings, caller),
         phone=_phone(settings, caller),
         announce=announce,
         program=own_name(),
@@ -135,10 +136,11 @@ async def _until_stopped(
     return await app.run()
 
 
-def _channels(settings: Settings) -> list[MakeChannel]:
-    """Import the Discord surface only if it is configured: it is slow to load."""
+def _channels(settings: Settings, caller: Caller) -> list[MakeChannel]:
+    """The phone may be paired while the bot runs. Discord is slow to load, so only if it is set."""
+    phone = _phone_channel(settings, caller)
     if settings.discord_token is None:
-        return []
+        return [phone]
     from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
     account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
@@ -147,7 +149,20 @@ def _channels(settings: Settings) -> list[MakeChannel]:
     def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         return DiscordSurface(account, store, opener, downloads, clock)
 
-    return [made]
+    return [made, phone]
+
+
+def _phone_channel(settings: Settings, caller: Caller) -> MakeChannel:
+    """A phone opens the page by a name that leads to it from outside, if it has one."""
+    page = f"https://{settings.web_hosts[0]}/" if settings.web_port and settings.web_hosts else ""
+
+    def made(store: Store, _: OpenAttachment, clock: Clock) -> Channel:
+        from ollim_bot.surfaces.ntfy.channel import NtfyChannel
+
+        account = partial(ntfy_account, caller.environ, cwd=caller.path("."))
+        return NtfyChannel(store, PushFile(settings.paths), account, clock, page=page)
+
+    return made
 
 
 def _phone(settings: Settings, caller: Caller) -> MakePhone:

@@ -64,12 +64,12 @@ def _undo_answer(change: ChangeRow, data: Data) -> str:
     from ollim_bot.store.changes import FileChanges
     from ollim_bot.store.item_answers import new_copy, undo_answer_change
     from ollim_bot.store.job_files import JobFileChanges, open_repositories
-    from ollim_bot.store.store import SqliteStore
+    from ollim_bot.store.store import DatabaseStore
 
     journal = ChangeJournal(data.journal, data.paths.root)
     repositories = open_repositories(data.paths, journal, plan=data.planned)
     with data.database() as database:
-        store = SqliteStore(database, SystemClock(data.now.tzinfo or UTC))
+        store = DatabaseStore(database, SystemClock(data.now.tzinfo or UTC))
         files = JobFileChanges(store, repositories)
         job, copy = files.job_of(change.name), new_copy()
         item = database.run(

@@ -34,7 +34,6 @@ from ollim_bot.domain.schedule import late_since
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields
-from ollim_bot.store.database import Step
 from ollim_bot.store.steps import (
     cap_facts,
     leave_failure,
@@ -44,7 +43,7 @@ from ollim_bot.store.steps import (
     note_answer,
     note_success,
 )
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 Rank = tuple[int, float]
 

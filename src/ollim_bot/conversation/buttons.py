@@ -16,9 +16,8 @@ from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.taint import Taint, Untrusted
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, IncomingMessage
-from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 Receive = Callable[[IncomingMessage, Step[None]], Awaitable[ChatMessage]]
 

@@ -34,10 +34,9 @@ from ollim_bot.ports import (
     Trace,
 )
 from ollim_bot.prompts.context import FOR_MAIN
-from ollim_bot.store.database import Step
 from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.steps import leave_notice, new_notice
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.tools.toolset import toolset

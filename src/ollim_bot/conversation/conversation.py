@@ -40,12 +40,11 @@ from ollim_bot.domain.text import with_program
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.ports import AttachmentStore, Clock, IncomingMessage, LogChange, Status
-from ollim_bot.store.database import Step
 from ollim_bot.store.item_answers import ItemAnswers, answer_reply, new_copy
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.view_ports import Views
 
 # Answers a click on the Undo of a card that shows a change.

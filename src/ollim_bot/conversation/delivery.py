@@ -494,13 +494,19 @@ class DeliveryQueue:
     async def _sent(
         self, delivery: Delivery, part: MessagePart, attempt: PartAttempt
     ) -> str | None:
-        message_id, now = delivery.message.id, self._clock.now()
+        message_id, name, now = delivery.message.id, self.name, self._clock.now()
         if attempt.tried_at is None:
             await self._store.transact(
-                lambda tx: tx.deliveries.note_try(self.name, message_id, delivery.parts, now)
+                lambda tx: tx.deliveries.note_try(name, message_id, delivery.parts, now)
             )
             attempt.tried_at = now
-        return await self._transport.sent(part, attempt)
+        try:
+            return await self._transport.sent(part, attempt)
+        except errors.Unreachable:
+            if not attempt.is_in_doubt:
+                await self._store.transact(lambda tx: tx.deliveries.note_absent(name, message_id))
+                attempt.tried_at = None
+            raise
 
     async def _confirm(self, delivery: Delivery, ref: str) -> None:
         message_id, name = delivery.message.id, self.name

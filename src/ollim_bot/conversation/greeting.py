@@ -20,9 +20,8 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.domain.presence import Presence
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 _WELCOME = MessageId("welcome")
 _LOOKED_AT = 100

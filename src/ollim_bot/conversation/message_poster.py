@@ -33,13 +33,12 @@ from ollim_bot.domain.text import PROGRAM, with_program
 from ollim_bot.domain.usage import cost_of
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import joined
-from ollim_bot.store.database import Step
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.steps import hold, quiet_settings, store_prompts, was_held
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.tools.context import Arrival, Payment
 from ollim_bot.tools.messages import REMINDED
 

@@ -21,10 +21,9 @@ from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.store.database import Step
 from ollim_bot.store.steps import hold, leave_notice, new_notice, quiet_settings
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 _BETWEEN_TRIES = 5.0
 _QUOTES_OTHERS = "a notice of the program that quotes somebody else"

@@ -21,9 +21,8 @@ from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.domain.text import with_program
 from ollim_bot.ports import Clock
-from ollim_bot.store.database import Step
 from ollim_bot.store.steps import set_by_owner
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 _ID = re.compile(r"set-up-question-(\d)-")
 _WAITS = timedelta(hours=1)

@@ -17,10 +17,9 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, OpenFork, Status, TurnStart
-from ollim_bot.store.database import Step
 from ollim_bot.store.steps import was_a_job_set
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 _Published = tuple[Inbox, SessionId | None, Fork | None]

@@ -32,10 +32,9 @@ from ollim_bot.domain.text import counted
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, StorageError, TaskNotFound, WrongInput
 from ollim_bot.ports import TaskList
-from ollim_bot.store.database import Step
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 _HAS_STEPS = "It is broken down already. Its steps are below it in the list of tasks."
 _DONE = "That is done already."

@@ -81,7 +81,7 @@ class ChangeRows:
         rows = self._statements.rows(
             "SELECT value FROM changes"
             " WHERE seq < coalesce((SELECT seq FROM changes WHERE key = ?), ?)"
-            " AND instr(value, ?) AND instr(lower(value), ?) ORDER BY seq DESC LIMIT ?",
+            " AND instr(value, ?) > 0 AND instr(lower(value), ?) > 0 ORDER BY seq DESC LIMIT ?",
             before,
             _PAST_ALL,
             f'"{who}"' if who else "",

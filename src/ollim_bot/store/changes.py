@@ -38,7 +38,6 @@ from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.store import frontmatter
 from ollim_bot.store.change_rows import note_settings
-from ollim_bot.store.database import Step
 from ollim_bot.store.document import BadDocument
 from ollim_bot.store.files import (
     SHARED,
@@ -49,7 +48,7 @@ from ollim_bot.store.files import (
     replace_unchanged,
 )
 from ollim_bot.store.job_checker import JobFileChecker, text_at
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 

@@ -6,13 +6,14 @@ import json
 import os
 import sqlite3
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ollim_bot.errors import WriteFailed
+from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.store.errors import translated
 
 Value = str | int | float | None
@@ -107,19 +108,25 @@ def moment_of(number: int) -> datetime:
     return _EPOCH + number * _MICROSECOND
 
 
-class Statements:
-    """The statements of one transaction.
+def read_row(connection: sqlite3.Connection, path: Path, sql: str, *arguments: Value) -> Row:
+    """The one row of a query outside of any transaction. Raises `StorageError`."""
+    try:
+        found: Row = connection.execute(sql, arguments).fetchone()
+    except sqlite3.Error as refused:
+        raise translated(path, refused) from refused
+    return found
 
-    The first statement that fails ends the transaction: all further ones raise the same error,
-    because SQLite may have rolled back by itself and would commit each of them alone. `changed`
-    names what the statements changed; `lines` are appended to the file of the session history after
-    the commit.
+
+class Statements(ABC):
+    """The statements of one transaction. `?` stands for an argument, whatever the database.
+
+    The first statement that fails ends the transaction: all further ones raise the same error.
+    `changed` names what the statements changed; `lines` are appended to the file of the session
+    history after the commit.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection = connection
-        self._path = path
-        self.failure: sqlite3.Error | None = None
+    def __init__(self) -> None:
+        self.failure: StorageError | None = None
         self.changed: set[str] = set()
         self.lines: list[bytes] = []
 
@@ -142,9 +149,24 @@ class Statements:
         """
         return self._execute(sql, arguments, table)
 
+    @abstractmethod
+    def _execute(self, sql: str, arguments: Sequence[Value], table: str = "") -> list[Row]:
+        """Run a statement that may change `table`. Raises `StorageError`, and keeps it."""
+
+
+class SqliteStatements(Statements):
+    """No statement runs after one that failed: SQLite may have rolled back by itself, and would
+    commit each further one alone.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        super().__init__()
+        self._connection = connection
+        self._path = path
+
     def _execute(self, sql: str, arguments: Sequence[Value], table: str = "") -> list[Row]:
         if self.failure is not None:
-            raise translated(self._path, self.failure) from self.failure
+            raise self.failure
         if not self._connection.in_transaction:
             raise AssertionError("a statement outside of its transaction")
         try:
@@ -154,5 +176,5 @@ class Statements:
                 self.changed.add(table)
             return found
         except sqlite3.Error as refused:
-            self.failure = refused
-            raise translated(self._path, refused) from refused
+            self.failure = translated(self._path, refused)
+            raise self.failure from refused

@@ -29,8 +29,7 @@ from ollim_bot.store.deliveries import Delivery
 from ollim_bot.store.errors import Damaged, translated
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import ran_until
-from ollim_bot.store.messages import TABLES
-from ollim_bot.store.schema import SCHEMA, migrate, schema_of
+from ollim_bot.store.schema import SCHEMA, SEARCH_TABLES, migrate, schema_of
 from ollim_bot.store.steps import drop_all_waiting, known_deeds, quiet_settings
 from ollim_bot.store.transaction import Transaction
 
@@ -249,7 +248,7 @@ def _tables(connection: sqlite3.Connection) -> Iterator[tuple[str, list[str]]]:
     """The tables with their columns; the search index is left out, since a start makes it again."""
     found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
     for (table,) in found.fetchall():
-        if table.startswith(TABLES):
+        if table.startswith(SEARCH_TABLES):
             continue
         columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
         yield table, [str(column[1]) for column in columns]

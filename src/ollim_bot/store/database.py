@@ -8,16 +8,20 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.errors import StorageError, WriteFailed
+from ollim_bot.store.backend import Backend
 from ollim_bot.store.connection import (
     BUSY_MILLISECONDS,
     Connect,
+    SqliteStatements,
     Statements,
     connect,
     connect_for_reading,
+    read_row,
 )
 from ollim_bot.store.copies import copy_database, is_copy_due, suspect
 from ollim_bot.store.errors import (
@@ -30,10 +34,9 @@ from ollim_bot.store.errors import (
 )
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.mirrors import Mirrors
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
-Step = Callable[[Transaction], R]
 
 BALLAST = 1024 * 1024
 _MOST_WAL_BYTES = 1000 * 4096
@@ -104,6 +107,7 @@ class Database:
         self._lock = threading.RLock()
         self._reading = threading.Lock()
         self._connection = connection(path)
+        self._read_row = partial(read_row, self._connection, path)
         self._reader: sqlite3.Connection | None = None
         self._unknown: OutcomeUnknown | None = None
         self._is_closed = False
@@ -145,7 +149,7 @@ class Database:
             self._was_busy = False
             self._has_changed = self._has_changed or bool(statements.changed)
             if self._mirrors is not None:
-                self._mirrors.follow(self._connection, statements.changed, statements.lines)
+                self._mirrors.follow(self._read_row, statements.changed, statements.lines)
             return result, frozenset(statements.changed - {"mirrors", "meta"})
 
     def query(self, question: Step[R]) -> R:
@@ -155,7 +159,7 @@ class Database:
                 self._reader = connect_for_reading(self.path)
             try:
                 self._reader.execute("BEGIN")
-                return question(Transaction(Statements(self._reader, self.path), self._now()))
+                return question(Transaction(SqliteStatements(self._reader, self.path), self._now()))
             except sqlite3.Error as refused:
                 raise translated(self.path, refused) from refused
             except Damaged:
@@ -173,10 +177,6 @@ class Database:
             version = self._data_version()
             is_new, self._seen_version = version != self._seen_version, version
             return is_new
-
-    @property
-    def wants_checkpoint(self) -> bool:
-        return self.is_holder and self._wal_size() > _MOST_WAL_BYTES
 
     def checkpoint(self) -> None:
         """Move the log into the database, as far as readers and other processes allow."""
@@ -198,11 +198,17 @@ class Database:
             except sqlite3.Error as refused:
                 raise translated(self.path, refused) from refused
 
+    def tidy(self, *, is_idle: bool) -> None:
+        """Write late mirrors; checkpoint if `is_idle`, or if the log has grown large."""
+        self.write_mirrors()
+        if is_idle or (self.is_holder and self._wal_size() > _MOST_WAL_BYTES):
+            self.checkpoint()
+
     def write_mirrors(self) -> None:
         """Write the mirrors that could not be written before."""
         with self._lock:
             if self._mirrors is not None and not self._mirrors.are_current:
-                self._mirrors.follow(self._connection, set(), [])
+                self._mirrors.follow(self._read_row, set(), [])
 
     def look_for_room(self) -> bool:
         """Test whether the disk takes writes again, and restore the ballast."""
@@ -216,6 +222,10 @@ class Database:
         else:
             self.is_writable = True
         return self.is_writable
+
+    def recovered(self) -> Backend:
+        self.look_for_room()
+        return self
 
     def copy_if_due(self) -> None:
         """Make an automatic copy if the newest is an hour old and something changed since."""
@@ -247,7 +257,7 @@ class Database:
             self._committed(lambda _: None, mirrors.written_names())
 
     def _committed(self, step: Step[R], pruned: list[str] | tuple[()]) -> tuple[R, Statements]:
-        statements = Statements(self._connection, self.path)
+        statements = SqliteStatements(self._connection, self.path)
         if self._connection.in_transaction:
             raise AssertionError("a step must not begin another one")
         try:
@@ -259,7 +269,7 @@ class Database:
             if self._mirrors is not None:
                 self._mirrors.prune(statements, [*pruned, *sorted(statements.changed)])
             if statements.failure is not None:
-                raise translated(self.path, statements.failure) from statements.failure
+                raise statements.failure
         except BaseException:  # also if cancelled: no transaction may stay open
             self._roll_back()
             raise

@@ -5,12 +5,15 @@ StorageError
 │   ├── Busy              another process held the database for too long
 │   ├── DiskFull          no room
 │   ├── DatabaseReadOnly  the disk or the file cannot be written
-│   └── DiskFailing       the disk reports an error
+│   ├── DiskFailing       the disk reports an error
+│   ├── ServerGone        the database server cannot be reached
+│   └── OnStandby         another machine leads, and this one only reads
 ├── Unreadable
 │   └── Damaged           the content is not a whole database
 ├── OtherSchema           made by another version
 └── OlderState            a data directory that was not taken over yet
 OutcomeUnknown            a SystemExit: the process must not go on
+NotLeading                a SystemExit: another machine leads since
 """
 
 from __future__ import annotations
@@ -39,6 +42,16 @@ class DatabaseReadOnly(WriteFailed):
 class DiskFailing(WriteFailed):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(path, f"could not be used: {reason}. Nothing was changed.")
+
+
+class ServerGone(WriteFailed):
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(path, f"cannot be reached: {reason}. Nothing was changed.")
+
+
+class OnStandby(WriteFailed):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "is led by another machine; this one only reads.")
 
 
 class Damaged(Unreadable):
@@ -75,6 +88,13 @@ class OutcomeUnknown(SystemExit):
             f"{path}: it is not known whether a change was written ({reason}). "
             "ollim-bot ends now; the next start finds out."
         )
+
+
+class NotLeading(SystemExit):
+    """The lease is not this process's any more; the refused step has changed nothing."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: another machine leads since. ollim-bot ends here.")
 
 
 def translated(path: Path, error: sqlite3.Error) -> StorageError:

@@ -27,9 +27,6 @@ from ollim_bot.store.connection import (
     unescaped,
 )
 
-# The names of the index and of the tables that SQLite keeps for it begin with this.
-TABLES = "search"
-
 # The session of an answer is known; a message of the owner belongs to that of the next answer.
 SESSION = (
     "coalesce(messages.session, (SELECT answer.session FROM messages AS answer"
@@ -38,11 +35,11 @@ SESSION = (
 )
 
 # The name of a change of the index, for subscribers: it changes with the log only.
-_LOG = "messages"
+LOG = "messages"
 # The number of the way in which messages are indexed. An index of another number is made again.
-_VERSION = 1
+INDEX_VERSION = 1
 # Only the newest matches are ranked: a word that most messages have would take long.
-_RANKED = 2000
+RANKED = 2000
 
 
 @cache
@@ -77,41 +74,41 @@ class SearchIndex:
     def is_used(self) -> bool:
         """Whether every message is indexed, so that `find` can answer."""
         found = self._statements.row("SELECT version FROM search_state")
-        return found is not None and found[0] == _VERSION
+        return found is not None and found[0] == INDEX_VERSION
 
     def begin(self, *, is_supported: bool) -> bool:
         """Prepare the index at a start; True if every message is to be added to it now."""
         if not is_supported:
-            self._statements.write(_LOG, "DELETE FROM search_state")
+            self._statements.write(LOG, "DELETE FROM search_state")
             return False
         if self.is_used:
             return False
-        self._statements.write(_LOG, "DROP TABLE IF EXISTS search")
+        self._statements.write(LOG, "DROP TABLE IF EXISTS search")
         self._statements.write(
-            _LOG,
+            LOG,
             "CREATE VIRTUAL TABLE search USING fts5(who, text, content='',"
             " tokenize='unicode61 remove_diacritics 2')",
         )
-        self._statements.write(_LOG, "DELETE FROM search_state")
-        self._statements.write(_LOG, "INSERT INTO search_state (version) VALUES (?)", _VERSION)
+        self._statements.write(LOG, "DELETE FROM search_state")
+        self._statements.write(LOG, "INSERT INTO search_state (version) VALUES (?)", INDEX_VERSION)
         return True
 
     def add(self, seq: int, message: ChatMessage) -> None:
         if self.is_used:
             self._statements.write(
-                _LOG,
+                LOG,
                 "INSERT INTO search (rowid, who, text) VALUES (?, ?, ?)",
                 seq,
-                *_row(message),
+                *row_of(message),
             )
 
     def replace(self, seq: int, before: ChatMessage, after: ChatMessage) -> None:
-        if self.is_used and _row(before) != _row(after):
+        if self.is_used and row_of(before) != row_of(after):
             self._statements.write(
-                _LOG,
+                LOG,
                 "INSERT INTO search (search, rowid, who, text) VALUES ('delete', ?, ?, ?)",
                 seq,
-                *_row(before),
+                *row_of(before),
             )
             self.add(seq, after)
 
@@ -127,7 +124,7 @@ class SearchIndex:
         rows = self._statements.rows(
             "SELECT seq FROM (SELECT messages.seq AS seq, bm25(search, 0.0, 1.0) AS worth"
             " FROM search JOIN messages ON messages.seq = search.rowid"
-            f" WHERE search MATCH ? {conditions} ORDER BY search.rowid DESC LIMIT {_RANKED})"
+            f" WHERE search MATCH ? {conditions} ORDER BY search.rowid DESC LIMIT {RANKED})"
             " ORDER BY round(worth, 1), seq DESC LIMIT ?",
             _expression(search),
             *arguments,
@@ -136,7 +133,8 @@ class SearchIndex:
         return [int(row[0]) for row in rows]
 
 
-def _row(message: ChatMessage) -> tuple[str, str]:
+def row_of(message: ChatMessage) -> tuple[str, str]:
+    """Who said it, and its folded words with a space between them."""
     words = folded_words(searched_text(message))
     return who_spoke(message.author).value, " ".join(word for word, _, _ in words)
 
@@ -191,6 +189,7 @@ def _found_row(row: Row) -> FoundRow:
 
 _COLUMNS = "value, seq, change, charge, fork, parent"
 _PAGE = 500
+_ALL = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +224,9 @@ class MessageLog:
     The log keeps no `refs`: the deliveries know where a message arrived.
     """
 
-    def __init__(self, statements: Statements) -> None:
+    def __init__(self, statements: Statements, index: type[SearchIndex] = SearchIndex) -> None:
         self._statements = statements
-        self._index = SearchIndex(statements)
+        self._index = index(statements)
 
     def add(self, message: ChatMessage, sender: Sender = MAIN) -> LoggedMessage:
         """Append a message to the log, with an open delivery for each joined channel.
@@ -310,7 +309,7 @@ class MessageLog:
         found = self._statements.row(f"SELECT {SESSION} FROM messages WHERE seq = ?", logged.seq)
         return None if found is None else _session(found[0])
 
-    def of_session(self, session: SessionId, limit: int = -1) -> list[LoggedMessage]:
+    def of_session(self, session: SessionId, limit: int = _ALL) -> list[LoggedMessage]:
         """What was said in the session, in the order of the log; all of it, or the beginning."""
         stored = escaped(session)
         bounds = "SELECT {0}(seq) FROM messages WHERE session = ?"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -16,7 +15,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.codecs.records import SESSION_EVENTS
-from ollim_bot.store.connection import Statements
+from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
 from ollim_bot.store.files import PRIVATE, FileLock, append_line, remove_durably, write_atomically
 from ollim_bot.store.records import (
@@ -31,6 +30,8 @@ from ollim_bot.store.records import (
 )
 
 Report = Callable[[StoreProblem], None]
+# Reads the one row of a query of two arguments, as it is committed.
+ReadRow = Callable[[str, str, str], Row]
 _SPECS = {spec.name: spec for spec in MIRRORED}
 
 
@@ -76,7 +77,7 @@ class Mirrors:
         """The records whose files this process has written."""
         return sorted(self._in_file)
 
-    def follow(self, connection: sqlite3.Connection, changed: set[str], lines: list[bytes]) -> None:
+    def follow(self, read: ReadRow, changed: set[str], lines: list[bytes]) -> None:
         """Write what a commit changed, and what could not be written before.
 
         A file that cannot be written now is written later; the commit stands in any case.
@@ -85,21 +86,22 @@ class Mirrors:
         self._lines += lines
         if self.are_current:
             return
-        with suppress(StorageError, OSError, sqlite3.Error), self._lock.held():
+        with suppress(StorageError, OSError), self._lock.held():
             if self._lines or self._history is not None:
                 self._write_history()
             for name in sorted(self._stale):
-                self._write(connection, _SPECS[name])
+                self._write(read, _SPECS[name])
                 self._stale.discard(name)
 
-    def _write(self, connection: sqlite3.Connection, spec: RecordSpec[object]) -> None:
+    def _write(self, read: ReadRow, spec: RecordSpec[object]) -> None:
         # Another process may have committed since, and the newest value belongs into the file. The
         # number is read with it, so that the content is never older than the number.
-        number, found = connection.execute(
-            "SELECT (SELECT max(number) FROM mirrors WHERE name = ?1),"
-            " (SELECT value FROM records WHERE name = ?1)",
-            (spec.name,),
-        ).fetchone()
+        number, found = read(
+            "SELECT (SELECT max(number) FROM mirrors WHERE name = ?),"
+            " (SELECT value FROM records WHERE name = ?)",
+            spec.name,
+            spec.name,
+        )
         path = self._state / spec.file
         if found is None:
             remove_durably(self._disk, path)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -17,16 +18,19 @@ from ollim_bot.domain.runtime_config import MADE_BEFORE_DAILY_LIMIT, parse_confi
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
+from ollim_bot.store.backend import Backend
 from ollim_bot.store.change_rows import note_settings
 from ollim_bot.store.connection import (
     Connect,
+    SqliteStatements,
     Statements,
     connect,
     connect_for_reading,
     connect_in_memory,
+    read_row,
 )
 from ollim_bot.store.copies import AfterReturn, copy_database, mend, settle_return
-from ollim_bot.store.database import Ballast, Database, Step
+from ollim_bot.store.database import Ballast, Database
 from ollim_bot.store.errors import Busy, Damaged, OlderState, OtherSchema, translated
 from ollim_bot.store.file_store import Malformed, StoreProblem, parse_json, versioned
 from ollim_bot.store.files import OsDisk
@@ -36,7 +40,7 @@ from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.records import stored_record
 from ollim_bot.store.schema import SCHEMA, WITH_ITEMS, WITH_USAGE, migrate, schema_of
 from ollim_bot.store.takeover import TakeOver, take_over_cards
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 DATABASE = "ollim.db"
 
@@ -55,7 +59,7 @@ def ask_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R:
         with closing(connect_for_reading(path)) as connection:
             check_schema(path, schema_of(connection))
             connection.execute("BEGIN")
-            return question(Statements(connection, path))
+            return question(SqliteStatements(connection, path))
     except sqlite3.Error as refused:
         raise translated(path, refused) from refused
 
@@ -68,7 +72,7 @@ def check_schema(path: Path, found: int) -> None:
 
 
 class DatabaseImage:
-    """Answers questions from memory and refuses every step, until `opened` returns the database.
+    """Answers questions from memory and refuses every step, until the database is `recovered`.
 
     `open_again` opens the database, and raises `StorageError` as long as that is not possible.
     """
@@ -89,21 +93,35 @@ class DatabaseImage:
         self._lock = threading.Lock()
         self._connection = _image_of(path, refusal)
 
-    def opened(self) -> Database | DatabaseImage:
+    def recovered(self) -> Backend:
         """The database, if it can be written now; else this image."""
         try:
             return self._open_again()
         except StorageError:
             return self
 
+    def run(self, step: Step[R]) -> NoReturn:
+        self.run_noting(step)
+
     def run_noting(self, _: Step[R]) -> NoReturn:
         raise WriteFailed(self.path, self._reason)
+
+    def note_version(self) -> bool:
+        return False
+
+    def tidy(self, *, is_idle: bool) -> None:
+        """There is nothing to tidy."""
+
+    def copy_if_due(self) -> None:
+        """An image is never copied."""
 
     def query(self, question: Step[R]) -> R:
         with self._lock:
             self._connection.execute("BEGIN")
             try:
-                return question(Transaction(Statements(self._connection, self.path), self._now()))
+                return question(
+                    Transaction(SqliteStatements(self._connection, self.path), self._now())
+                )
             except Malformed as wrong:
                 raise Damaged(self.path, str(wrong)) from wrong
             finally:
@@ -207,7 +225,7 @@ def open_for_bot(
     tell: Callable[[Transaction, AfterReturn], None],
     disk: Disk | None = None,
     journal: Journal | None = None,
-) -> Database | DatabaseImage:
+) -> Backend:
     """As `open_database` for the holder; settles a return to a copy, with `tell` in the same step.
 
     On a disk that cannot be written, returns an image of the database instead. Raises
@@ -307,7 +325,8 @@ class _Preparation:
             statements = self._in_transaction(
                 connection, lambda statements: self._prepare(connection, statements, found)
             )
-            self._mirrors.follow(connection, statements.changed, [])
+            read = partial(read_row, connection, self._path)
+            self._mirrors.follow(read, statements.changed, [])
             self._put_away(connection)
 
     def _prepare(self, connection: sqlite3.Connection, statements: Statements, found: int) -> None:
@@ -351,7 +370,7 @@ class _Preparation:
     def _in_transaction(
         self, connection: sqlite3.Connection, work: Callable[[Statements], None]
     ) -> Statements:
-        statements = Statements(connection, self._path)
+        statements = SqliteStatements(connection, self._path)
         try:
             connection.execute("BEGIN IMMEDIATE")
             work(statements)

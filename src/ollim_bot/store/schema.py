@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
+from functools import cache
+from typing import NamedTuple
 
 _FIRST = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -221,6 +224,45 @@ SCHEMA = len(MIGRATIONS)
 WITH_ITEMS = 2
 # The first version that has usage rows.
 WITH_USAGE = 5
+
+
+class Table(NamedTuple):
+    """A table of the present schema; `texts` are its columns of text, `key` names its rows."""
+
+    name: str
+    columns: tuple[str, ...]
+    texts: frozenset[str]
+    key: tuple[str, ...]
+
+
+# The names of the search index and of what SQLite keeps for it begin with this.
+SEARCH_TABLES = "search"
+
+_TABLE = r"(?s)CREATE TABLE (\w+) \((.*?)\);"
+_COLUMN = r"(?:^|[\s,])([a-z_]+) (TEXT|INTEGER)( PRIMARY KEY)?"
+_KEY = r"PRIMARY KEY \(([^)]*)\)"
+
+
+@cache
+def tables() -> tuple[Table, ...]:
+    """All tables, as the migrations make them; the search index is none of them."""
+    return tuple(
+        _table(name, body)
+        for name, body in re.findall(_TABLE, "\n".join(MIGRATIONS))
+        if not name.startswith(SEARCH_TABLES)
+    )
+
+
+def _table(name: str, body: str) -> Table:
+    columns = re.findall(_COLUMN, body)
+    several = re.search(_KEY, body)
+    key = several[1].split(", ") if several else [each for each, _, is_key in columns if is_key]
+    return Table(
+        name,
+        tuple(each for each, _, _ in columns),
+        frozenset(each for each, kind, _ in columns if kind == "TEXT"),
+        tuple(key),
+    )
 
 
 def schema_of(connection: sqlite3.Connection) -> int:

@@ -35,9 +35,9 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.settings import FIRST_DIRECT_CHANNEL
+from ollim_bot.store.backend import Backend
 from ollim_bot.store.codecs.plain import PLAIN, JsonFormat, Layout, ValueCodec
 from ollim_bot.store.codecs.records import ROWS
-from ollim_bot.store.database import Database
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.file_store import (
     FileStore,
@@ -387,7 +387,7 @@ class SentinelFile:
 
         self._file.transact(changed)
 
-    def give_to(self, database: Database) -> bool:
+    def give_to(self, database: Backend) -> bool:
         """Move what is in the file into the database; False if there is nothing, or it failed.
 
         A failure leaves the file for later.

@@ -13,14 +13,18 @@ from pathlib import Path
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.connection import Statements, connect_for_reading, connect_in_memory
+from ollim_bot.store.connection import (
+    SqliteStatements,
+    Statements,
+    connect_for_reading,
+    connect_in_memory,
+)
 from ollim_bot.store.copies import back_up, damage_of, mark_copy
 from ollim_bot.store.errors import Busy, Damaged, translated
-from ollim_bot.store.messages import TABLES
 from ollim_bot.store.mirrors import MirrorAge, mirror_age
 from ollim_bot.store.opening import DATABASE, ask_rows
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED, stored_record
-from ollim_bot.store.schema import migrate, schema_of
+from ollim_bot.store.schema import SEARCH_TABLES, migrate, schema_of
 
 MIRROR_FILES = frozenset((HISTORY_FILE, *(spec.file for spec in MIRRORED)))
 # The database itself, and the files that only SQLite and a start may open.
@@ -68,7 +72,7 @@ def take_snapshot(
         mark_copy(target, at, at)
         with closing(connect_for_reading(target)) as connection:
             connection.execute("BEGIN")
-            statements = Statements(connection, target)
+            statements = SqliteStatements(connection, target)
             mirrors = _mirrors(statements, by_hand)
             return Snapshot(at, schema, mirrors, _sessions(statements))
     except sqlite3.Error as refused:
@@ -102,7 +106,7 @@ def _has_other_objects(connection: sqlite3.Connection) -> bool:
     rows = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
     return any(
         kind not in ("table", "index")
-        or not (name in known or name.startswith((TABLES, "sqlite_")))
+        or not (name in known or name.startswith((SEARCH_TABLES, "sqlite_")))
         for kind, name in rows
     )
 

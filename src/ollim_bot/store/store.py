@@ -12,9 +12,8 @@ from typing import Protocol, TypeVar
 
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.store.database import Database, Step
-from ollim_bot.store.opening import DatabaseImage
-from ollim_bot.store.transaction import NAMES
+from ollim_bot.store.backend import Backend
+from ollim_bot.store.transaction import NAMES, Step
 
 R = TypeVar("R")
 
@@ -97,18 +96,18 @@ class Watches:
                 event.set()
 
 
-class SqliteStore:
+class DatabaseStore:
     """A `Store` on the database of this process; `run_upkeep` is a service to run beside it.
 
-    `before_step` is called with the database before each step and once a second. It raises nothing,
-    and returns whether it has changed something.
+    `before_step` is called with the database before each step and once a second, while the database
+    can be written. It raises nothing, and returns whether it has changed something.
     """
 
     def __init__(
         self,
-        database: Database | DatabaseImage,
+        database: Backend,
         clock: Clock,
-        before_step: Callable[[Database], bool] = lambda _: False,
+        before_step: Callable[[Backend], bool] = lambda _: False,
     ) -> None:
         self._database = database
         self._before_step = before_step
@@ -132,7 +131,7 @@ class SqliteStore:
         return await _outcome(self._reader.submit(self._database.query, question))
 
     def run(self, step: Step[R]) -> R:
-        if isinstance(self._database, Database) and self._before_step(self._database):
+        if self._database.is_writable and self._before_step(self._database):
             self._announce(NAMES)
         result, changed = self._database.run_noting(step)
         self._announce(changed)
@@ -155,38 +154,30 @@ class SqliteStore:
         await self._writable.wait()
 
     async def run_upkeep(self) -> None:
-        """Notice other commits, checkpoint, copy and write late mirrors, until cancelled."""
-        checkpointed, ticks = -1, 0
+        """Notice other commits, tidy, copy and recover, until cancelled."""
+        tidied, ticks = -1, 0
         while True:
             commits = self._commits
             await self._clock.sleep(_POLL)
             ticks += 1
             database = self._database
-            if isinstance(database, DatabaseImage):
-                if ticks % _LOOK_FOR_ROOM == 0:
-                    await self._in_writer(partial(self._open_again, database))
-                    self._note_disk()
-                    self._publish(NAMES)
-                continue
-            if await self._in_writer(partial(self._before_step, database)):
+            if database.is_writable and await self._in_writer(partial(self._before_step, database)):
                 self._publish(NAMES)
             if await self._in_writer(database.note_version):
                 self._publish(NAMES)
-            await self._in_writer(database.write_mirrors)
-            is_idle = commits == self._commits != checkpointed
-            if is_idle or database.wants_checkpoint:
-                await self._in_writer(database.checkpoint)
-                checkpointed = self._commits
+            is_idle = commits == self._commits != tidied
+            await self._in_writer(partial(database.tidy, is_idle=is_idle))
+            if is_idle:
+                tidied = self._commits
             if ticks % _LOOK_FOR_COPY == 0:
                 await self._copied(database)
             if not self.is_writable and ticks % _LOOK_FOR_ROOM == 0:
-                await self._in_writer(database.look_for_room)
+                self._database = await self._in_writer(database.recovered)
+                if self._database is not database:
+                    self._publish(NAMES)
             self._note_disk()
 
-    def _open_again(self, image: DatabaseImage) -> None:
-        self._database = image.opened()
-
-    async def _copied(self, database: Database) -> None:
+    async def _copied(self, database: Backend) -> None:
         try:
             await _outcome(self._reader.submit(database.copy_if_due))
         except StorageError:

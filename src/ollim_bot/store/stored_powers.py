@@ -19,7 +19,7 @@ from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.codecs.plain import decode_plain
 from ollim_bot.store.codecs.records import RuntimeConfigCodec
-from ollim_bot.store.connection import Statements, connect_for_reading
+from ollim_bot.store.connection import SqliteStatements, Statements, connect_for_reading
 from ollim_bot.store.errors import translated
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, render_json
 from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
@@ -136,7 +136,7 @@ def _opened(
         with closing(connect(path)) as connection:
             connection.isolation_level = None
             connection.execute("BEGIN")
-            yield Statements(connection, path)
+            yield SqliteStatements(connection, path)
             connection.execute("COMMIT")
     except sqlite3.Error as refused:
         raise translated(path, refused) from refused

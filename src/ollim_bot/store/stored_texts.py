@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ollim_bot.domain.forgetting import Passage
-from ollim_bot.store.connection import Statements, escaped, unescaped
+from ollim_bot.store.connection import Row, Statements, escaped, unescaped
 from ollim_bot.store.file_store import Malformed, parse_json, render_json
-from ollim_bot.store.messages import TABLES
 from ollim_bot.store.records import RECORDS, store_record
+from ollim_bot.store.schema import Table, tables
 
 _RECORDS = "records"
 _LOG = "messages"
@@ -25,10 +25,9 @@ _NAMES = frozenset(
 
 
 class _Cell(NamedTuple):
-    table: str
+    table: Table
     column: str
-    row: int
-    before: str
+    key: Row
     after: str
 
 
@@ -40,16 +39,16 @@ class StoredTexts:
 
     def count(self, passage: Passage) -> Counter[str]:
         """How many rows of each table have the words."""
-        found = {(cell.table, cell.row) for cell in self._cells(passage)}
+        found = {(cell.table.name, cell.key) for cell in self._cells(passage)}
         return Counter(table for table, _ in found)
 
     def names_with(self, passage: Passage) -> list[str]:
         """The ids that have the words; they stay."""
         found = (
             value
-            for table in self._tables()
-            for column in self._columns(table)
-            if column in _NAMES
+            for table in tables()
+            for column in table.columns
+            if column in _NAMES & table.texts
             for _, value in self._values(table, column, passage)
             if passage.is_in(_readable(value))
         )
@@ -59,46 +58,37 @@ class StoredTexts:
         """Replace the words in every row. The rows stay, and so does their order."""
         specs = {spec.name: spec for spec in RECORDS}
         for cell in [*self._cells(passage)]:
-            if cell.table == _RECORDS:
-                where = "SELECT name FROM records WHERE rowid = ?"
-                found = self._statements.row(where, cell.row)
-                spec = None if found is None else specs.get(found[0])
-                if spec is not None:
-                    value, _ = spec.codec.decode(cell.after.encode())
-                    store_record(self._statements, spec, spec.codec.encode(value))
-                    continue
+            spec = specs.get(cell.key[0]) if cell.table.name == _RECORDS else None
+            if spec is not None:
+                value, _ = spec.codec.decode(cell.after.encode())
+                store_record(self._statements, spec, spec.codec.encode(value))
+                continue
+            is_row = " AND ".join(f"{name} = ?" for name in cell.table.key)
             self._statements.write(
-                cell.table,
-                f"UPDATE {cell.table} SET {cell.column} = ? WHERE rowid = ?",
+                cell.table.name,
+                f"UPDATE {cell.table.name} SET {cell.column} = ? WHERE {is_row}",
                 cell.after,
-                cell.row,
+                *cell.key,
             )
         self._statements.write(_LOG, "DELETE FROM search_state")
 
     def _cells(self, passage: Passage) -> Iterator[_Cell]:
-        for table in self._tables():
-            for column in self._columns(table):
-                if column in _NAMES:
-                    continue
-                for row, before in self._values(table, column, passage):
+        for table in tables():
+            # The key last: the other columns of its row are found by it.
+            for column in sorted(table.texts - _NAMES, key=lambda each: (each in table.key, each)):
+                for key, before in self._values(table, column, passage):
                     after = _without(before, passage)
                     if after != before:
-                        yield _Cell(table, column, row, before, after)
+                        yield _Cell(table, column, key, after)
 
-    def _tables(self) -> list[str]:
-        rows = self._statements.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
-        return [row[0] for row in rows if not str(row[0]).startswith(("sqlite_", TABLES))]
-
-    def _columns(self, table: str) -> list[str]:
-        return [str(row[1]) for row in self._statements.rows(f"PRAGMA table_info({table})")]
-
-    def _values(self, table: str, column: str, passage: Passage) -> list[tuple[int, str]]:
-        """The texts that may have the words, each with its row."""
-        where = (
-            f"SELECT rowid, {column} FROM {table}"
-            f" WHERE typeof({column}) = 'text' AND instr(lower({column}), ?) > 0"
+    def _values(self, table: Table, column: str, passage: Passage) -> list[tuple[Row, str]]:
+        """The texts that may have the words, each with the key of its row."""
+        rows = self._statements.rows(
+            f"SELECT {', '.join(table.key)}, {column} FROM {table.name}"
+            f" WHERE instr(lower({column}), ?) > 0",
+            passage.rarest,
         )
-        return [(int(row[0]), str(row[1])) for row in self._statements.rows(where, passage.rarest)]
+        return [(row[:-1], str(row[-1])) for row in rows]
 
 
 def _without(stored: str, passage: Passage) -> str:

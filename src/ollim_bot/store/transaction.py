@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from ollim_bot.store.change_rows import ChangeRows
 from ollim_bot.store.connection import Statements, escaped, unescaped
@@ -12,13 +13,15 @@ from ollim_bot.store.deliveries import Channels, Deliveries
 from ollim_bot.store.due_items import DueItems
 from ollim_bot.store.file_store import parse_object, render_json
 from ollim_bot.store.inbox import InboxInputs
-from ollim_bot.store.messages import MessageLog
+from ollim_bot.store.messages import MessageLog, SearchIndex
 from ollim_bot.store.push_buttons import PushButtons
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
 from ollim_bot.store.run_ledger import LedgerRows
 from ollim_bot.store.stored_texts import StoredTexts
 from ollim_bot.store.usage import UsageRows
 from ollim_bot.store.webhook_deliveries import WebhookDeliveries
+
+R = TypeVar("R")
 
 # Everything that a commit can change, by the names that subscribers get.
 NAMES = frozenset(
@@ -47,12 +50,14 @@ class Transaction(Records):
     transaction. `now` is the moment at which the transaction began.
     """
 
-    def __init__(self, statements: Statements, now: datetime) -> None:
+    def __init__(
+        self, statements: Statements, now: datetime, index: type[SearchIndex] = SearchIndex
+    ) -> None:
         super().__init__(statements, now)
         self.session_history = SessionHistory(statements)
         self.ledger = LedgerRows(statements)
         self.inbox = InboxInputs(statements)
-        self.messages = MessageLog(statements)
+        self.messages = MessageLog(statements, index)
         self.deliveries = Deliveries(statements, self.messages, self.budget)
         self.channels = Channels(statements, self.messages)
         self.job_ops = JobOps(statements)
@@ -68,6 +73,9 @@ class Transaction(Records):
     def changed(self) -> frozenset[str]:
         """The names of what the step has changed so far."""
         return frozenset(self._statements.changed)
+
+
+Step = Callable[[Transaction], R]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,14 @@ class SentinelClock(Protocol):
 class LookUp(NamedTuple):
     """How to find a message that may have arrived: not among `others`, not before `since`.
 
-    With `is_in_doubt`, it is not sent where the channel cannot be searched.
+    With `is_in_doubt`, it is not sent where the channel cannot be searched. With `was_tried`, an
+    earlier run may have sent it.
     """
 
     others: Collection[str]
     since: datetime
     is_in_doubt: bool
+    was_tried: bool = True
 
 
 class DirectChannel(Protocol):

@@ -33,7 +33,7 @@ from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Un
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.connection import Connect, connect
-from ollim_bot.store.database import Database, Step
+from ollim_bot.store.database import Database
 from ollim_bot.store.deliveries import part_nonce
 from ollim_bot.store.errors import OutcomeUnknown
 from ollim_bot.store.file_store import StoreProblem
@@ -56,7 +56,7 @@ from ollim_bot.store.sentinel import (
     unfinished_deliveries,
 )
 from ollim_bot.store.steps import armed_marks
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.upkeep.direct_channels import (
     DirectChannel,
     LookUp,
@@ -364,7 +364,7 @@ class Sentinel:
         name = channel.name
         others = self._ask(lambda tx: set(tx.deliveries.known_refs(name, _KNOWN)))
         since = one.item.due.astimezone(UTC) - _SKEW
-        look = LookUp(others or (), since, not is_new or others is None)
+        look = LookUp(others or (), since, not is_new or others is None, not is_new)
         try:
             ref = channel.deliver(one.message, part_nonce(one.message.id, 0), look)
         except DeliveryUncertain as lost:

@@ -38,11 +38,10 @@ from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, SessionSpec, Toolset
 from ollim_bot.prompts.context import READ_ONLY
-from ollim_bot.store.database import Step
 from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.tools.registry import MAIN_TOOLS
 
 _LONGEST_TOPIC = 300

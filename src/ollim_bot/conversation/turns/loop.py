@@ -33,9 +33,8 @@ from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.store.database import Step
 from ollim_bot.store.steps import leave_update
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 _logger = logging.getLogger(__name__)
 

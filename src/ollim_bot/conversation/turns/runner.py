@@ -64,7 +64,6 @@ from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Prompt, TurnStart
 from ollim_bot.prompts.context import joined, open_items_block, updates_block
-from ollim_bot.store.database import Step
 from ollim_bot.store.steps import (
     leave_failure,
     leave_update,
@@ -72,7 +71,7 @@ from ollim_bot.store.steps import (
     note_answer,
     note_success,
 )
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.tools.context import ToolContext
 
 JobEnds = Sequence[tuple[JobTurn, OccurrenceState]]

@@ -51,6 +51,7 @@ from ollim_bot.surfaces.ntfy.client import (
     Push,
     ReplyButton,
 )
+from ollim_bot.surfaces.ntfy.pairing import NAME, account_for
 from ollim_bot.surfaces.ntfy.rendering import (
     is_digest,
     is_over,
@@ -58,7 +59,7 @@ from ollim_bot.surfaces.ntfy.rendering import (
     phone_buttons,
     wording,
 )
-from ollim_bot.surfaces.ntfy.replies import NAME, NONCE_BYTES, PhoneReplies
+from ollim_bot.surfaces.ntfy.replies import NONCE_BYTES, PhoneReplies
 from ollim_bot.surfaces.ntfy.requests import Requests
 
 _REF = re.compile(r"[A-Za-z0-9]{12}")
@@ -84,7 +85,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class PairedPhone:
+class ServedPhone:
     """A pairing, and who speaks with its server."""
 
     pairing: Pairing
@@ -140,7 +141,7 @@ class NtfyChannel(PushChannel):
         self._page = page
         self._limits = limits
         self._requests = Requests(store, clock)
-        self._phone: PairedPhone | None = None
+        self._phone: ServedPhone | None = None
         self._is_paired = asyncio.Event()
         self._what, self._content = PushWhat.ASKS, PushContent.NONE
         self._bot = _BOT
@@ -175,7 +176,7 @@ class NtfyChannel(PushChannel):
                 await self._serve(phone, service, changed)
 
     async def _serve(
-        self, phone: PairedPhone, service: ChatService, changed: asyncio.Event
+        self, phone: ServedPhone, service: ChatService, changed: asyncio.Event
     ) -> None:
         """Take replies and follow the settings as long as this pairing holds."""
         tasks = [
@@ -213,14 +214,12 @@ class NtfyChannel(PushChannel):
         )
         self._what, self._content = PushWhat(config.push_what), PushContent(config.push_content)
 
-    async def _paired_with(self, pairing: Pairing) -> PairedPhone:
+    async def _paired_with(self, pairing: Pairing) -> ServedPhone:
         if self._phone is not None and self._phone.pairing == pairing:
             return self._phone
         self._forget()
-        account = await asyncio.to_thread(self._read_account)
-        is_its_server = account.url is not None and account.url == pairing.server.rstrip("/")
-        token, reply_token = (account.token, account.reply_token) if is_its_server else (None, None)
-        client = NtfyClient(pairing.server, token, limits=self._limits)
+        account = account_for(pairing.server, await asyncio.to_thread(self._read_account))
+        client = NtfyClient(pairing.server, account.token, limits=self._limits)
         replies = PhoneReplies(self._store, pairing, client, self._requests, self._clock)
 
         def step(tx: Transaction) -> None:
@@ -231,7 +230,7 @@ class NtfyChannel(PushChannel):
 
         await self._store.transact(step)
         await self._read_settings()
-        self._phone = PairedPhone(pairing, client, replies, reply_token)
+        self._phone = ServedPhone(pairing, client, replies, account.reply_token)
         self._is_paired.set()
         return self._phone
 
@@ -325,7 +324,7 @@ class NtfyChannel(PushChannel):
         self._counted.pop(name, None)
 
     async def _clear(
-        self, phone: PairedPhone, ref: str, message: ChatMessage, sequence: str
+        self, phone: ServedPhone, ref: str, message: ChatMessage, sequence: str
     ) -> None:
         await self._store.transact(lambda tx: tx.push_buttons.withdraw(message.id))
         offer = await self._offered(message, f"clear {ref}", is_edit=True)
@@ -372,7 +371,7 @@ class NtfyChannel(PushChannel):
 
     def _push(
         self,
-        phone: PairedPhone,
+        phone: ServedPhone,
         message: ChatMessage,
         sequence: str,
         offer: Offer,
@@ -392,7 +391,7 @@ class NtfyChannel(PushChannel):
 
     def _is_witnessed(
         self,
-        phone: PairedPhone,
+        phone: ServedPhone,
         nonce: str,
         events: Sequence[Event],
         since: datetime,
@@ -405,7 +404,7 @@ class NtfyChannel(PushChannel):
         tried = self._doubtful.get(nonce)
         return is_older or (tried is not None and phone.replies.is_unbroken_since(tried.steady))
 
-    def _required(self) -> PairedPhone:
+    def _required(self) -> ServedPhone:
         if self._phone is None:
             raise Unreachable(_NOT_PAIRED)
         return self._phone

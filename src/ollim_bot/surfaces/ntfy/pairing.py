@@ -21,9 +21,8 @@ from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.settings import NtfyAccount, Secret
 from ollim_bot.store.changes import Rows
-from ollim_bot.store.database import Step
 from ollim_bot.store.push_file import PushFile
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.surfaces.ntfy.client import (
     MESSAGE,
     Event,

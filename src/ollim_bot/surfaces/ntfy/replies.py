@@ -22,9 +22,9 @@ from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.ntfy.client import MESSAGE, Event, Following, NtfyClient, TooMany
+from ollim_bot.surfaces.ntfy.pairing import NAME
 from ollim_bot.surfaces.ntfy.requests import Requests
 
-NAME = "ntfy"
 NONCE_BYTES = 12
 MOST_LINES, PERIOD = 60, 60.0
 _NONCE = re.compile(r"[A-Za-z0-9_-]{16}")

@@ -1,0 +1,49 @@
+"""The seam between the store and a database: what every kind of database does for it."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from ollim_bot.store.transaction import Step
+
+R = TypeVar("R")
+
+
+class Backend(Protocol):
+    """Keeps all rows. Steps follow each other; questions are answered beside them, from any thread.
+
+    A commit whose outcome is unknown is looked up where the database can tell, and ends the process
+    with `OutcomeUnknown` where it cannot.
+    """
+
+    @property
+    def is_writable(self) -> bool:
+        """False from the first write that was refused until one succeeds again."""
+
+    def run(self, step: Step[R]) -> R:
+        """Run `step(tx)` in a transaction, and return its result.
+
+        When this returns, everything is durable and the mirrors are written. When the step raises,
+        nothing has changed. A step may be run twice, with the first run rolled back.
+        """
+
+    def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
+        """As `run`, and also return the names of what was changed."""
+
+    def query(self, question: Step[R]) -> R:
+        """Return `question(tx)`, which sees one state of the database and cannot change it."""
+
+    def note_version(self) -> bool:
+        """Note the version; True if another process has committed since the last call."""
+
+    def tidy(self, *, is_idle: bool) -> None:
+        """Do the small upkeep of every second; `is_idle` says that no step waits for it."""
+
+    def recovered(self) -> Backend:
+        """The backend to go on with, after a look whether writes succeed again."""
+
+    def copy_if_due(self) -> None:
+        """Make an automatic copy, if the database keeps copies and one is due."""
+
+    def close(self) -> None:
+        """Close all connections. Further calls are harmless; steps fail from now on."""

@@ -1,0 +1,179 @@
+"""Connections to a PostgreSQL server, and the statements of one transaction there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+from pathlib import Path
+
+import psycopg
+from psycopg import RawCursor
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+
+from ollim_bot.errors import StorageError, WrongInput
+from ollim_bot.store.connection import Row, Statements, Value
+from ollim_bot.store.errors import (
+    Busy,
+    Damaged,
+    DatabaseReadOnly,
+    DiskFailing,
+    DiskFull,
+    ServerGone,
+)
+
+Connection = psycopg.Connection[Row]
+ConnectTo = Callable[["Address"], Connection]
+
+# In seconds. A process that is frozen inside of a step keeps its locks no longer than this.
+IDLE_IN_STEP = 3.0
+_LOCK, _STATEMENT, _UNANSWERED, _CONNECT = 5.0, 10.0, 5.0, 5
+
+_SAFE_MODE = "verify-full"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the server is; `place` names it in sentences, without its password."""
+
+    conninfo: str
+    place: Path
+
+
+def parse_address(text: str) -> Address:
+    """Read a PostgreSQL address. Raises `WrongInput`, which never repeats the text: it is a key.
+
+    To another machine the connection is encrypted, and the server shows whose it is.
+    """
+    try:
+        parts = {name: str(value) for name, value in conninfo_to_dict(text).items()}
+    except psycopg.Error:
+        raise WrongInput("DATABASE_URL is no address of a PostgreSQL server.") from None
+    host = parts.get("hostaddr") or parts.get("host", "")
+    if not _is_here(host):
+        if parts.setdefault("sslmode", _SAFE_MODE) != _SAFE_MODE:
+            raise WrongInput(
+                f"DATABASE_URL has sslmode={parts['sslmode']}. To another machine it must be "
+                f"{_SAFE_MODE}: the conversation would go over the network for others to read."
+            )
+        parts.setdefault("sslrootcert", "system")
+    where = "this machine" if _is_here(host) else host
+    named = Path(f"the PostgreSQL database {parts.get('dbname', 'of its user')} on {where}")
+    return Address(make_conninfo(**parts), named)
+
+
+def _is_here(host: str) -> bool:
+    if not host or host.startswith(("/", "@")) or host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def connect_to(address: Address, idle_in_step: float = IDLE_IN_STEP) -> Connection:
+    """Open a connection that waits for nothing without an end. Raises `StorageError`."""
+    try:
+        connection: Connection = psycopg.connect(
+            address.conninfo,
+            autocommit=True,
+            cursor_factory=RawCursor,
+            connect_timeout=_CONNECT,
+            tcp_user_timeout=_milliseconds(_UNANSWERED),
+            keepalives_idle=int(_UNANSWERED),
+            application_name="ollim-bot",
+            client_encoding="UTF8",
+        )
+    except psycopg.Error as refused:
+        raise ServerGone(address.place, reason_of(refused)) from refused
+    try:
+        connection.execute(_SETTINGS.format(idle=_milliseconds(idle_in_step)))
+    except psycopg.Error as refused:
+        connection.close()
+        raise translated(address.place, refused) from refused
+    return connection
+
+
+def _milliseconds(seconds: float) -> int:
+    return int(seconds * 1000)
+
+
+# A commit that is answered is durable, also where the server was told otherwise.
+_SETTINGS = f"""
+SET idle_in_transaction_session_timeout = {{idle}};
+SET lock_timeout = {_milliseconds(_LOCK)};
+SET statement_timeout = {_milliseconds(_STATEMENT)};
+SET tcp_user_timeout = {_milliseconds(_UNANSWERED)};
+SET standard_conforming_strings = on;
+SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') = 'off'
+"""
+
+_GONE = ("08", "57P", "25P03", "53300", "28")
+_BUSY = ("55P03", "57014", "40")
+_FULL = ("53100", "53200")
+_READ_ONLY = ("25006",)
+_DAMAGED = ("XX001", "XX002")
+
+
+def translated(place: Path, error: psycopg.Error) -> StorageError:
+    """The error of the store that corresponds to what the server or the network reported."""
+    state = error.sqlstate
+    if state is None or state.startswith(_GONE):
+        return ServerGone(place, reason_of(error))
+    if state.startswith(_BUSY):
+        return Busy(place)
+    if state in _FULL:
+        return DiskFull(place)
+    if state in _READ_ONLY:
+        return DatabaseReadOnly(place)
+    if state in _DAMAGED:
+        return Damaged(place, reason_of(error))
+    return DiskFailing(place, reason_of(error))
+
+
+def reason_of(error: psycopg.Error) -> str:
+    """The first line of what went wrong; the lines below it repeat it for each address tried."""
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+
+
+def is_lost(connection: Connection) -> bool:
+    """Whether the connection can be used no more."""
+    return connection.closed or connection.broken
+
+
+def is_idle(connection: Connection) -> bool:
+    """Whether no transaction is open."""
+    return connection.info.transaction_status is TransactionStatus.IDLE
+
+
+@lru_cache(1000)
+def in_dialect(sql: str) -> str:
+    """A statement of the repositories in the words of PostgreSQL."""
+    first, *others = sql.replace("instr(", "strpos(").split("?")
+    return first + "".join(f"${number}{part}" for number, part in enumerate(others, 1))
+
+
+class PostgresStatements(Statements):
+    """The server runs nothing more in a transaction after a statement that failed."""
+
+    def __init__(self, connection: Connection, place: Path) -> None:
+        super().__init__()
+        self._connection = connection
+        self._place = place
+
+    def _execute(self, sql: str, arguments: Sequence[Value], table: str = "") -> list[Row]:
+        if self.failure is not None:
+            raise self.failure
+        if not is_lost(self._connection) and is_idle(self._connection):
+            raise AssertionError("a statement outside of its transaction")
+        try:
+            cursor = self._connection.execute(in_dialect(sql), arguments)
+            if table and cursor.rowcount:
+                self.changed.add(table)
+            return cursor.fetchall() if cursor.description is not None else []
+        except psycopg.Error as refused:
+            self.failure = translated(self._place, refused)
+            raise self.failure from refused

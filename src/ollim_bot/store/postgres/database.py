@@ -1,0 +1,308 @@
+"""The database of one process on a PostgreSQL server: steps, questions, upkeep."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import TypeVar
+
+import psycopg
+
+from ollim_bot.domain.lease import HeldLease
+from ollim_bot.errors import StorageError, WriteFailed
+from ollim_bot.store.backend import Backend
+from ollim_bot.store.connection import Row, Statements
+from ollim_bot.store.errors import (
+    Busy,
+    Damaged,
+    NotLeading,
+    OnStandby,
+    OtherSchema,
+    OutcomeUnknown,
+    ServerGone,
+)
+from ollim_bot.store.file_store import Malformed
+from ollim_bot.store.mirrors import Mirrors
+from ollim_bot.store.postgres.connection import (
+    Address,
+    Connection,
+    ConnectTo,
+    PostgresStatements,
+    connect_to,
+    in_dialect,
+    is_idle,
+    is_lost,
+    reason_of,
+    translated,
+)
+from ollim_bot.store.postgres.schema import make_lease_row, migrate, schema_of
+from ollim_bot.store.postgres.search import TsvectorIndex
+from ollim_bot.store.schema import SCHEMA
+from ollim_bot.store.transaction import Step, Transaction
+
+R = TypeVar("R")
+Work = Callable[[Statements], R]
+
+_CHANNEL = "ollim_commits"
+# In seconds: a commit whose answer was lost is looked up for so long, within the holder's deadline.
+_LOOK_UP_FOR, _BETWEEN_LOOKS = 7.0, 0.2
+_QUESTION = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+def open_postgres(
+    address: Address,
+    now: Callable[[], datetime],
+    *,
+    lease: HeldLease | None,
+    mirrors: Mirrors | None = None,
+    connect: ConnectTo = connect_to,
+) -> PostgresDatabase:
+    """The database at `address`, ready for the steps of `lease`; without one, for questions only.
+
+    Only the holder of the lease migrates. Raises `StorageError`.
+    """
+    database = PostgresDatabase(address, now, lease=lease, mirrors=mirrors, connect=connect)
+    try:
+        database.prepare()
+    except BaseException:  # also if the lease is lost: no connection may stay open
+        database.close()
+        raise
+    return database
+
+
+class PostgresDatabase:
+    """Runs steps one after another, each in a transaction of its own, from any thread.
+
+    A step locks the lease row first and writes its own id into it: a step of an older epoch is
+    refused, and a commit whose answer was lost is found, or certainly did not happen.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        now: Callable[[], datetime],
+        *,
+        lease: HeldLease | None,
+        mirrors: Mirrors | None = None,
+        connect: ConnectTo = connect_to,
+    ) -> None:
+        self.path = address.place
+        self.is_writable = lease is not None
+        self._address = address
+        self._now = now
+        self._lease = lease
+        self._mirrors = mirrors
+        self._connect = connect
+        self._sender = secrets.token_hex(8)
+        self._lock = threading.RLock()
+        self._reading = threading.Lock()
+        self._connection: Connection | None = None
+        self._reader: Connection | None = None
+        self._over: SystemExit | None = None
+        self._has_missed = False
+        self._is_closed = False
+
+    def prepare(self) -> None:
+        """Bring the tables and the search index up to date, or check that they are."""
+        make_lease_row(self._connected(), self.path)
+        if self._lease is None:
+            found = schema_of(self._connected())
+            if found < SCHEMA:
+                raise OtherSchema(self.path, found, SCHEMA)
+            return
+        self._attempt(self._prepare_tables)
+
+    def run(self, step: Step[R]) -> R:
+        return self.run_noting(step)[0]
+
+    def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
+        return self.run_rows(lambda statements: step(self._transaction(statements)))
+
+    def run_rows(self, work: Work[R]) -> tuple[R, frozenset[str]]:
+        """As `run_noting`, for rows that no repository offers."""
+        with self._lock:
+            if self._over is not None:
+                raise self._over
+            try:
+                try:
+                    result, statements = self._attempt(work)
+                except ServerGone:
+                    # Nothing was committed, and a new connection may do.
+                    result, statements = self._attempt(work)
+            except WriteFailed as refused:
+                self.is_writable = self.is_writable and isinstance(refused, Busy)
+                raise
+            except (NotLeading, OutcomeUnknown) as over:
+                self._over = over
+                raise
+            except Malformed as wrong:
+                raise Damaged(self.path, str(wrong)) from wrong
+            self.is_writable = True
+            if self._mirrors is not None:
+                self._mirrors.follow(self._read_row, statements.changed, statements.lines)
+            return result, frozenset(statements.changed - {"mirrors", "meta"})
+
+    def query(self, question: Step[R]) -> R:
+        return self.query_rows(lambda statements: question(self._transaction(statements)))
+
+    def query_rows(self, question: Work[R]) -> R:
+        """As `query`, for rows that no repository offers."""
+        with self._reading:
+            try:
+                return self._answer(question)
+            except ServerGone:
+                return self._answer(question)
+
+    def note_version(self) -> bool:
+        """As the server has told it: nothing is asked."""
+        with self._lock:
+            try:
+                connection = self._connected()
+                told = [each.payload for each in connection.notifies(timeout=0)]
+            except (psycopg.Error, StorageError):
+                return False
+            is_new = self._has_missed or any(each != self._sender for each in told)
+            self._has_missed = False
+            return is_new
+
+    def tidy(self, *, is_idle: bool) -> None:  # noqa: ARG002  # a server tidies by itself
+        with self._lock:
+            if self._mirrors is not None and not self._mirrors.are_current:
+                self._mirrors.follow(self._read_row, set(), [])
+
+    def recovered(self) -> Backend:
+        with suppress(StorageError):
+            self.run(lambda tx: tx.meta.remove("probe"))
+        return self
+
+    def copy_if_due(self) -> None:
+        """The copies of a server are its own."""
+
+    def close(self) -> None:
+        with self._lock, self._reading:
+            self._is_closed = True
+            for connection in (self._reader, self._connection):
+                if connection is not None:
+                    connection.close()
+
+    def _transaction(self, statements: Statements) -> Transaction:
+        return Transaction(statements, self._now(), TsvectorIndex)
+
+    def _prepare_tables(self, statements: Statements) -> None:
+        connection = self._connected()
+        try:
+            migrate(connection, self.path)
+        except psycopg.Error as refused:
+            raise translated(self.path, refused) from refused
+        self._transaction(statements).messages.prepare_search(is_supported=True)
+
+    def _attempt(self, work: Work[R]) -> tuple[R, PostgresStatements]:
+        """Run the step once. A `ServerGone` means that nothing of it was committed."""
+        if self._lease is None:
+            raise OnStandby(self.path)
+        connection, step_id = self._connected(), secrets.token_hex(8)
+        if not is_idle(connection):
+            raise AssertionError("a step must not begin another one")
+        statements = PostgresStatements(connection, self.path)
+        try:
+            self._begin(connection, self._lease, step_id)
+            result = work(statements)
+            if self._mirrors is not None:
+                self._mirrors.prune(statements, sorted(statements.changed))
+            if statements.failure is not None:
+                raise statements.failure
+        except BaseException:  # also if cancelled: no transaction may stay open
+            _roll_back(connection)
+            raise
+        self._commit(connection, self._lease, step_id, has_changed=bool(statements.changed))
+        return result, statements
+
+    def _begin(self, connection: Connection, lease: HeldLease, step_id: str) -> None:
+        try:
+            cursor = connection.execute(
+                f"BEGIN; UPDATE lease SET step = '{step_id}'"
+                f" WHERE holder = '{lease.holder}' AND epoch = {lease.epoch} RETURNING epoch"
+            )
+            cursor.nextset()
+            is_ours = cursor.fetchone() is not None
+        except psycopg.Error as refused:
+            raise translated(self.path, refused) from refused
+        if not is_ours:
+            raise NotLeading(self.path)
+
+    def _commit(
+        self, connection: Connection, lease: HeldLease, step_id: str, *, has_changed: bool
+    ) -> None:
+        tell = f"NOTIFY {_CHANNEL}, '{self._sender}'; " if has_changed else ""
+        try:
+            connection.execute(f"{tell}COMMIT")
+        except psycopg.Error as refused:
+            if not is_lost(connection):
+                _roll_back(connection)
+                raise translated(self.path, refused) from refused
+            if not self._is_committed(lease, step_id, reason_of(refused)):
+                raise ServerGone(self.path, reason_of(refused)) from refused
+
+    def _is_committed(self, lease: HeldLease, step_id: str, reason: str) -> bool:
+        """Look up a commit whose answer was lost, once its transaction has ended on the server."""
+        until = time.monotonic() + _LOOK_UP_FOR
+        while True:
+            with suppress(StorageError, psycopg.Error):
+                row = (
+                    self._connected()
+                    .execute("SELECT holder, epoch, step FROM lease FOR UPDATE")
+                    .fetchone()
+                )
+                if row is None or row[:2] != (lease.holder, lease.epoch):
+                    raise NotLeading(self.path)
+                return bool(row[2] == step_id)
+            if time.monotonic() > until:
+                raise OutcomeUnknown(self.path, reason)
+            time.sleep(_BETWEEN_LOOKS)
+
+    def _answer(self, question: Work[R]) -> R:
+        if self._reader is None or is_lost(self._reader):
+            self._reader = self._opened()
+        reader = self._reader
+        try:
+            reader.execute(_QUESTION)
+            return question(PostgresStatements(reader, self.path))
+        except psycopg.Error as refused:
+            raise translated(self.path, refused) from refused
+        except Malformed as wrong:
+            raise Damaged(self.path, str(wrong)) from wrong
+        finally:
+            _roll_back(reader)
+
+    def _read_row(self, sql: str, *arguments: str) -> Row:
+        try:
+            row = self._connected().execute(in_dialect(sql), arguments).fetchone()
+        except psycopg.Error as refused:
+            raise translated(self.path, refused) from refused
+        return row or ()
+
+    def _connected(self) -> Connection:
+        """The connection of the steps, which also hears of the commits of others."""
+        if self._connection is None or is_lost(self._connection):
+            self._has_missed = self._connection is not None
+            self._connection = self._opened()
+            try:
+                self._connection.execute(f"LISTEN {_CHANNEL}")
+            except psycopg.Error as refused:
+                raise translated(self.path, refused) from refused
+        return self._connection
+
+    def _opened(self) -> Connection:
+        if self._is_closed:
+            raise ServerGone(self.path, "the connection was closed")
+        return self._connect(self._address)
+
+
+def _roll_back(connection: Connection) -> None:
+    if not is_lost(connection) and not is_idle(connection):
+        with suppress(psycopg.Error):
+            connection.execute("ROLLBACK")

