@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, timedelta
+from typing import Literal
 
 import pytest
 from playwright.async_api import Page, expect
@@ -83,7 +85,11 @@ async def go_to(page: Page, letter: str) -> None:
 async def wrong_in_four_forms(page: Page) -> list[object]:
     """What is wrong with the page as it is: in the dark nothing but the colours differs."""
     problems: list[object] = []
-    for scheme, rules in (("light", ()), ("dark", ("color-contrast",))):
+    forms: Sequence[tuple[Literal["light", "dark"], tuple[str, ...]]] = (
+        ("light", ()),
+        ("dark", ("color-contrast",)),
+    )
+    for scheme, rules in forms:
         await page.emulate_media(color_scheme=scheme)
         for width, height in SIZES:
             await page.set_viewport_size({"width": width, "height": height})

@@ -145,6 +145,9 @@ class PhoneScene:
         found = self.store.query(lambda tx: tx.deliveries.get("ntfy", message_id))
         return None if found is None else found.state
 
+    def is_over(self, message_id: MessageId) -> bool:
+        return self.state_of(message_id) is not DeliveryState.OPEN
+
     @property
     def push(self) -> PushState:
         return self.store.query(lambda tx: tx.push.get())

@@ -107,7 +107,7 @@ def _words(message: ChatMessage, content: PushContent) -> tuple[str, str]:
     if content is PushContent.FULL:
         return _all_words(message)
     is_own = message.untrusted is None
-    if content is PushContent.TITLE and is_own:
+    if content is PushContent.TITLE and is_own and not is_digest(message):
         head = message.card.title if message.card else message.job
         return "", head or _sort(message)
     return "", _sort(message) if is_own else f"{_sort(message)} {FROM_UNTRUSTED}"
