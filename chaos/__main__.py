@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from chaos import faults, phone_faults
 from chaos.crash_points import labels_without_crash_point
-from chaos.faults import COUNTED_FAULTS
 from chaos.planted_bugs import PLANTED_BUGS, program_with_bug
 from chaos.runner import Outcome, plan, run_steps
 from chaos.shrink import shrunk
 from chaos.steps import Step, described, read_steps, write_steps
 
+_COUNTED = {*faults.COUNTED_FAULTS, *phone_faults.COUNTED_FAULTS}
 _OUT = Path(tempfile.gettempdir()) / "chaos-failure.jsonl"
 
 
@@ -75,9 +76,7 @@ async def _shorten(
 def report(outcome: Outcome) -> str:
     counts = f"{len(outcome.steps)} steps, {outcome.times_settled} times at rest"
     lines = [f"{counts}, {outcome.messages} messages, {outcome.in_doubt} in doubt; met:"]
-    lines += [
-        f"  {outcome.hits[name]:5} {name}" for name in sorted({*COUNTED_FAULTS, *outcome.hits})
-    ]
+    lines += [f"  {outcome.hits[name]:5} {name}" for name in sorted({*_COUNTED, *outcome.hits})]
     lines += [
         f"  written, and without a point: {name}"
         for name in labels_without_crash_point(outcome.passed_crash_points)

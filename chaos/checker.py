@@ -11,6 +11,7 @@ from pathlib import Path
 from chaos import (
     calendar_invariants,
     delivery_invariants,
+    phone_invariants,
     quiet_invariants,
     schedule_invariants,
 )
@@ -248,4 +249,5 @@ _INVARIANTS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     *schedule_invariants.INVARIANTS,
     *quiet_invariants.INVARIANTS,
     *calendar_invariants.INVARIANTS,
+    *phone_invariants.INVARIANTS,
 )

@@ -15,6 +15,8 @@ from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
 
 _ENDS = {"refused": "not_sent", "unknown": "unsure"}
+# The notes about each channel.
+_OUTBOXES = {"outbox": "discord", "push_outbox": "ntfy"}
 Row = Mapping[str, object]
 
 
@@ -67,14 +69,7 @@ class Record:
         ended = [{"row": "ended", "inputs": [each], "end": end} for each, end in inputs if end]
         self.replace("inbox", [*accepted, *self._turns, *ended])
         self.replace("messages", _messages(path))
-        deliveries = _query(
-            path,
-            "SELECT messages.id, deliveries.state FROM deliveries"
-            " JOIN messages ON messages.seq = deliveries.message ORDER BY messages.seq",
-        )
-        bad = [{"row": _ENDS[state], "id": each} for each, state in deliveries if state in _ENDS]
-        self.replace("outbox", bad)
-        self.replace("waiting", [{"id": each} for each, state in deliveries if state == "open"])
+        self._note_deliveries(path)
         discord = _query(path, "SELECT value FROM records WHERE name = 'discord'")
         drafts = [each for (value,) in discord for each in json.loads(value).get("drafts", ())]
         self.replace("drafts", [{"id": each} for each in drafts])
@@ -89,6 +84,27 @@ class Record:
         self.replace("items", [json.loads(value) for (value,) in items])
         ledger = _query(path, "SELECT value FROM ledger ORDER BY seq")
         self.replace("ledger", [json.loads(value) for (value,) in ledger])
+
+    def _note_deliveries(self, path: Path) -> None:
+        """Note what each channel may not have got, and what is on its way."""
+        rows = _query(
+            path,
+            "SELECT messages.id, deliveries.channel, deliveries.state FROM deliveries"
+            " JOIN messages ON messages.seq = deliveries.message ORDER BY messages.seq",
+        )
+        for name, channel in _OUTBOXES.items():
+            bad = [
+                {"row": _ENDS[state], "id": each}
+                for each, on, state in rows
+                if on == channel and state in _ENDS
+            ]
+            self.replace(name, bad)
+        self.replace("waiting", [{"id": each} for each, _, state in rows if state == "open"])
+
+    def has_open(self, channel: str) -> bool:
+        """Whether something is on its way to the channel."""
+        question = f"SELECT 1 FROM deliveries WHERE channel = '{channel}' AND state = 'open'"
+        return bool(_query(self._state / "ollim.db", question))
 
     def is_armed(self, job: str) -> bool:
         """Whether the bot has planned the job."""

@@ -13,7 +13,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos import calendar_actions, faults, owner_actions, travel_actions, webhook_caller
+from chaos import (
+    calendar_actions,
+    faults,
+    owner_actions,
+    phone_actions,
+    phone_faults,
+    travel_actions,
+    webhook_caller,
+)
 from chaos.checker import check, in_doubt
 from chaos.findings import Finding
 from chaos.owner_actions import Action
@@ -26,7 +34,9 @@ WEIGHTS: Mapping[str, int] = {
     **webhook_caller.WEIGHTS,
     **calendar_actions.WEIGHTS,
     **travel_actions.WEIGHTS,
+    **phone_actions.WEIGHTS,
     **faults.WEIGHTS,
+    **phone_faults.WEIGHTS,
 }
 
 # Seconds. The bot repeats what failed within half a minute, and a reminder comes within a minute.
@@ -49,7 +59,9 @@ _STEPS: Mapping[str, Action] = {
     **webhook_caller.ACTIONS,
     **calendar_actions.ACTIONS,
     **travel_actions.ACTIONS,
+    **phone_actions.ACTIONS,
     **faults.FAULTS,
+    **phone_faults.FAULTS,
     **CRASHES,
 }
 
@@ -139,10 +151,23 @@ async def _check_after_restart(scene: ChaosScene, outcome: Outcome) -> None:
         outcome.broken.append(
             f"Discord refused {scene.discord.rate_limited} times to go on so fast"
         )
+    outcome.broken += _leaked_topics(scene)
     outcome.messages = len(scene.discord.messages)
     outcome.in_doubt = len(in_doubt(scene.bot.data, scene.record.folder))
     if outcome.in_doubt * _MESSAGES_PER_DOUBT > outcome.messages:
         outcome.broken.append(f"{outcome.in_doubt} of {outcome.messages} messages are in doubt")
+
+
+def _leaked_topics(scene: ChaosScene) -> list[str]:
+    """The names of the phone's topics are keys, for one file alone."""
+    names = [scene.phones.topic.encode(), scene.phones.reply_topic.encode()]
+    state = scene.bot.data / "state"
+    places = [scene.bot.output, *state.glob("ollim.db*"), *state.glob("*.json*")]
+    return [
+        f"{path.name} has the name of a topic of the phone"
+        for path in places
+        if path.name != "push.json" and any(name in path.read_bytes() for name in names)
+    ]
 
 
 async def _is_broken(scene: ChaosScene, outcome: Outcome) -> bool:
@@ -156,8 +181,10 @@ async def _end_faults(scene: ChaosScene) -> None:
     """End all faults, restart a bot that would hang for good, and send again what is unsent."""
     await _wait_for_faults(scene)
     faults.count_hits(scene)
+    phone_faults.count_hits(scene)
     await scene.undo.aclose()
     scene.discord.mend()
+    scene.phones.server.mend()
     scene.model.clear_failures()
     if scene.model.is_hung or scene.needs_restart:
         scene.model.is_hung = scene.needs_restart = False
@@ -175,13 +202,15 @@ async def _end_faults(scene: ChaosScene) -> None:
 async def _wait_for_faults(scene: ChaosScene) -> None:
     """Give the pending faults a moment to happen; not all of them do."""
     for _ in range(_POLLS):
-        if not scene.model.has_pending_failures and not scene.discord.faults_left:
+        left = (*scene.discord.faults_left, *scene.phones.server.faults_left)
+        if not scene.model.has_pending_failures and not left:
             return
         await asyncio.sleep(_POLL_INTERVAL)
 
 
 async def _record_what_is_seen(scene: ChaosScene) -> None:
     scene.record.note_state(scene.discord)
+    scene.phones.note_state()
     shown = await scene.bot.messages()
     scene.record.replace("page", [{"id": each["id"], "text": each["text"]} for each in shown])
 

@@ -22,6 +22,7 @@ from tests.ports import unused_port
 from chaos.calendar_server import CalendarServer
 from chaos.fault_control import CRASH, POWER_CUT, FaultControl
 from chaos.marking_model import MarkingModel
+from chaos.phones import Phones, owners_phones
 from chaos.record import Record
 from ollim_bot.offline.server import MessagesServer
 
@@ -78,6 +79,7 @@ class ChaosScene:
     record: Record
     fault_control: FaultControl
     calendars: CalendarServer
+    phones: Phones
     webhook_port: int
     hits: Counter[str] = field(default_factory=Counter)
     undo: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -191,6 +193,7 @@ async def chaos_scene(home: Path, settings: Mapping[str, str]) -> AsyncIterator[
         LocalDiscord() as discord,
         MessagesServer(model) as server,
         CalendarServer() as calendars,
+        owners_phones(record) as phones,
     ):
         fault_control = FaultControl(home / "faults")
         webhook_port = unused_port()
@@ -207,7 +210,9 @@ async def chaos_scene(home: Path, settings: Mapping[str, str]) -> AsyncIterator[
             ),
         }
         bot = Bot(home / "bot", server.url, environment)
-        scene = ChaosScene(bot, discord, model, record, fault_control, calendars, webhook_port)
+        scene = ChaosScene(
+            bot, discord, model, record, fault_control, calendars, phones, webhook_port
+        )
         _prepare(scene)
         try:
             await scene.start()
@@ -226,6 +231,7 @@ def _prepare(scene: ChaosScene) -> None:
     dates = {"critical_reset_date": f"{now:%Y-%m-%d}", "daily_used_reset": f"{now:%Y-%m-%d}"}
     budget = {**_BUDGET, "last_refill": now.isoformat(), **dates}
     (state / "ping_budget.json").write_text(json.dumps(budget))
+    scene.phones.write_pairing(state)
     scene.write_job("routines/minutely.md", _MINUTELY)
     scene.write_job("routines/byhand.md", _BY_HAND)
     for name, text in WEBHOOKS.items():

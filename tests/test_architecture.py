@@ -34,7 +34,7 @@ LAYERS: list[list[str]] = [
     ["tools"],
     ["upkeep"],
     ["conversation"],
-    ["schedule", "webhooks", "surfaces.discord", "surfaces.web"],
+    ["schedule", "webhooks", "surfaces.discord", "surfaces.ntfy", "surfaces.web"],
     ["app"],
     ["cli"],
     ["__main__"],
@@ -67,6 +67,7 @@ ALLOWED_IMPORTERS = {
     "requests": ["integrations.google"],
     "icalendar": ["integrations.calendars"],
     "recurring_ical_events": ["integrations.calendars"],
+    "segno": ["surfaces.ntfy"],
     "http.client": ["http_exchange"],
     "sqlite3": ["store"],
     "psycopg": ["store.postgres"],
@@ -85,6 +86,7 @@ LATE = {
     ("integrations.google.tokens", "ollim_bot.integrations.google.oauth"),
     ("integrations.google.login", "ollim_bot.integrations.google.oauth"),
     ("domain.repeats", "dateutil.rrule"),
+    ("surfaces.ntfy.pairing", "segno"),
 }
 
 # Modules that may name Discord beside its surface: the settings, the records of that surface, the

@@ -1,11 +1,12 @@
-"""One HTTP exchange: it ends in time, takes no more than its limits, and says if it was sent."""
+"""HTTP ends in time, takes no more than its limits, and says if it was sent."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from threading import Event, Thread
+from time import monotonic
 
 import pytest
 from tests.ports import unused_port
@@ -13,6 +14,7 @@ from tests.ports import unused_port
 from ollim_bot.http_exchange import (
     HttpLimits,
     HttpResponse,
+    HttpStream,
     NotHttp,
     ResponseCutOff,
     ResponseLate,
@@ -26,7 +28,9 @@ SHORT = HttpLimits(step=5.0, whole=0.4, largest=100)
 
 
 @contextmanager
-def answering(answer: bytes, drips: bytes = b"") -> Iterator[tuple[int, list[bytes]]]:
+def answering(
+    answer: bytes, drips: bytes = b"", *, holds: bool = False
+) -> Iterator[tuple[int, list[bytes]]]:
     """A server that sends the answer to its one caller, then one of the drips after the other."""
     received: list[bytes] = []
     over = Event()
@@ -35,9 +39,12 @@ def answering(answer: bytes, drips: bytes = b"") -> Iterator[tuple[int, list[byt
         with suppress(OSError):
             connection, _ = listening.accept()
             with connection:
-                received.append(connection.recv(65536))
+                request = connection.recv(65536)
+                while request.startswith(b"POST") and not request.endswith(b"{}"):
+                    request += connection.recv(65536)
+                received.append(request)
                 connection.sendall(answer)
-                while drips and not over.wait(0.02):
+                while (drips or holds) and not over.wait(0.02):
                     connection.sendall(drips)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -133,3 +140,68 @@ def test_a_peer_that_is_refused_gets_nothing() -> None:
     ):
         exchange("GET", f"http://localhost:{port}/", {}, limits=LIMITS, check_peer=refuse)
     assert got in ([], [b""])
+
+
+STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(block: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(block), block)
+
+
+@contextmanager
+def opened(port: int, between: float = 5.0) -> Iterator[HttpStream]:
+    stream = HttpStream(limits=SHORT, between=between, longest=10)
+    with closing(stream):
+        assert stream.open(f"http://127.0.0.1:{port}/t/json", {}).status == 200
+        yield stream
+
+
+def test_a_stream_gives_each_line_and_leaves_out_those_that_are_too_long() -> None:
+    blocks = (b"one\ntw", b"o\n", b"x" * 11, b"x" * 200_000 + b"\n", b"0123456789\n\nunfinished")
+    answer = STREAM + b"".join(map(chunk, (*blocks, b"")))
+    with answering(answer) as (port, got), opened(port) as stream:
+        assert list(stream.lines()) == [b"one", b"two", b"0123456789", b""]
+        assert stream.dropped == 1
+    assert got[0].startswith(b"GET /t/json HTTP/1.1\r\n")
+
+
+def test_a_stream_outlives_the_limits_of_an_exchange_and_is_closed_from_another_thread() -> None:
+    seen: list[bytes] = []
+    with answering(STREAM, chunk(b"a\n")) as (port, _), opened(port) as stream:
+        reading = Thread(target=lambda: seen.extend(stream.lines()))
+        reading.start()
+        began = monotonic()
+        while monotonic() - began < SHORT.whole * 1.5:
+            reading.join(0.02)
+        so_far = len(seen)
+        assert reading.is_alive()
+        stream.close()
+        reading.join(5.0)
+        assert not reading.is_alive()
+    assert so_far > 0
+
+
+def test_a_stream_that_breaks_off_or_falls_silent_is_lost() -> None:
+    with (
+        answering(STREAM + b"9\r\nabc") as (port, _),
+        opened(port) as stream,
+        pytest.raises(ResponseCutOff),
+    ):
+        list(stream.lines())
+    with (
+        answering(STREAM + chunk(b"a\n"), holds=True) as (port, _),
+        opened(port, between=0.05) as stream,
+    ):
+        lines = stream.lines()
+        assert next(lines) == b"a"
+        with pytest.raises(ResponseLate):
+            next(lines)
+
+
+def test_a_refused_stream_says_why() -> None:
+    head = b"HTTP/1.1 429 No\r\nContent-Length: 2\r\n\r\n{}"
+    stream = HttpStream(limits=SHORT, between=5.0, longest=10)
+    with answering(head) as (port, _), closing(stream):
+        assert stream.open(f"http://127.0.0.1:{port}/", {}).body == b"{}"
+        assert list(stream.lines()) == []

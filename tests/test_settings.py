@@ -22,6 +22,7 @@ from ollim_bot.settings import (
     LogFormat,
     LogLevel,
     ModelChoice,
+    NtfyAccount,
     Secret,
     Settings,
 )
@@ -50,6 +51,7 @@ def test_without_anything_set_the_defaults_hold(machine: FakeMachine) -> None:
         log_format=LogFormat.TEXT,
         model=ModelChoice.AUTO,
         google=GoogleAddresses(),
+        ntfy=NtfyAccount(),
         anthropic={},
         warnings=(),
     )
@@ -80,6 +82,9 @@ EVERYTHING = MODELS | {
     "GOOGLE_API_URL": "http://127.0.0.1:9000/",
     "GOOGLE_TOKEN_URL": "https://google.example.org/token",
     "GOOGLE_AUTH_URL": "http://[::1]:9000/auth",
+    "NTFY_URL": "https://ntfy.example.org/",
+    "NTFY_TOKEN": "phone-token",
+    "NTFY_REPLY_TOKEN": "reply-token",
     "ANTHROPIC_API_KEY": "api-key",
     "ANTHROPIC_AUTH_TOKEN": "auth-token",
     "ANTHROPIC_BASE_URL": "https://models.example.org",
@@ -106,6 +111,7 @@ def test_every_setting_is_read(machine: FakeMachine) -> None:
         google=GoogleAddresses(
             "http://127.0.0.1:9000", "https://google.example.org/token", "http://[::1]:9000/auth"
         ),
+        ntfy=NtfyAccount("https://ntfy.example.org", Secret("phone-token"), Secret("reply-token")),
         anthropic={
             "ANTHROPIC_API_KEY": Secret("api-key"),
             "ANTHROPIC_AUTH_TOKEN": Secret("auth-token"),
@@ -115,7 +121,8 @@ def test_every_setting_is_read(machine: FakeMachine) -> None:
         warnings=(),
     )
     assert settings.zone.key == "America/New_York"
-    assert settings.secrets() == ("discord-token", "hush hush", "api-key", "auth-token")
+    push = ("phone-token", "reply-token")
+    assert settings.secrets() == ("discord-token", "hush hush", *push, "api-key", "auth-token")
     assert settings.engine_environment() == {
         "ANTHROPIC_API_KEY": "api-key",
         "ANTHROPIC_AUTH_TOKEN": "auth-token",

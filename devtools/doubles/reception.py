@@ -32,7 +32,7 @@ from ollim_bot.domain.run_pages import RunFilter, RunList, RunPage
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.session_list import SessionList
-from ollim_bot.domain.setting_view import SettingGroup
+from ollim_bot.domain.setting_view import SettingsView
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.domain.week import WeekView, week_of
 from ollim_bot.ports import (
@@ -174,7 +174,7 @@ class FakeViews:
         self.run = FakeView(lambda: empty_run(clock.now()))
         self.jobs = FakeView(lambda: JobList(clock.now()))
         self.money = FakeView(lambda: cost_report([], clock.now(), clock.now(), None))
-        self.settings = FakeView[Sequence[SettingGroup]](tuple)
+        self.settings = FakeView(SettingsView)
         self.health = FakeView(lambda: HealthReport(clock.now()))
         self.week = FakeView(lambda: empty_week(clock.now()))
         self.sessions = FakeView(lambda: SessionList(clock.now()))

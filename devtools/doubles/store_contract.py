@@ -442,6 +442,21 @@ class StoreContract(ABC):
             assert refused == [False, True, False, False]
             assert (await store.read(lambda tx: tx.budget.get())).available == 2.0
 
+    async def test_a_channel_that_is_not_concerned_keeps_no_refund_back(self) -> None:
+        name = MessageId("a")
+
+        def step(tx: Transaction) -> None:
+            tx.channels.join(DISCORD, "account")
+            tx.channels.join(PHONE, "number")
+            tx.budget.put(replace(PingBudget.full(NOW), available=1.0, daily_used=4))
+            tx.messages.add(said("a"), Sender(Charge.TOKEN))
+
+        async with self.opened() as store:
+            await store.transact(step)
+            assert not await store.transact(refusing(DISCORD, name))
+            await store.transact(lambda tx: tx.deliveries.close(PHONE, name, NOW))
+            assert (await store.read(lambda tx: tx.budget.get())).available == 2.0
+
     async def test_there_is_no_refund_for_what_may_have_arrived(self) -> None:
         name = MessageId("a")
 

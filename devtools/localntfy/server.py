@@ -148,6 +148,11 @@ class LocalNtfy:
         """
         self._faults.order(pattern, Refusal(fault) if isinstance(fault, int) else fault, times)
 
+    @property
+    def faults_left(self) -> Sequence[str]:
+        """The patterns of the faults that are still to come."""
+        return self._faults.left
+
     def mend(self) -> None:
         self._faults.clear()
 

@@ -21,6 +21,10 @@ class PushChannel(Channel):
     reported, because nothing can be looked up; a service that can tell overrides `find`.
     """
 
+    def is_set_up(self) -> bool:
+        """Whether there is somewhere to send to; without, nothing waits to be sent."""
+        return True
+
     async def run(self, service: ChatService) -> None:  # noqa: ARG002
         await asyncio.Event().wait()
 

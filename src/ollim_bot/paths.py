@@ -72,6 +72,7 @@ class DataPaths:
     calendars = _Below("state/calendars")
     google_revoked = _Below("state/google_revoked.json")
     task_ids = _Below("state/task_ids.json")
+    push = _Below("state/push.json")
     web_token = _Below("state/web_token")
     web_browsers = _Below("state/web_browsers.json")
     attachments = _Below("state/attachments")

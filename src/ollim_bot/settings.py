@@ -30,14 +30,17 @@ _ON_THIS_MACHINE = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/]|$)")
 _SENT: Mapping[str, tuple[str, ...]] = {
     "ANTHROPIC_BASE_URL": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "DISCORD_API_URL": ("DISCORD_TOKEN",),
+    "NTFY_URL": ("NTFY_TOKEN", "NTFY_REPLY_TOKEN"),
 }
 
 
 # The channels that settings can open. One that fetches files keeps them below `state/`, in a folder
 # with its name, until the bot has taken them.
-CHANNELS = ("discord",)
-# The channel whose settings are enough to deliver there without the bot.
-DIRECT_CHANNEL = "discord"
+CHANNELS = ("discord", "ntfy")
+PHONE = "ntfy"
+_CHANNEL_LABELS = {PHONE: "your phone"}
+# The only channel that the first version of `state/sentinel.json` knew.
+FIRST_DIRECT_CHANNEL = "discord"
 
 _COMMON_SECRET = "WEBHOOK_SECRET"
 _SECRET_ENDINGS = ("SECRET", "TOKEN", "KEY", "PASSWORD")
@@ -91,6 +94,18 @@ class GoogleAddresses:
 
 
 @dataclass(frozen=True, slots=True)
+class NtfyAccount:
+    """A server that sends to the phone. The tokens are sent to `url` alone.
+
+    `reply_token` may only write to the topic of the replies: it stands in the buttons.
+    """
+
+    url: str | None = None
+    token: Secret | None = None
+    reply_token: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings(Location):
     """All settings, checked and typed. `warnings` are sentences about likely mistakes.
 
@@ -112,6 +127,7 @@ class Settings(Location):
     log_format: LogFormat
     model: ModelChoice
     google: GoogleAddresses
+    ntfy: NtfyAccount
     anthropic: Mapping[str, str | Secret]
     warnings: tuple[str, ...]
     named_secrets: Mapping[str, Secret] = field(default_factory=dict)
@@ -171,6 +187,7 @@ class Settings(Location):
             log_format=take("OLLIM_LOG_FORMAT", _one_of(LogFormat), LogFormat.TEXT),
             model=take("OLLIM_MODEL", _one_of(ModelChoice), ModelChoice.AUTO),
             google=_google(sources),
+            ntfy=_ntfy(sources),
             anthropic=_anthropic(sources),
             warnings=(
                 *sources.warnings,
@@ -192,7 +209,8 @@ class Settings(Location):
     def secrets(self) -> tuple[str, ...]:
         """Every value that the logs must redact."""
         named = self.named_secrets.values()
-        values = (self.discord_token, self.webhook_secret, *self.anthropic.values(), *named)
+        push = (self.ntfy.token, self.ntfy.reply_token)
+        values = (self.discord_token, self.webhook_secret, *push, *self.anthropic.values(), *named)
         return tuple(value.reveal() for value in values if isinstance(value, Secret))
 
     def engine_environment(self) -> dict[str, str]:
@@ -220,6 +238,21 @@ def google_addresses(environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) 
     addresses = _google(sources)
     sources.raise_problems()
     return addresses
+
+
+def ntfy_account(environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> NtfyAccount:
+    """The account alone, without checking other settings. Raises `BadSettings`."""
+    sources = EnvSources(environ, only=("OLLIM_DATA_DIR", "OLLIM_TIMEZONE", *_NTFY))
+    find_location(sources, environ, cwd, etc)
+    sources.require_same_source("NTFY_URL", _SENT["NTFY_URL"])
+    account = _ntfy(sources)
+    sources.raise_problems()
+    return account
+
+
+def channel_label(name: str) -> str:
+    """What a sentence to the owner calls the channel."""
+    return _CHANNEL_LABELS.get(name, name.capitalize())
 
 
 def _name(text: str) -> str:
@@ -250,13 +283,15 @@ def _address(text: str) -> str:
     return text.rstrip("/")
 
 
-def _secure_address(text: str) -> str:
+def _secure_address(text: str, example: str = "https://google.example.org") -> str:
     address = _address(text)
     if not re.match(r"https:|http://(127\.0\.0\.1|localhost|\[::1\])(:|/|$)", address):
-        raise InvalidSetting(
-            "is neither https nor on this machine. Right: https://google.example.org."
-        )
+        raise InvalidSetting(f"is neither https nor on this machine. Right: {example}.")
     return address
+
+
+def _push_address(text: str) -> str:
+    return _secure_address(text, "https://ntfy.example.org")
 
 
 def _model(text: str) -> str:
@@ -330,9 +365,27 @@ _ANSWERS: Mapping[str, Callable[[str], object]] = {
     "OLLIM_TIMEZONE": read_zone,
     "DISCORD_TOKEN": _token,
     "DISCORD_OWNER_ID": _discord_id,
+    "NTFY_URL": _push_address,
+    "NTFY_TOKEN": _token,
+    "NTFY_REPLY_TOKEN": _token,
 }
 
 _GOOGLE = ("GOOGLE_API_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTH_URL")
+
+
+_NTFY = ("NTFY_URL", "NTFY_TOKEN", "NTFY_REPLY_TOKEN")
+
+
+def _ntfy(sources: EnvSources) -> NtfyAccount:
+    take = sources.take
+    url = take("NTFY_URL", _push_address, None)
+    account = NtfyAccount(
+        url, take("NTFY_TOKEN", _token, None), take("NTFY_REPLY_TOKEN", _token, None)
+    )
+    if url is None and (account.token or account.reply_token):
+        name = "NTFY_TOKEN" if account.token else "NTFY_REPLY_TOKEN"
+        sources.add_problem(name, "needs the address it is sent to. Right: NTFY_URL beside it.")
+    return account
 
 
 def _google(sources: EnvSources) -> GoogleAddresses:

@@ -10,7 +10,9 @@ import pytest
 from playwright.async_api import Page
 
 _SOURCE = Path(".venv/axe-core-4.11.1/package/axe.min.js")
-_RUN = """async (part) => (await axe.run(part, {resultTypes: ["violations"]})).violations
+_RUN = """async ([part, only]) => (await axe.run(part, {
+        resultTypes: ["violations"], ...(only.length && {runOnly: only}),
+    })).violations
     .map(({id, help, nodes}) => [id, help, nodes.map((one) => one.html.slice(0, 200))])"""
 
 
@@ -23,9 +25,9 @@ def _source() -> str:
     pytest.skip(reason)
 
 
-async def violations(page: Page, part: str = "body") -> list[Any]:
-    """What axe-core finds wrong in that part of the page, as it looks now."""
+async def violations(page: Page, part: str = "body", *rules: str) -> list[Any]:
+    """What axe-core finds wrong in that part of the page as it looks now, by these rules or all."""
     if not await page.evaluate("() => 'axe' in globalThis"):
         await page.evaluate(_source())
-    found: list[Any] = await page.evaluate(_RUN, part)
+    found: list[Any] = await page.evaluate(_RUN, [part, rules])
     return found

@@ -11,11 +11,13 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
+from devtools.doubles.clock import ManualClock
 from PIL import Image
 from playwright.async_api import Browser, Page, expect
 from tests.browser.chromium import chromium
@@ -23,17 +25,27 @@ from tests.browser.scene import box
 from tests.calendars.calendar_server import CalendarAnswer, ics, served
 from tests.e2e.discord.week_scene import WeekScene, week_scene
 from tests.e2e.discord.week_story import reminder, routine
+from tests.stores import memory_stores
+from tests.web.scene import make_scene, running
 from tests.web.sign_in import SignInClient
 
+from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.phone import PhoneAttempt, PhoneCode, PhoneView
 from ollim_bot.domain.provider import Price
+from ollim_bot.domain.quiet import QuietSettings
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.setting_view import PresentState, SettingsView, setting_groups
 from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.offline.messages import Reply, Say, Stall
 from ollim_bot.paths import DataPaths
-from ollim_bot.settings import Secret
+from ollim_bot.settings import NtfyAccount, Secret
 from ollim_bot.store.opening import open_database
+from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.surfaces.ntfy.pairing import PairingAttempt
+from ollim_bot.surfaces.ntfy.phone_link import NtfyPhone
 from ollim_bot.surfaces.web.secret import address
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -338,8 +350,40 @@ def _use(tx: Transaction, at: datetime, day: int) -> None:
         tx.usage.add(UsageRow(at, UsageKind.RUN, model, Price.LISTED, amount, 700, "", run.id))
 
 
+async def phone(browser: Browser, folder: Path) -> None:
+    """A phone is being paired on the page. The server and the names are made up."""
+    zone = ZoneInfo("Europe/Berlin")
+    clock = ManualClock(datetime(2026, 11, 16, 10, 20, tzinfo=zone), zone=zone)
+    scene, now = make_scene(folder, clock=clock), clock.now()
+    names = ("ollim-q4mzr7k2vhc5xw3jn6tdya", "ollim-e7pfgs2nbu4lk6wqx5ovti")
+    made = PairingAttempt(NtfyAccount("https://ntfy.example.org"), clock.now, names)
+    rows = tuple("".join("#" if dark else " " for dark in row) for row in made.code())
+    attempt = PhoneAttempt(made.server, PhoneCode(*names, rows), now + timedelta(minutes=10))
+    store = memory_stores(clock.now).state
+    offer = NtfyPhone(PushFile(DataPaths(folder)), store, NtfyAccount, clock.now).offer()
+    groups = setting_groups(RuntimeConfig(), PresentState(now, QuietSettings(UTC), Amount()))
+    scene.reception.fakes.settings.current = SettingsView(
+        groups, PhoneView(now, offer, attempt=attempt)
+    )
+    context = await browser.new_context(viewport={"width": 900, "height": 680})
+    async with running(scene):
+        page = await context.new_page()
+        await page.clock.set_fixed_time(now)
+        await page.goto(scene.surface.address())
+        await expect(box(page)).to_be_focused()
+        await page.goto(f"{scene.url}/settings")
+        await expect(page.locator(".phone")).to_contain_text("Waiting for your press")
+        await page.locator(".phone").evaluate("it => it.parentElement.scrollIntoView()")
+        await page.mouse.move(450, 300)
+        await page.mouse.wheel(0, -14)
+        await _keep(page, "phone-pairing")
+    await context.close()
+
+
 async def main() -> None:
     async with chromium() as browser:
+        with tempfile.TemporaryDirectory() as folder:
+            await phone(browser, Path(folder))
         for scene in (moments, first_page, fork, coming_week, day_in_sight, money):
             with tempfile.TemporaryDirectory() as home:
                 async with week_scene(Path(home), "Ada") as week:

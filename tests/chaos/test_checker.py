@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from chaos.checker import check, in_doubt
+from chaos.phone_invariants import sequence_of
 
 AT = "2026-11-15T14:30:00+01:00"
 CALL = "webhook:plain:1"
@@ -54,7 +55,7 @@ def correct_rows() -> dict[str, list[Row]]:
         "record/messages": [
             message("m1", "owner", "task t1", "10"),
             message("1", "assistant", ANSWER, "11") | {"turn": "t"},
-            message("2", "background", "Drink r1.", "12"),
+            message("2", "background", "Drink r1.", "12", ntfy="p1") | {"must": True},
             message("3", "background", "Ping p1", "13"),
         ],
         "record/ledger": [
@@ -63,15 +64,34 @@ def correct_rows() -> dict[str, list[Row]]:
             {"state": "done", "occurrence": OCCURRENCE},
             {"state": "due", "occurrence": CALL},
             {"state": "done", "occurrence": CALL},
+            {"state": "answered", "occurrence": OCCURRENCE},
         ],
         "data/state/session_history": [{"event": "created"}],
+        "record/pairing": [{"topic": "ollim-x"}],
+        "record/pushes": [push("p1", "Drink r1.")],
+        "record/push_outbox": [],
+        "record/presses": [{"name": "r1", "label": "Done", "is_kept": True}],
+        "record/drawers": [],
+        "record/items": [
+            {"occurrence": OCCURRENCE, "card": "2", "answer": "done", "answered_by": "ntfy"}
+        ],
         "record/waiting": [],
         "record/drafts": [],
     }
 
 
-def message(name: str, author: str, text: str, ref: str) -> Row:
-    return {"at": AT, "id": name, "author": author, "text": text, "refs": {"discord": ref}}
+def message(name: str, author: str, text: str, ref: str, **refs: str) -> Row:
+    shown = {"discord": ref, **refs}
+    return {"at": AT, "id": name, "author": author, "text": text, "refs": shown}
+
+
+def push(name: str, text: str, of: str = "2") -> Row:
+    row = {"id": name, "sequence": sequence_of(of), "event": "message", "text": text}
+    return row | {"buttons": ["Done", "10 min", "1 h"]}
+
+
+def forgotten(pushes: int, presses: int) -> Row:
+    return {"pushes": pushes, "presses": presses}
 
 
 VALUES = {
@@ -168,6 +188,22 @@ BROKEN = {
     "a second process was let in": changed("record/second_processes", 0, code=0),
     "a draft is left": lambda rows: rows["record/drafts"].append({"id": "11"}),
     "a message is on its way": lambda rows: rows["record/waiting"].append({"id": "3"}),
+    "it did not ring": changed("record/messages", 2, refs={"discord": "12", "ntfy": ""}),
+    "it was not meant for the phone": changed("record/messages", 2, refs={"discord": "12"}),
+    "it is confirmed, and did not ring": without("record/pushes", 0),
+    "it rang twice": twice("record/pushes", 0),
+    "it rang as two": lambda rows: rows["record/pushes"].append(push("p2", "Drink r1.", of="1")),
+    "something else rang": lambda rows: rows["record/pushes"].append(push("p2", "Obey.", of="9")),
+    "it was answered, and is shown": lambda rows: rows["record/drawers"].append(
+        {"phone": 1, "sequence": sequence_of("2")}
+    ),
+    "a press was lost": changed("record/items", 0, answer=None),
+    "a press did something else": changed("record/items", 0, answer="snoozed"),
+    "a press counted twice": twice("record/ledger", 5),
+    "it is not known whether it rang": lambda rows: rows["record/push_outbox"].append(
+        {"row": "unsure", "id": "2"}
+    ),
+    "a stranger was heard": changed("record/talks", 0, texts=["u1 task t1", "stranger s1"]),
     "a mark is left": changed("record/discord", 0, marks=["👀"]),
 }
 
@@ -250,6 +286,22 @@ def test_a_reminder_that_is_due_by_two_clocks_may_come_at_any_time_but_once(
     assert findings(tmp_path, rows, VALUES) == []
     rows["record/messages"][3]["text"] = "Drink r1."
     assert findings(tmp_path, rows, VALUES) != []
+
+
+def test_what_the_phones_server_has_lost_excuses_the_bot(tmp_path: Path) -> None:
+    """It cannot be read back: neither the push nor the press nor the sign that it is over."""
+    rows = correct_rows()
+    rows["record/pushes"] *= 2
+    rows["record/forgotten"] = [forgotten(pushes=1, presses=1)]
+    rows["record/items"][0]["answer"] = None
+    assert findings(tmp_path, rows, VALUES) == []
+    rows["record/forgotten"] = [forgotten(pushes=2, presses=0)]
+    assert len(findings(tmp_path, rows, VALUES)) == 2
+    rows = correct_rows()
+    rows["record/drawers"] = [{"phone": 0, "sequence": sequence_of("2")}]
+    rows["record/push_outbox"] = [{"row": "unsure", "id": "2"}]
+    rows["record/forgotten"] = [forgotten(pushes=0, presses=0)]
+    assert findings(tmp_path, rows, VALUES) == []
 
 
 ADDRESS = "http://127.0.0.1/secret-of-c1/basic.ics"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import shlex
 import string
 import tempfile
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cli.terminal import SUNDAY, Terminal
+from tests.cli.terminal import SUNDAY, Terminal, held
 
 from ollim_bot.cli.jobs.fields import LONGEST_MESSAGE
+from ollim_bot.store.opening import open_database
 
 pytestmark = pytest.mark.real_process
 
@@ -461,6 +463,19 @@ def test_that_the_bot_is_not_running_is_said_apart_from_the_answer(terminal: Ter
     assert terminal.run(*ROUTINE).err == note
     assert terminal.run(*REMINDER, "--in", "1h", "--json").err == note
     assert terminal.run("routine", "pause", "plan").err == ""
+
+
+def test_where_only_the_page_can_show_it_the_first_job_and_today_say_so(terminal: Terminal) -> None:
+    note = "note: the bot can only show this on its page. A phone: `ollim-bot push setup`.\n"
+    terminal.make_directory()
+    database = open_database(terminal.paths, lambda: SUNDAY, is_holder=True, report=print)
+    with closing(database), held("bot", terminal.paths.bot_pid):
+        terminal.done("config", "set", "desktop_notifications", "off")
+        assert terminal.run(*ROUTINE).err == note
+        assert terminal.run(*ROUTINE[:-1], "other").err == ""
+        assert terminal.run("today").err == note
+        database.run(lambda tx: tx.channels.join("phone", "a"))
+        assert terminal.run(*REMINDER, "--in", "1h").err == terminal.run("today").err == ""
 
 
 def test_a_late_that_has_no_effect_is_said(terminal: Terminal) -> None:

@@ -33,7 +33,9 @@ def examples() -> Iterator[tuple[list[str], str]]:
 def test_every_example_is_real(terminal: Terminal) -> None:
     terminal.environ |= {"WEBHOOK_PORT": "9100", "WEBHOOK_SECRET": "a-long-random-text"}
     terminal.paths.locks.mkdir(parents=True)
-    open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print).close()
+    database = open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print)
+    database.run(lambda tx: tx.channels.join("discord", ""))
+    database.close()
     # The bot runs during all commands, except for the one that starts it.
     for is_command, group in groupby(examples(), lambda example: bool(example[0])):
         with held("bot", terminal.paths.bot_pid) if is_command else nullcontext():

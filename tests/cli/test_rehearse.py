@@ -9,6 +9,9 @@ from datetime import datetime, timedelta
 import pytest
 from tests.cli.terminal import BERLIN, SUNDAY, Terminal, held
 
+from ollim_bot.settings import PHONE
+from ollim_bot.store.opening import open_database
+
 pytestmark = pytest.mark.real_process
 
 HEAVY = ("aiohttp", "asyncio", "claude_agent_sdk", "discord", "jsonschema", "logging", "pydantic")
@@ -238,3 +241,21 @@ def test_nothing_heavy_is_loaded(terminal: Terminal) -> None:
         check=True,
     )
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_what_a_paired_phone_would_get_is_said_with_what_it_takes(terminal: Terminal) -> None:
+    for name in ("water", "walk", "stretch"):
+        add(terminal, name, "0 * * * *", "--plain", "--nag", "10m x 5", "--must")
+    assert "Your phone" not in terminal.done("rehearse")
+    assert terminal.json("rehearse")["phone"] is None
+    now = terminal.now
+    database = open_database(terminal.paths, lambda: now, is_holder=False, report=lambda _: None)
+    database.run(lambda tx: tx.channels.join(PHONE, "a phone"))
+    database.close()
+    page = terminal.done("rehearse", "--days", "2")
+    assert "up to 282 could be missing there on 3 days, first today." in page
+    assert "Your phone: 532 messages on the fullest day at most; it takes 250 a day." in page
+    said = terminal.json("rehearse", "--days", "2")
+    assert (said["phone"]["what"], said["phone"]["per_day"]) == ("asks", 250)
+    assert said["phone"]["by_day"][1]["must"] == 432
+    assert "phone" in [each["kind"] for each in said["findings"]]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from devtools.localntfy.server import LocalNtfy
 from tests.cli.terminal import SUNDAY, Terminal
 
+from ollim_bot.domain.push import Pairing
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.opening import look_into, open_database
+from ollim_bot.store.push_file import PushFile
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 from ollim_bot.upkeep.supervision import ServiceDefinition
 from ollim_bot.upkeep.systemd import Systemd
@@ -106,8 +110,8 @@ def test_what_it_did_in_json(after_crash: Terminal) -> None:
 def test_what_could_not_be_shown_is_an_error(after_crash: Terminal) -> None:
     fake_notifier(after_crash, code=1)
     assert after_crash.refused("sentinel", code=1) == (
-        "“Drink water” is due and could not be shown: there is no Discord and no way to show a "
-        "notification on this machine. It is kept, and the page shows it when the bot runs again.\n"
+        "“Drink water” is due and could not be shown: no channel is set up, and this machine "
+        "cannot show a notification. It is kept, and the page shows it when the bot runs again.\n"
     )
     answer = after_crash.run("sentinel", "--json")
     assert (answer.code, answer.err) == (0, "")
@@ -160,6 +164,31 @@ def test_wrong_settings_cost_discord_only(after_crash: Terminal) -> None:
     answer = after_crash.run("sentinel")
     assert answer.code == 0
     assert "note: the settings are wrong, so Discord is left out." in answer.err
+
+
+async def test_a_paired_phone_gets_it_with_its_buttons_also_with_other_wrong_settings(
+    after_crash: Terminal,
+) -> None:
+    after_crash.environ["OLLIM_WEB_PORT"] = "no port"
+    async with LocalNtfy() as ntfy:
+        PushFile(after_crash.paths).write(Pairing(ntfy.url, "out", "replies", SUNDAY))
+        answer = await asyncio.to_thread(after_crash.run, "sentinel")
+        assert (answer.code, answer.out) == (0, "“Drink water” was delivered: your phone.\n")
+        again = await asyncio.to_thread(after_crash.run, "sentinel")
+        assert (again.code, again.out) == (0, "")
+        (push,) = ntfy.published("out")
+    assert (push.text, [each["label"] for each in push.actions]) == (
+        "Drink water.\n\nThe bot does not answer; this came from its watch.",
+        ["Done", "10 min", "1 h"],
+    )
+    nonces = [str(each["body"]) for each in push.actions]
+    known = look_into(
+        after_crash.paths,
+        after_crash.now,
+        lambda tx: [tx.push_buttons.find(each) for each in nonces],
+    )
+    assert known is not None
+    assert all(known)
 
 
 def test_a_flag_that_is_not_there_is_refused(terminal: Terminal) -> None:

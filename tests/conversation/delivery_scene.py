@@ -16,7 +16,8 @@ from devtools.doubles.surface import RecordingSurface
 from tests.conversation.crashing import CrashingStore, StepCounter
 from tests.conversation.scene import NOW, messages_of
 
-from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, FailureNotices
+from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues
+from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
@@ -172,7 +173,7 @@ class DeliveryScene:
         poster = MessagePoster(store, fanout, queues, self.clock)
         await deliveries.load()
         await fanout.load()
-        failures = FailureNotices(store, self._tell_owner(counter))
+        failures = FailureNotices(store, self._tell_owner(counter), self.clock)
         parts = (deliveries, fanout, failures)
         tasks = [asyncio.create_task(each.run()) for each in parts]
         try:

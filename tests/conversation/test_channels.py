@@ -18,7 +18,7 @@ from tests.conversation.delivery_scene import (
 )
 from tests.conversation.scene import NOW
 
-from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import OF_GREETING, Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.store.deliveries import DeliveryState
@@ -30,6 +30,20 @@ def two() -> tuple[DeliveryScene, FakeChatService, FakeChatService]:
     clock = ManualClock(NOW)
     one, other = FakeChatService(clock, name="discord"), FakeChatService(clock, name="telegram")
     return DeliveryScene([one, other], clock), one, other
+
+
+class Phone(FakeChatService):
+    """Rings for what must come, and for nothing else."""
+
+    def concerns(self, message: ChatMessage) -> bool:
+        return message.must
+
+
+def with_a_phone() -> tuple[DeliveryScene, FakeChatService, Phone]:
+    scene, one, other = two()
+    phone = Phone(scene.clock, name="phone")
+    scene.services[scene.services.index(other)] = phone
+    return scene, one, phone
 
 
 def said(name: str, author: Author = Author.ASSISTANT, **more: object) -> ChatMessage:
@@ -62,7 +76,67 @@ async def test_what_one_channel_refuses_costs_as_long_as_another_may_show_it() -
     async with scene.running() as outbox:
         assert await outbox.send(ping(), BACKGROUND, with_a_token)
         await scene.until(lambda: not scene.waiting and not scene.untold)
-    assert (other.texts, scene.spent[1], len(scene.told)) == (["ping 7"], 1, 1)
+    assert (other.texts, scene.spent[1], scene.told) == (["ping 7"], 1, {})
+
+
+async def test_a_failure_is_told_unless_another_channel_brings_the_message_soon() -> None:
+    scene, one, other = two()
+    one.refusal, other.is_down = "It is closed.", True
+    async with scene.running() as outbox:
+        await outbox.poster.post(ping(1))
+        await scene.clock.advance(40)
+        assert (scene.told, len(scene.untold)) == ({}, 1)
+        other.is_down = False
+        await scene.until(lambda: other.texts == ["ping 1"] and not scene.untold)
+        assert scene.told == {}
+        other.is_down = True
+        await outbox.poster.post(ping(2))
+        await scene.until(lambda: scene.told)
+        other.is_down = False
+        await scene.until(lambda: not scene.waiting)
+    assert [*scene.told.values()] == [
+        "This did not arrive on Discord: “ping 2” (It is closed). It is on the page."
+    ]
+
+
+async def test_a_file_that_one_channel_refused_is_told_of_unless_the_message_must_come() -> None:
+    file = Attachment("plan.pdf", "plan.pdf", "application/pdf", 9)
+    for must in (True, False):
+        scene, one, other = two()
+        one.refusal = "It is too large."
+        async with scene.running() as outbox:
+            await outbox.poster.post(replace(ping(), attachments=(file,), must=must))
+            await scene.until(lambda: other.texts and not scene.untold)  # noqa: B023
+        assert bool(scene.told) is not must
+
+
+async def test_what_its_only_channel_refuses_is_given_back_though_another_follows_the_log() -> None:
+    scene, one, phone = with_a_phone()
+    one.refusal = "It is closed."
+    async with scene.running() as outbox:
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await scene.until(sending.done)
+        with pytest.raises(DeliveryFailed, match="It is closed"):
+            sending.result()
+        await scene.until(lambda: not scene.untold)
+    assert (phone.texts, scene.budget.daily_used, len(scene.told)) == ([], 0, 1)
+
+
+async def test_what_does_not_concern_a_channel_is_no_part_of_what_it_missed() -> None:
+    scene, one, phone = with_a_phone()
+    phone.is_down = True
+    async with scene.running() as outbox:
+        await outbox.poster.post(replace(ping(1), must=True))
+        await scene.clock.advance(1)
+        await received(scene, outbox, said("from the page", Author.OWNER), "web", {})
+        await outbox.poster.post(said("an answer"))
+        await scene.until(lambda: len(one.texts) == 3)
+    scene.clock.jump(timedelta(hours=2).total_seconds())
+    phone.is_down = False
+    async with scene.running():
+        await scene.until(lambda: not scene.waiting)
+    assert phone.texts == ["ping 1"]
+    assert len(scene.log) == 3
 
 
 async def test_what_all_channels_refuse_is_given_back_once() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from types import SimpleNamespace
 
 from devtools.doubles.tasks import MemoryTasks
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
+from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
@@ -36,6 +38,17 @@ async def preview(at: Scene, line: str) -> Preview:
 def titles(at: Scene) -> list[str]:
     reminders = [each.item.spec for each in at.stores.reminders.all()]
     return [each.title for each in (*reminders, *(e.item.spec for e in at.stores.routines.all()))]
+
+
+async def test_the_first_of_each_kind_says_if_only_the_page_can_show_it() -> None:
+    tabs = SimpleNamespace(is_in_view=True, may_notify=False)
+    lines = ("call mum tomorrow 9am", "call dad tomorrow 9am", "bins every monday at 9", "+ milk")
+    tasks = MemoryTasks()
+    async with scene(scripted(), tasks=lambda: tasks, reach=Reach(page=tabs)) as at:
+        told = [(await add(at, line)).text for line in lines]
+        assert [each.endswith(f". {ONLY_HERE}") for each in told] == [True, False, True, False]
+        again = await add(at, lines[0])
+        assert again.text == told[0]
 
 
 async def test_beneath_the_line_stands_what_it_would_add() -> None:

@@ -10,7 +10,7 @@ import discord
 import pytest
 from tests.conversation.scene import NOW
 
-from ollim_bot.conversation.delivery import sentence_about
+from ollim_bot.conversation.delivery_failures import sentence_about
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.messages import LoggedMessage

@@ -161,6 +161,8 @@ config_values: Mapping[str, st.SearchStrategy[ConfigValue]] = {
         lambda ends: f"{ends[0]:%H:%M}-{ends[1]:%H:%M}"
     ),
     "receipt_in_digest": st.booleans(),
+    "push_what": st.sampled_from(["asks", "must", "all"]),
+    "push_content": st.sampled_from(["full", "title", "none"]),
     "desktop_notifications": st.sampled_from(["auto", "on", "off"]),
     "page_sound": st.booleans(),
     "timezone": st.none() | st.sampled_from(["Asia/Tokyo", "America/New_York", "UTC"]),

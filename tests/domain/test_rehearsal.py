@@ -12,20 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.domain.rehearsal_jobs import BERLIN, HOUR, MINUTE, NOW, reminder, routine
 
-from ollim_bot.domain.jobs import Late
+from ollim_bot.domain.jobs import ItemKind, Late, Nag
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.rehearsal import (
     AssumedRuns,
     Assumptions,
+    FindingKind,
     Fire,
     Ping,
     Rehearsal,
     findings,
+    push_days,
     rehearse,
 )
-from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between
 
 
@@ -299,3 +301,38 @@ def test_no_rule_is_ever_broken(
     sent = [fire for fire in found.fires if fire.ping is Ping.SENT]
     assert len(sent) <= 5 + (timedelta(days=1) + run * len(begun)) / timedelta(minutes=90)
     assert all((fire.starts is None) == (fire.reason is not None) for fire in found.fires)
+
+
+def test_a_day_on_which_the_phone_takes_no_more_is_named_and_what_must_come_comes() -> None:
+    nag = Nag(10 * MINUTE, 5)
+    walks = [routine(f"w{n}", "0 12 * * *", plain=True, nag=nag, must=False) for n in range(18)]
+    pills = [routine(f"p{n}", "0 13 * * *", plain=True, kind=ItemKind.DOSE, nag=nag) for n in "ab"]
+    # Six times each, and taken off the phone again while there is room.
+    for what, total, missing in ((PushWhat.MUST, 24, 0), (PushWhat.ASKS, 220, 8), (None, 0, 0)):
+        found = rehearsed(*walks, *pills, days=2, pushes=what)
+        days = push_days(found)
+        assert [(each.total, each.missing) for each in days] == [(total, missing)] * 2 * bool(total)
+        told = [each for each in findings(found) if each.kind is FindingKind.PHONE]
+        assert bool(told) is bool(missing)
+        if told:
+            assert (days[0].must, len(told[0].jobs), told[0].times) == (12, 20, 2)
+            assert told[0].sentence == (
+                "Your phone takes 250 messages a day, the last 50 only for what must come: "
+                "up to 8 could be missing there on 2 days, first tomorrow."
+            )
+
+
+def test_what_rings_on_the_phone_is_counted_as_it_would_be_sent() -> None:
+    talk = routine("talk", "0 16 * * *", background=False)
+    mail = routine("mail", "0 15 * * *")
+    call = reminder("call", NOW + 4 * HOUR, before=(10 * MINUTE,), plain=True)
+    quiet = QuietSettings(BERLIN, QuietHours.parse("20:00-22:00"))
+    late = [
+        routine("late", "0 21 * * *", plain=True, must=False, before=before)
+        for before in ((), (2 * HOUR,))
+    ]
+    jobs: list[ScheduledJob] = [talk, mail, call, *late]
+    for what, total in ((PushWhat.MUST, 3), (PushWhat.ASKS, 5), (PushWhat.ALL, 7)):
+        (day,) = push_days(rehearsed(*jobs, quiet=quiet, pushes=what))
+        # A heads-up, a card and its end; another heads-up and the digest; an answer and a ping.
+        assert (day.must, day.total) == (2, total), what

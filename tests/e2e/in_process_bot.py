@@ -28,8 +28,10 @@ from ollim_bot.clock import MovableClock
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
+from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
+from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
 
 class InProcessBot(Bot):
@@ -132,15 +134,18 @@ def app_with(settings: Settings, adapters: Adapters, tell: Callable[[str], None]
 
 
 def _channels(settings: Settings) -> list[MakeChannel]:
+    def phone(store: Store, _: OpenAttachment, clock: Clock) -> Channel:
+        return NtfyChannel(store, PushFile(settings.paths), lambda: settings.ntfy, clock)
+
     if settings.discord_token is None:
-        return []
+        return [phone]
     account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
 
     def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         downloads = settings.paths.state / "discord"
         return DiscordSurface(account, store, opener, downloads, _LoopPauses(clock))
 
-    return [made]
+    return [made, phone]
 
 
 class _LoopPauses(LoopClock):

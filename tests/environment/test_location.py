@@ -226,6 +226,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
         "token": "state/token.json",
         "calendars": "state/calendars",
         "google_revoked": "state/google_revoked.json",
+        "push": "state/push.json",
         "web_token": "state/web_token",
         "web_browsers": "state/web_browsers.json",
         "locks": "state/.locks",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.environment.machine import FakeMachine
 
+from ollim_bot.environment import SET_IN_CURRENT_FOLDER
 from ollim_bot.settings import GoogleAddresses, google_addresses
 
 KEY = "k3y-valuE"
@@ -27,6 +28,8 @@ PAIRS = [
     ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
     ("ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN"),
     ("DISCORD_API_URL", "DISCORD_TOKEN"),
+    ("NTFY_URL", "NTFY_TOKEN"),
+    ("NTFY_URL", "NTFY_REPLY_TOKEN"),
 ]
 
 
@@ -42,7 +45,8 @@ def test_an_address_and_its_key_stand_in_the_same_place(
     texts[address_in] += f"{address}={value[address]}\n"
     start, data = machine.write(texts["start"]), of_data(machine, texts["data"])
     environ = dict(line.split("=", 1) for line in texts["environment"].splitlines())
-    if address_in == key_in:
+    is_ignored = key_in == "start" and key not in SET_IN_CURRENT_FOLDER
+    if address_in == key_in or is_ignored:
         machine.settings(**environ)
         return
     places = {"environment": "environment", "start": f"{start}:1", "data": f"{data}:1"}
@@ -61,6 +65,7 @@ ELSEWHERE = {
     "GOOGLE_API_URL": "http://127.0.0.1:9",
     "GOOGLE_AUTH_URL": "http://127.0.0.1:9",
     "GOOGLE_TOKEN_URL": "http://127.0.0.1:9",
+    "NTFY_URL": "https://evil.example",
     "OLLIM_WEB_HOSTS": "evil.example",
     "WEBHOOK_PORT": "9100",
     "WEBHOOK_SECRET": "theirs",

@@ -39,6 +39,7 @@ from tests.virtual_loop import LoopClock
 
 from ollim_bot.app.app import Adapters
 from ollim_bot.app.build import ConversationParts
+from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
@@ -181,7 +182,9 @@ class _RecordingSession(ScriptedSession):
 class FenceScene:
     """`word` gives the word that a carrier is given; all of them begin alike."""
 
-    def __init__(self, home: Path, word: Callable[[str], str]) -> None:
+    def __init__(
+        self, home: Path, word: Callable[[str], str], channels: Sequence[MakeChannel] = ()
+    ) -> None:
         self.home = home
         self.word = word
         self.engine = RecordingEngine()
@@ -202,6 +205,7 @@ class FenceScene:
                 journal=RecordingJournal(),
                 newer_version=_none_newer,
             ),
+            channels=channels,
         )
 
     @property

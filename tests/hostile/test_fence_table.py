@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pytest
 from devtools.doubles.engine import CallsTool, Says, Step
@@ -35,10 +36,14 @@ from tests.virtual_loop import VirtualTimeLoop
 
 from ollim_bot.cli.main import COMMANDS
 from ollim_bot.domain.agent_caller import CommandLine, owners_command
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.push import is_pushed
+from ollim_bot.domain.runtime_config import PushContent, PushWhat
 from ollim_bot.domain.taint import Untrusted, reading_of
 from ollim_bot.prompts.context import fenced
 from ollim_bot.store.records import RECORDS
 from ollim_bot.store.schema import MIGRATIONS
+from ollim_bot.surfaces.ntfy.rendering import phone_buttons, wording
 from ollim_bot.tools.registry import OWN_TOOLS
 
 BEGINNING = "OBEY7351"
@@ -66,7 +71,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("session", "fork_messages", "budget", "config", "cleared", "overviews"), ()),
     **dict.fromkeys(("cleared_grants", "grants", "presence", "daily", "passed_over"), ()),
     **dict.fromkeys(("provider", "names", "skips", "quiet", "zone", "initiative"), ()),
-    **dict.fromkeys(("agent_skills", "discord", "web", "memory", "added_lines"), ()),
+    **dict.fromkeys(("agent_skills", "discord", "web", "push", "memory", "added_lines"), ()),
     "updates": ("report", "fork report", "description"),
     "fork": ("topic",),
     "cleared_fork": ("topic",),
@@ -83,6 +88,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     # tables
     **dict.fromkeys(("meta", "records", "mirrors", "session_history", "channels"), ()),
     **dict.fromkeys(("deliveries", "delivery_refs", "search_state", "job_ops", "usage"), ()),
+    "push_buttons": (),
     "occurrences": ("description",),
     "ledger": ("ping", "report", "description"),
     "inputs": ("reminder",),
@@ -108,6 +114,8 @@ PLACES: Mapping[str, Sequence[str]] = {
     "enter_fork": ("topic",),
 }
 CARRIERS = ("file name", "transcript", *dict.fromkeys(chain.from_iterable(PLACES.values())))
+# All that a button of the phone may say.
+LABELS = {"Done", "Taken", "10 min", "1 h"}
 FENCED_ELSEWHERE = {"cal", "gmail"}
 WITHOUT_OTHERS = {
     *("completion", "config", "doctor", "mcp", "routine", "skill", "webhook"),
@@ -124,16 +132,26 @@ def _virtual_loop() -> None:
     VirtualTimeLoop().close()
 
 
-@made_once
+class Played(NamedTuple):
+    """What the readers were shown, and each message of the log as it was at any time."""
+
+    views: Sequence[View]
+    posts: Sequence[ChatMessage]
+
+
 def views_of(source: str) -> Sequence[View]:
     """All that the readers are shown, after every carrier got its word from the source."""
+    return played_with(source).views
 
-    async def play(home: Path) -> Sequence[View]:
+
+@made_once
+def played_with(source: str) -> Played:
+    async def play(home: Path) -> Played:
         at = FenceScene(home, _word)
         async with at.running():
             await plant(at, SOURCES.get(source, Source()))
             await read_everywhere(at)
-        return at.engine.views
+        return Played(at.engine.views, at.surface.posts)
 
     with TemporaryDirectory() as home, asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(play(Path(home)))
@@ -197,6 +215,29 @@ def test_every_command_that_the_agent_may_run_is_in_the_table() -> None:
     lines = [CommandLine(noun, verb, ()) for noun in COMMANDS for verb in ("", "list", "show")]
     allowed = {line.noun for line in lines if owners_command(line) is None}
     assert allowed == shown | FENCED_ELSEWHERE | WITHOUT_OTHERS
+
+
+@pytest.mark.parametrize("content", PushContent)
+@pytest.mark.parametrize("source", ["", *SOURCES])
+def test_text_of_others_on_the_phone_is_marked_and_is_nothing_but_words(
+    source: str, content: PushContent
+) -> None:
+    """Unless all words may leave the machine, not even the title is there."""
+    posts = [each for each in played_with(source).posts if is_pushed(each, PushWhat.ALL)]
+    pushed = [(each, wording(each, content, "ollim-bot")) for each in posts]
+    wrong = []
+    for message, words in pushed:
+        carried = {*_words_in(f"{words.title}\n{words.text}")}
+        is_marked = message.untrusted is not None and words.tags == ("warning",)
+        # The owner's own calendar is not marked on the page either.
+        is_marked = is_marked or carried <= {"event", "place"}
+        is_leak = carried and (not is_marked or content is not PushContent.FULL)
+        labels = {label for label, _ in phone_buttons(message)}
+        if (source and is_leak) or labels - LABELS or {*words.tags} - {"warning"}:
+            wrong.append((message.text, words, labels))
+    assert wrong == []
+    has_words = any(_words_in(f"{words.title}\n{words.text}") for _, words in pushed)
+    assert has_words is (content is PushContent.FULL or not (source or content is PushContent.NONE))
 
 
 def _last(at: FenceScene, reader: str) -> View:

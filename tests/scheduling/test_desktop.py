@@ -9,10 +9,15 @@ from pathlib import Path
 
 import pytest
 from devtools.doubles.engine import ScriptedEngine
-from tests.scheduling.owner_actions import press
+from tests.scheduling.owner_actions import pings, press
 from tests.scheduling.scene import ScheduleScene, schedule_scene
 
+from ollim_bot.conversation.approvals import asking_card
 from ollim_bot.conversation.desktop import ONLY_HERE, Reach
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.surface_state import WebState
+from ollim_bot.ports import ToolCall
 from ollim_bot.upkeep.desktop import DesktopNotifier
 
 MINUTE = timedelta(minutes=1)
@@ -63,11 +68,15 @@ async def test_what_comes_is_shown_once_and_only_where_nothing_else_shows_it(
         )
         await come(at, "wine")
         assert len(desktop.shown) == 2
-    async with schedule_scene(
-        ScriptedEngine(), tmp_path, reach=Reach(has_channel=True, desktop=desktop, page=tabs)
-    ) as at:
+        await at.store.transact(
+            lambda tx: tx.config.change(lambda old: old.with_value("desktop_notifications", "on"))
+        )
+        await at.store.transact(lambda tx: tx.channels.join("phone", "paired just now"))
         await come(at, "soup")
         assert len(desktop.shown) == 2
+        await at.store.transact(lambda tx: tx.channels.leave("phone"))
+        await come(at, "salt")
+        assert len(desktop.shown) == 3
 
 
 async def test_what_was_answered_at_once_is_not_shown(tmp_path: Path) -> None:
@@ -81,6 +90,53 @@ async def test_what_was_answered_at_once_is_not_shown(tmp_path: Path) -> None:
         assert desktop.shown == []
 
 
+async def test_only_what_asks_or_comes_by_itself_is_shown_and_only_if_it_is_unread(
+    tmp_path: Path,
+) -> None:
+    desktop = RecordingDesktop()
+    async with schedule_scene(ScriptedEngine(), tmp_path, reach=Reach(desktop=desktop)) as at:
+
+        async def post(name: str, author: Author, card: Card | None = None) -> ChatMessage:
+            message = ChatMessage(MessageId(name), at.clock.now(), author, name, card=card)
+            await at.talk.poster.post(message)
+            return message
+
+        asking = asking_card(ToolCall("Write", {"file": "notes.md"}), "0" * 32, None)
+        await post("asking", Author.PROGRAM, asking)
+        await at.advance(5)
+        assert ["notes.md" in each for each in desktop.shown] == [True]
+        await post("an answer in the chat", Author.ASSISTANT)
+        await post("my own words", Author.OWNER)
+        read = await post("read on the page", Author.BACKGROUND)
+        await at.store.transact(lambda tx: tx.web.put(WebState(read.id)))
+        await post("unread", Author.BACKGROUND)
+        await at.advance(5)
+        assert desktop.shown[1:] == ["unread"]
+
+
+async def test_what_waits_for_the_end_of_the_quiet_is_not_shown_before(tmp_path: Path) -> None:
+    desktop, engine = RecordingDesktop(), ScriptedEngine().then(pings("A thought."))
+    async with schedule_scene(engine, tmp_path, reach=Reach(desktop=desktop)) as at:
+        at.store.run(
+            lambda tx: tx.config.change(lambda old: old.with_value("quiet_hours", "10:00-10:30"))
+        )
+        at.routine("plan", "16 10 * * *", background="true")
+        await at.advance(120)
+        assert at.ended("plan")
+        assert desktop.shown == []
+        await at.advance(15 * 60, 60)
+        assert ["A thought." in each for each in desktop.shown] == [True]
+
+
+async def test_a_restart_shows_nothing_again(tmp_path: Path) -> None:
+    desktop = RecordingDesktop()
+    for name in ("tea", "cake"):
+        async with schedule_scene(ScriptedEngine(), tmp_path, reach=Reach(desktop=desktop)) as at:
+            await at.advance(10)
+            await come(at, name)
+    assert ["tea" in each for each in desktop.shown] == [True, False]
+
+
 async def test_today_says_when_only_the_page_can_show_it(tmp_path: Path) -> None:
     tabs = FakeTabs(is_in_view=True)
     async with schedule_scene(ScriptedEngine(), tmp_path, reach=Reach(page=tabs)) as at:
@@ -88,8 +144,9 @@ async def test_today_says_when_only_the_page_can_show_it(tmp_path: Path) -> None
         for tabs.may_notify in (False, True):
             await at.chat.command("web", "/today")
             await at.advance(5)
-            said.append(ONLY_HERE in at.log[-1].text)
-        assert said == [True, False]
+            day = await at.chat.views.today.look({})
+            said.append((ONLY_HERE in at.log[-1].text, day.reach == ONLY_HERE))
+        assert said == [(True, True), (False, False)]
 
 
 @pytest.mark.real_process

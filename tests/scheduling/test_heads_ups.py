@@ -111,6 +111,19 @@ async def test_a_heads_up_of_what_need_not_come_is_dropped_while_it_is_quiet(
         assert parts(at, "w2") == {"before-10m": "quiet"}
 
 
+async def test_the_heads_up_the_card_and_the_nag_of_what_must_come_are_marked_for_the_channels(
+    tmp_path: Path,
+) -> None:
+    nagging = {"before": "[10m]", "plain": "true", "nag": '"10m x 1"'}
+    async with schedule_scene(ScriptedEngine(), tmp_path) as at:
+        at.remind("w1", 12 * MINUTE, "Dentist.", **nagging)
+        at.remind("w2", 12 * MINUTE, "Barber.", must="false", **nagging)
+        await at.advance(23 * 60, step=30)
+        await at.until(lambda: len(at.log) == 6)
+        marks = {(each.job, each.must) for each in at.log}
+        assert marks == {("Dentist", True), ("Barber", False)}
+
+
 async def test_a_heads_up_that_cannot_be_recorded_is_tried_again(tmp_path: Path) -> None:
     disk = FullableDisk()
     async with schedule_scene(ScriptedEngine(), tmp_path, disk=disk) as at:

@@ -76,6 +76,7 @@ chat_messages = st.builds(
     untrusted=untrusted,
     began=st.none() | instants,
     pings=st.lists(message_ids, max_size=2).map(tuple),
+    must=st.booleans(),
 )
 numbered_messages = st.builds(
     lambda message, number: replace(message, id=MessageId(str(number))),

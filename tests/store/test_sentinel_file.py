@@ -18,14 +18,19 @@ from ollim_bot.domain.jobs import JobSpec, Nag, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.paths import DataPaths
-from ollim_bot.settings import DIRECT_CHANNEL
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.opening import open_database
-from ollim_bot.store.sentinel import SentinelDelivery, SentinelFile, deliveries_left
+from ollim_bot.store.sentinel import (
+    ChannelTry,
+    SentinelDelivery,
+    SentinelFile,
+    deliveries_left,
+)
 from ollim_bot.store.store import DatabaseStore
 
+DISCORD, PHONE = "discord", "ntfy"
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
 SPEC = JobSpec(
     id="pill",
@@ -70,7 +75,8 @@ def scene(tmp_path: Path) -> Iterator[SentinelFileScene]:
 def test_what_is_written_is_read_again(scene: SentinelFileScene) -> None:
     first = scene.put()
     assert deliveries_left(scene.paths) == (first,)
-    after = scene.put(tried_at=NOW, ref="77", through=("discord", "notification"))
+    tries = {DISCORD: ChannelTry(ref="77"), PHONE: ChannelTry(NOW)}
+    after = scene.put(tries=tries, through=(DISCORD, "notification"))
     assert deliveries_left(scene.paths) == (after,)
     assert scene.paths.sentinel.stat().st_mode & 0o777 == 0o600
 
@@ -85,12 +91,12 @@ async def test_the_claim_counts_before_the_next_step_and_is_announced(
             for each in ("notices", "messages", "deliveries")
         ]
         assert await store.transact(lambda tx: tx.ledger.count()) == 0
-        scene.put(ref="77", through=("discord",))
+        scene.put(tries={DISCORD: ChannelTry(ref="77")}, through=(DISCORD,))
         assert not await store.transact(lambda tx: tx.ledger.claim(scene.occurrence, NOW))
         assert not scene.paths.sentinel.exists()
         await run_ready_tasks()
         assert all(each.is_set() for each in changes)
-    found = await store.read(lambda tx: tx.deliveries.by_ref(DIRECT_CHANNEL, "77"))
+    found = await store.read(lambda tx: tx.deliveries.by_ref(DISCORD, "77"))
     assert found is not None
     assert found.message.text == "Take the „blue“ pill. Now."
     (item,) = await store.read(lambda tx: tx.due_items.open())
@@ -115,23 +121,42 @@ async def test_an_idle_bot_takes_it_over_within_a_second(scene: SentinelFileScen
     await store.close()
 
 
-@pytest.mark.parametrize("tried_at", [None, NOW])
-def test_what_did_not_surely_arrive_is_sent_or_looked_for(
-    scene: SentinelFileScene, tried_at: datetime | None
+def test_each_channel_sends_or_looks_for_what_did_not_surely_arrive_there(
+    scene: SentinelFileScene,
 ) -> None:
-    scene.database.run(lambda tx: tx.channels.join(DIRECT_CHANNEL, "1"))
-    one = scene.put(tried_at=tried_at)
+    for name in (DISCORD, PHONE, "other"):
+        scene.database.run(lambda tx, on=name: tx.channels.join(on, "1"))  # type: ignore[misc]
+    tries = {DISCORD: ChannelTry(ref="77"), PHONE: ChannelTry(NOW), "other": ChannelTry()}
+    one = scene.put(tries=tries, through=(DISCORD,))
     scene.file.give_to(scene.database)
-    delivery = scene.database.query(lambda tx: tx.deliveries.get(DIRECT_CHANNEL, one.message.id))
-    assert delivery is not None
-    assert (delivery.state, delivery.is_in_doubt) == (DeliveryState.OPEN, tried_at is not None)
+    found = scene.database.query(lambda tx: tx.deliveries.of_message(one.message.id))
+    assert {each.channel: (each.state, each.refs, each.is_in_doubt) for each in found} == {
+        DISCORD: (DeliveryState.CONFIRMED, ("77",), False),
+        PHONE: (DeliveryState.OPEN, (), True),
+        "other": (DeliveryState.OPEN, (), False),
+    }
+
+
+def test_a_file_of_the_first_version_is_that_of_its_one_channel(scene: SentinelFileScene) -> None:
+    tries: dict[str, dict[str, ChannelTry]] = {
+        '{"tried_at": null, "ref": "77"}': {DISCORD: ChannelTry(ref="77")},
+        f'{{"tried_at": "{NOW.isoformat()}", "ref": ""}}': {DISCORD: ChannelTry(NOW)},
+        '{"tried_at": null, "ref": ""}': {},
+    }
+    one = scene.put(through=("notification",))
+    whole = json.loads(scene.paths.sentinel.read_text())
+    del whole["deliveries"][0]["tries"]
+    for old, new in tries.items():
+        entry = {**whole["deliveries"][0], **json.loads(old)}
+        scene.paths.sentinel.write_text(json.dumps({"version": 1, "deliveries": [entry]}))
+        assert deliveries_left(scene.paths) == (replace(one, tries=new),)
 
 
 def test_a_newer_file_is_left_and_told_once(scene: SentinelFileScene) -> None:
-    scene.paths.sentinel.write_text('{"version": 2, "deliveries": {}}')
+    scene.paths.sentinel.write_text('{"version": 3, "deliveries": {}}')
     for _ in range(3):
         scene.file.give_to(scene.database)
-    assert scene.paths.sentinel.read_text() == '{"version": 2, "deliveries": {}}'
+    assert scene.paths.sentinel.read_text() == '{"version": 3, "deliveries": {}}'
     (problem,) = scene.problems
     assert "state/sentinel.json" in str(problem)
 

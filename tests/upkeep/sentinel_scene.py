@@ -112,6 +112,10 @@ class FakeDirectChannel:
     before: Callable[[], None] = lambda: None
     after: Callable[[], None] = lambda: None
 
+    @property
+    def name(self) -> str:
+        return self.service.name
+
     def deliver(self, message: ChatMessage, nonce: str, look: LookUp) -> str:
         part = MessagePart(message, 0, nonce)
         found = result_of(self.service.find(part, look.since, look.others))
@@ -151,6 +155,11 @@ class Scene:
     root: Path
     clock: ManualClock
     service: FakeChatService
+    phone: FakeChatService | None = None
+
+    @property
+    def services(self) -> list[FakeChatService]:
+        return [each for each in (self.service, self.phone) if each is not None]
 
     @property
     def paths(self) -> DataPaths:
@@ -159,7 +168,7 @@ class Scene:
     @asynccontextmanager
     async def bot(self, engine: ScriptedEngine | None = None) -> AsyncIterator[ScheduleScene]:
         """A run of the bot after a run that was not stopped cleanly."""
-        channels = [self.service]
+        channels = self.services
         async with schedule_scene(
             engine or ScriptedEngine(), self.root, clock=self.clock, channels=channels
         ) as at:
@@ -197,7 +206,9 @@ class Scene:
         **around: Any,
     ) -> SentinelReport:
         if has_channel:
-            around["channel"] = channel or FakeDirectChannel(self.service)
+            made = [FakeDirectChannel(each) for each in self.services]
+            others = [each for each in made if channel is None or each.name != channel.name]
+            around["channels"] = others if channel is None else [channel, *others]
         surroundings = SentinelEnvironment(**around)
         clock = time or FakeSentinelClock(self.clock)
         return Sentinel(self.paths, UTC, clock, surroundings, connection).run()

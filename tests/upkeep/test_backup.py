@@ -30,6 +30,7 @@ from ollim_bot.upkeep.restore import restore_into
 KEYS = [
     *(".env", ".env.old", ".env~", "mcp.json", ".mcp.json", "mcp.json.bak"),
     *("state/token.json", "state/credentials.json", "state/web_token", "state/web_browsers.json"),
+    "state/push.json",
     "state/servers/notes/token.json",
     *("state/token.json.corrupt-20261116T090000Z", "state/calendars/work.source.json"),
     *(".claude/settings.json", ".claude/settings.local.json", "skills/mail/.env"),

@@ -31,7 +31,9 @@ from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.presence import Presence, Version
 from ollim_bot.domain.provider import NO_LOGIN
+from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.surface_state import PushState
 from ollim_bot.domain.tool_servers import ToolServerRecord
 from ollim_bot.environment import Location
 from ollim_bot.errors import SignInNeeded
@@ -280,6 +282,21 @@ def of_discord(_: DataDirectory) -> Findings:
         yield from network.discord_account(token, owner, None, answering(first, second))
 
 
+def of_the_phone(there: DataDirectory) -> Findings:
+    paths = there.paths
+    write(paths, "state/push.json", "{}").chmod(0o644)
+    yield from network.check_phone(given(paths))
+    pairing = Pairing("https://ntfy.example.org", "topic", "replies", NOW - 8 * DAY)
+    healthy, state = HttpAnswer(200, {"healthy": True}), PushState()
+    answers = (healthy, OSError("away"), HttpAnswer(503, None), HttpAnswer(200, {"x": 1}))
+    for answer in answers:
+        yield from network.phone(pairing, state, "https://x.org", NOW, answering(answer))
+    pressed = PushState(last_press=NOW - 6 * DAY)
+    assert [
+        each.level for each in network.phone(pairing, pressed, None, NOW, answering(healthy))
+    ] == [Level.PASS]
+
+
 def of_google(there: DataDirectory) -> Findings:
     with google_scene(there.paths.root / "google") as scene:
         here = replace(given(scene.paths), now=scene.clock.now())
@@ -390,7 +407,7 @@ CASES: tuple[Callable[[DataDirectory], Findings], ...] = (
         of_copies,
     ),
     *(of_the_folder, of_another_account, of_leftovers, of_jobs, of_the_ledger, of_the_machine),
-    *(of_settings, of_discord, of_google, of_the_page, of_webhooks, of_backups),
+    *(of_settings, of_discord, of_the_phone, of_google, of_the_page, of_webhooks, of_backups),
     *(of_the_database, of_state_files, of_a_state_file_behind),
 )
 

@@ -409,14 +409,14 @@ async def test_during_an_update_the_database_is_not_touched_and_the_bot_takes_it
     scene.clock.jump(5 * MINUTE)
     assert scene.run_sentinel(maintenance=lambda: "update").outcomes == []
     # After the update the next sentinel or the bot moves the file into the database.
-    _given_to_database(scene)
+    given_to_database(scene)
     assert not scene.paths.sentinel.exists()
     assert [row.state for row in rows_of(scene)] == ["due", "done", "delivered"]
     assert (await messages_after_restart(scene)).count(PILL) == 1
     assert is_ledger_valid(scene)
 
 
-def _given_to_database(scene: Scene, times: int = 1) -> None:
+def given_to_database(scene: Scene, times: int = 1) -> None:
     content = scene.paths.sentinel.read_bytes()
     for _ in range(times):
         scene.paths.sentinel.write_bytes(content)
@@ -431,7 +431,7 @@ async def test_a_file_that_is_taken_over_twice_counts_once(scene: Scene) -> None
     await scene.run_bot_and_crash()
     scene.clock.jump(10 * MINUTE)
     scene.run_sentinel(maintenance=lambda: "restore")
-    _given_to_database(scene, times=2)
+    given_to_database(scene, times=2)
     assert [row.state for row in rows_of(scene)] == ["due", "done", "delivered"]
     assert len(scene.ask(lambda tx: tx.due_items.open())) == 1
     assert (await messages_after_restart(scene)).count(PILL) == 1

@@ -7,14 +7,14 @@ from html.parser import HTMLParser
 # All that a fragment may have. Neither style nor script is among them.
 TAGS = {
     *("h2", "h3", "p", "br", "time", "section", "ul", "ol", "li", "bdi", "span", "div"),
-    *("button", "a", "strong", "code", "table", "tbody", "tr", "th", "td", "svg", "rect"),
+    *("button", "a", "strong", "code", "table", "tbody", "tr", "th", "td", "svg", "rect", "path"),
     *("details", "summary", "form", "label", "input", "select", "option", "textarea"),
     *("progress", "figure", "figcaption", "del", "ins"),
 }
 ATTRIBUTES = {
     *("class", "id", "datetime", "type", "name", "max", "value", "required"),
     *("autocomplete", "role", "aria-label", "aria-labelledby", "aria-hidden", "href"),
-    *("scope", "viewbox", "preserveaspectratio", "x", "y", "width", "height", "selected"),
+    *("scope", "viewbox", "d", "preserveaspectratio", "x", "y", "width", "height", "selected"),
     *(
         "disabled",
         "data-action",
@@ -33,6 +33,7 @@ ATTRIBUTES = {
         "data-field-line",
         "data-field-text",
         "data-field-id",
+        "data-field-server",
         "aria-live",
         "maxlength",
         "enterkeyhint",

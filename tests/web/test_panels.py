@@ -53,6 +53,14 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert reply["change"] == 0
 
 
+async def test_that_only_the_page_can_show_it_is_a_quiet_line(
+    scene: Scene, browser: Browser
+) -> None:
+    scene.reception.day.current = DayView(SUNDAY, reach="Only here. A phone: `push`.")
+    html = (await browser.get("/api/panels/today")).json["html"]
+    assert '<p class="remark">Only here. A phone: <code>push</code>.</p>' in html
+
+
 async def test_the_bar_of_a_timer_is_as_long_as_the_timer(scene: Scene, browser: Browser) -> None:
     begun, end = SUNDAY - timedelta(minutes=5), SUNDAY + timedelta(minutes=20)
     scene.reception.day.current = DayView(SUNDAY, next=DayLine("tea", end, since=begun))

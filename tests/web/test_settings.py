@@ -11,7 +11,7 @@ from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.runtime_config import LISTED_KEYS, RuntimeConfig
-from ollim_bot.domain.setting_view import GROUPS, PresentState, setting_groups
+from ollim_bot.domain.setting_view import GROUPS, PresentState, SettingsView, setting_groups
 from ollim_bot.surfaces.web.settings_html import settings_html
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -30,7 +30,7 @@ def test_every_setting_stands_in_one_group_with_its_sentence_unit_default_and_ef
     assert [key for key, line in lines.items() if line.is_changed] == ["quiet_hours", "auto_backup"]
     late = setting_groups(config, PresentState(NOON.replace(hour=23), quiet, Amount()))
     assert "quiet now, until tomorrow 7:00" in [line.effect for one in late for line in one.lines]
-    shown = Markup(settings_html(groups, 100))
+    shown = Markup(settings_html(SettingsView(groups), 100))
     assert shown.tags <= TAGS
     assert shown.attributes <= ATTRIBUTES
 
@@ -49,6 +49,6 @@ async def test_a_setting_is_changed_with_a_row_and_a_wrong_value_names_its_field
         assert (await view.act("web", "set", {"key": "OLLIM_TOKEN", "value": "x"})).is_error
         told = await view.act("web", "set", {"key": "timezone", "value": "Asia/Tokyo"})
         assert not told.is_error
-        groups = await view.look({})
+        groups = (await view.look({})).groups
         zone = next(line for each in groups for line in each.lines if line.key == "timezone")
         assert (zone.value, zone.default) == ("Asia/Tokyo", "default")

@@ -165,4 +165,6 @@ async def test_the_bot_knows_whether_an_open_page_is_in_view_or_may_notify(tmp_p
             await tab.socket.send_bytes(b"x")
             await tab.socket.send_str('{"type":"presence","seen":false,"notifies":true}')
             await eventually(lambda: state() == (False, True))
+            told = await tab.next()
+            assert (told["type"], told["panel"]) == ("stale", "today"), "it says what reaches you"
         await eventually(lambda: state() == (False, False))

@@ -21,7 +21,7 @@ from ollim_bot.app.build import (
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, open_provider_engine
 from ollim_bot.app.services import Service, first_error, keep_running
-from ollim_bot.app.surfaces import MakeChannel, Surfaces, open_surfaces
+from ollim_bot.app.surfaces import MakeChannel, MakePhone, Surfaces, open_surfaces
 from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
 from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
@@ -148,11 +148,11 @@ class Adapters:
 class App:
     """The whole bot.
 
-    `channels` make the surfaces that are services of others. `announce` is called when the bot is
-    up, with the provider whose model answers, and with the page, if there is one. `program` is how
-    the owner calls the program in a terminal. On trial, the bot ends where it would begin to serve:
-    the store is open and migrated, and all is loaded; no input was taken, nothing ran, and nothing
-    was delivered.
+    `channels` make the surfaces that are services of others, and `phone` the way on which the page
+    pairs the owner's phone. `announce` is called when the bot is up, with the provider whose model
+    answers, and with the page, if there is one. `program` is how the owner calls the program in a
+    terminal. On trial, the bot ends where it would begin to serve: the store is open and migrated,
+    and all is loaded; no input was taken, nothing ran, and nothing was delivered.
     """
 
     def __init__(
@@ -161,6 +161,7 @@ class App:
         adapters: Adapters | None = None,
         *,
         channels: Sequence[MakeChannel] = (),
+        phone: MakePhone | None = None,
         announce: AnnounceStart = lambda _provider, _page: None,
         program: str = PROGRAM,
         is_trial: bool = False,
@@ -170,6 +171,7 @@ class App:
         self._adapters = adapters or Adapters()
         self._clock = self._adapters.clock or SystemClock(settings.zone)
         self._make_channels = channels
+        self._make_phone = phone
         self._announce = announce
         self._program = program
         self._ending = Ending.STOPPED
@@ -496,12 +498,13 @@ class App:
             status=self._status(chosen.provider),
             heartbeat=HeartbeatFile(paths, self._adapters.disk).read,
             reach=self._reaching(surfaces),
+            phone=self._make_phone(store, self._clock) if self._make_phone else None,
         )
 
     def _reaching(self, surfaces: Surfaces) -> Reach:
         is_real = self._adapters.surfaces is None
         desktop = DesktopNotifier(os.environ) if is_real else None
-        return Reach(bool(surfaces.channels), desktop, surfaces.page)
+        return Reach(desktop, surfaces.page)
 
     def _job_guard(self, store: Store) -> JobValidator:
         def note_skills(job: str, skills: Sequence[str]) -> None:
@@ -671,6 +674,7 @@ class App:
             others += [parts.echo.run, parts.retries.run, parts.board.run]
             others += [parts.server_cards.run, parts.google.run, parts.desktop.run]
             others += [parts.task_mover.run, parts.task_commands.run, parts.breakdowns.run]
+            others += [parts.phone.run] if parts.phone else []
             tasks = [group.create_task(run()) for run in vital]
             for run in (*others, *services):
                 kept = keep_running(run, store, parts.notices, self._clock)

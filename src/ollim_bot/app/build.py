@@ -9,6 +9,7 @@ from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
 
+from ollim_bot.channels import PushChannel
 from ollim_bot.conversation.about_me import AboutMePage
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.background import BackgroundRuns
@@ -37,7 +38,8 @@ from ollim_bot.conversation.commands.sessions import (
     SessionsPanel,
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
-from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, FailureNotices
+from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues
+from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.desktop import DesktopWatch, Reach
 from ollim_bot.conversation.forks.commands import (
     ForkButtons,
@@ -61,6 +63,7 @@ from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
+from ollim_bot.conversation.phone import PhonePage
 from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
 from ollim_bot.conversation.runs import ReadHeartbeat, RunListView, RunView, no_heartbeat
@@ -122,7 +125,7 @@ from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
 from ollim_bot.tools.guards import JobChecker
-from ollim_bot.view_ports import Views
+from ollim_bot.view_ports import PhoneLink, Views
 
 _logger = logging.getLogger(__name__)
 
@@ -141,7 +144,8 @@ class ConversationDeps:
     calendars, and `news` are published when these have changed. `google` takes the place of
     Google's own addresses. `patience` is how many seconds to wait for a slow surface. `zone` is the
     owner's while the configuration names none. `heartbeat` reads until when the bot surely ran.
-    `reach` are the ways to the owner besides a page that has to be opened.
+    `reach` are the ways to the owner besides a page that has to be opened. With `phone`, the page
+    pairs the owner's phone.
     """
 
     engine: AgentEngine
@@ -176,6 +180,7 @@ class ConversationDeps:
     patience: float = 2.0
     heartbeat: ReadHeartbeat = no_heartbeat
     reach: Reach = field(default_factory=Reach)
+    phone: PhoneLink | None = None
 
 
 class ConversationParts:
@@ -193,6 +198,7 @@ class ConversationParts:
         self._build_intake()
         self._build_commands()
         buttons = self._build_buttons()
+        self.phone = PhonePage(deps.phone, deps.clock) if deps.phone else None
         self.conversation = Conversation(
             deps.store,
             self.intake,
@@ -208,7 +214,7 @@ class ConversationParts:
     def _views(self, buttons: ButtonRouter) -> Views:
         deps, paths = self._deps, DataPaths(self._deps.working_directory)
         changes = FileChanges(paths, deps.store, deps.journal, deps.clock.now)
-        lines = QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock)
+        lines = QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock, deps.reach)
         job = JobFormView(
             deps.store, deps.repositories, deps.clock, buttons.press, self.week_plans.difference
         )
@@ -221,6 +227,7 @@ class ConversationParts:
                 buttons.press,
                 lines,
                 deps.heartbeat,
+                deps.reach,
             ),
             week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
             jobs=JobListing(deps.store, deps.repositories, deps.clock, job.act, lines),
@@ -228,7 +235,9 @@ class ConversationParts:
             runs=RunListView(deps.store, deps.clock, deps.heartbeat),
             run=RunView(deps.store, deps.repositories, deps.clock),
             money=money_view(deps.store, deps.clock),
-            settings=SettingPage(deps.store, deps.clock, self._services.settings.change),
+            settings=SettingPage(
+                deps.store, deps.clock, self._services.settings.change, self.phone
+            ),
             health=HealthPage(
                 deps.store, deps.clock, [each.name for each in deps.channels], deps.health
             ),
@@ -260,7 +269,8 @@ class ConversationParts:
         """The message log, who shows it, and what the program itself puts there."""
         deps, store, clock = self._deps, self._deps.store, self._deps.clock
         self.state = ConversationState(store)
-        self.fanout = SurfaceFanout(store, deps.surfaces, deps.channels, patience=deps.patience)
+        talking = [each for each in deps.channels if not isinstance(each, PushChannel)]
+        self.fanout = SurfaceFanout(store, deps.surfaces, talking, patience=deps.patience)
         queues = [DeliveryQueue(store, channel, clock) for channel in deps.channels]
         self.deliveries = DeliveryQueues(store, queues, clock)
         program = deps.status.program
@@ -268,7 +278,7 @@ class ConversationParts:
         self.board = StatusBoard(store, self.state, self.fanout, deps.status, clock)
         self.desktop = DesktopWatch(store, deps.reach, clock, lambda: self.board.current.bot_name)
         self.notices = Notices(store, self.state, self.poster, self.board, clock)
-        self.failures = FailureNotices(store, self.notices.tell)
+        self.failures = FailureNotices(store, self.notices.tell, clock)
         self.quiet_watch = QuietWatch(store, self.state, self.poster, self.board, clock)
         self.gate = DiskGate(store, self.notices, clock)
         self.reminders = PlainDelivery(store, self.poster, self.gate, clock)

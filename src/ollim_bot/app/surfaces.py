@@ -9,6 +9,7 @@ from functools import partial
 from ollim_bot import __version__
 from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.services import Service, start_again
+from ollim_bot.channels import PushChannel
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface
@@ -19,13 +20,18 @@ from ollim_bot.surfaces.web.access import BrowserKeys
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSurface
+from ollim_bot.view_ports import PhoneLink
 
 Announce = Callable[[WebSurface | None], None]
 MakeChannel = Callable[[Store, OpenAttachment, Clock], Channel]
+MakePhone = Callable[[Store, Clock], PhoneLink]
 
 
 class Surfaces:
-    """Runs the surfaces. `followers` follow the log; `channels` confirm what is sent to them."""
+    """Runs the surfaces. `followers` follow the log; `channels` confirm what is sent to them.
+
+    The owner talks on the `followers` and on the channels that do more than send.
+    """
 
     def __init__(
         self,
@@ -37,25 +43,29 @@ class Surfaces:
     ) -> None:
         self.followers = followers
         self.channels = channels
+        self._talking = [each for each in channels if not isinstance(each, PushChannel)]
         self._all: Sequence[Surface] = [*followers, *channels]
         self.page = page
         self._clock = clock
 
     def services(self, conversation: Conversation, parts: ConversationParts) -> list[Service]:
-        """The surfaces, each started again after a failure; that of the only one ends the bot."""
+        """The surfaces, each started again after a failure.
+
+        A failure of the only one on which the owner can talk ends the bot.
+        """
         return [partial(self._serve, surface, conversation, parts) for surface in self._all]
 
     def greetings(self, parts: ConversationParts, announce: Announce) -> list[Service]:
         """What the surfaces say first, once they are ready."""
-        greet = [partial(_greet, channel, parts) for channel in self.channels]
+        greet = [partial(_greet, channel, parts) for channel in self._talking]
         return [partial(self._announce, announce), *greet]
 
     async def _announce(self, announce: Announce) -> None:
         """Announce the start when the page is ready; without a page, when a channel is."""
         if self.page is not None:
             await self.page.ready()
-        elif self.channels:
-            await self.channels[0].connected()
+        elif self._talking:
+            await self._talking[0].connected()
         announce(self.page)
 
     async def _serve(
@@ -65,7 +75,7 @@ class Surfaces:
             """Show the problem in the status while it lasts, and tell it once a day."""
             if not isinstance(error, OllimError):
                 return
-            if len(self._all) == 1:
+            if [surface] == [*self.followers, *self._talking]:
                 raise error
             sentence = str(error)
             await parts.board.trouble(sentence)

@@ -43,6 +43,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "config": ("settings you can change while the bot runs", "ollim_bot.cli.config"),
     "auth": ("sign in at Claude", "ollim_bot.cli.auth"),
     "web": ("print an address that opens the page", "ollim_bot.cli.web"),
+    "push": ("reminders on your phone", "ollim_bot.cli.push"),
     "service": ("start the bot with this machine", "ollim_bot.cli.service"),
     "completion": ("complete commands with Tab in your shell", "ollim_bot.cli.completion"),
 }

@@ -36,6 +36,7 @@ from ollim_bot.domain.costs import PAST, PastCosts
 from ollim_bot.domain.forecast import Forecast
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
 from ollim_bot.domain.rehearsal import (
     MOST_ASKED,
     Assumptions,
@@ -43,6 +44,7 @@ from ollim_bot.domain.rehearsal import (
     Fire,
     Rehearsal,
     findings,
+    push_days,
     rehearse,
     warnings,
 )
@@ -55,7 +57,7 @@ from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.skill_files import SkillFolder
-from ollim_bot.store.steps import quiet_settings
+from ollim_bot.store.steps import pushed_to_phone, quiet_settings
 from ollim_bot.upkeep.instance import running_pid
 
 if TYPE_CHECKING:
@@ -88,11 +90,18 @@ def page(week: WeekView, *, has_titles: bool, is_running: bool) -> str:
         f"What would happen until {until}, if {start}{week.assumed}.",
         _to_look_at(week.findings),
         *([f"Money: {week.money.sentence}"] if week.money.runs else ()),
+        *_phone(rehearsal),
         *days,
     ]
     if not rehearsal.is_whole:
         parts.append(f"There is more than can be shown: this ends {until}.")
     return plain("\n\n".join(parts))
+
+
+def _phone(rehearsal: Rehearsal) -> Iterator[str]:
+    if rehearsal.pushes is not None:
+        most = max((each.total for each in push_days(rehearsal)), default=0)
+        yield f"Your phone: {most} messages on the fullest day at most; it takes {PER_DAY} a day."
 
 
 def _to_look_at(found: Sequence[Finding]) -> str:
@@ -226,6 +235,7 @@ def page_object(
         "quiet": [{"from": start, "until": until} for start, until in week.quiet],
         "pings": _pings_object(week),
         "money": _money_object(week.money),
+        "phone": _phone_object(rehearsal),
         "calendar": rows if has_titles else [without_text(row) for row in rows],
     }
 
@@ -244,6 +254,25 @@ def _pings_object(week: WeekView) -> dict[str, object]:
     budget = week.start_budget
     minutes = budget.refill_rate_minutes
     return {"capacity": budget.capacity, "minutes_per_ping": minutes, "hours": hours}
+
+
+def _phone_object(rehearsal: Rehearsal) -> dict[str, object] | None:
+    if rehearsal.pushes is None:
+        return None
+    return {
+        "what": rehearsal.pushes,
+        "per_day": PER_DAY,
+        "kept_for_must": KEPT_FOR_MUST,
+        "by_day": [
+            {
+                "day": each.day,
+                "messages": each.total,
+                "must": each.must,
+                "missing": each.missing,
+            }
+            for each in push_days(rehearsal)
+        ],
+    }
 
 
 def _money_object(money: Forecast) -> dict[str, object]:
@@ -355,6 +384,7 @@ def _circumstances(data: Data) -> Assumptions:
         data.stored(data.paths.ping_budget, ping_budget_codec(lambda: data.now)),
         data.stored(data.paths.config, RuntimeConfigCodec()),
         quiet=data.read(quiet_settings),
+        pushes=data.read(pushed_to_phone),
     )
 
 

@@ -26,6 +26,9 @@ from ollim_bot.upkeep.backup import (
 )
 from ollim_bot.upkeep.doctor import summary
 
+_PAIRING = "state/push.json"
+_NOT_PAIRED = "No phone is paired then. `ollim-bot push setup` pairs it."
+
 
 @command(
     "restore",
@@ -150,6 +153,8 @@ def _lines(report: RestoreReport, caller: Caller, now: datetime) -> Iterator[str
     if restored.missing:
         missing = ", ".join(restored.missing)
         yield f"Keys that are missing: {missing}. `ollim-bot setup` asks for some of them."
+    if _PAIRING in restored.missing:
+        yield _NOT_PAIRED
     yield from _gaps(restored)
     yield from _left_off(restored.left_off, caller)
     if report.said:

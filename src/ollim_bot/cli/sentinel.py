@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
 from ollim_bot.cli.framework import JSON, Given, command, print_json, title, zone_of
 from ollim_bot.cli.terminal import show
-from ollim_bot.errors import BadSettings, OllimError, SupervisorFailed
+from ollim_bot.errors import BadSettings, OllimError, StorageError, SupervisorFailed
 from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 
 if TYPE_CHECKING:
+    from ollim_bot.domain.runtime_config import PushContent
     from ollim_bot.domain.sentinel import Outcome, SentinelReport
+    from ollim_bot.store.transaction import Step
     from ollim_bot.upkeep.direct_channels import (
         DirectChannel,
         SentinelClock,
         SentinelEnvironment,
     )
 
+T = TypeVar("T")
+
 _ABOUT = (
     "delivers what must come while the bot does not run; a timer calls it every 5 minutes. It says "
     "nothing when there is nothing to do. Exit codes: 0 nothing was left undone, 1 something that "
     "must come could not be shown anywhere, 2 wrong settings"
 )
-_WITHOUT_DISCORD = "the settings are wrong, so Discord is left out. {}"
+_LEFT_OUT = "the settings are wrong, so {} is left out. {}"
 
 
 @command("sentinel", _ABOUT, "", JSON)
@@ -88,7 +93,7 @@ def _surroundings(data: Data, caller: Caller, clock: SentinelClock) -> SentinelE
         return None if found is None else found.kind
 
     return SentinelEnvironment(
-        channel=_channel(data, caller, clock),
+        channels=_channels(data, caller, clock),
         notifier=DesktopNotifier(caller.environ),
         revive=partial(_is_asked, data, caller),
         maintenance=maintenance,
@@ -110,22 +115,92 @@ def _is_asked(data: Data, caller: Caller, is_running: bool) -> bool:
     return True
 
 
-def _channel(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
-    """Discord, if it is set up; without it if the settings are wrong."""
-    from ollim_bot.settings import DIRECT_CHANNEL
+def _channels(data: Data, caller: Caller, clock: SentinelClock) -> Sequence[DirectChannel]:
+    """Those that are set up; without one whose settings are wrong, or whose file is."""
+    from ollim_bot.settings import PHONE, channel_label
+    from ollim_bot.surfaces.discord.rendering import NAME
+
+    found = []
+    for name, make in ((NAME, _discord), (PHONE, _phone)):
+        try:
+            made = make(data, caller, clock)
+        except BadSettings as bad:
+            note(_LEFT_OUT.format(channel_label(name), " ".join(bad.problems)))
+        except StorageError as unreadable:
+            note(str(unreadable))
+        else:
+            found += [] if made is None else [made]
+    return found
+
+
+def _discord(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
     from ollim_bot.surfaces.discord.rest import DiscordRest
 
-    try:
-        settings = caller.settings()
-    except BadSettings as bad:
-        note(_WITHOUT_DISCORD.format(" ".join(bad.problems)))
-        return None
+    settings = caller.settings()
     if settings.discord_token is None:
         return None
     joined = data.read(lambda tx: tx.channels.all()) or []
-    dm = next((each.identity for each in joined if each.name == DIRECT_CHANNEL), "")
+    dm = next((each.identity for each in joined if each.name == DiscordRest.name), "")
     owner, address = settings.discord_owner_id, settings.discord_api_url
     return DiscordRest(settings.discord_token, owner, address, dm, clock)
+
+
+def _phone(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
+    from ollim_bot.settings import ntfy_account
+    from ollim_bot.store.push_file import PushFile
+    from ollim_bot.surfaces.ntfy.client import NtfyClient
+    from ollim_bot.surfaces.ntfy.direct import NtfyDirect, PhoneAccess
+    from ollim_bot.surfaces.ntfy.pairing import account_for
+
+    pairing = PushFile(data.paths).read()
+    if pairing is None:
+        return None
+    found = ntfy_account(caller.environ, cwd=caller.path("."))
+    account = account_for(pairing.server, found)
+    access = PhoneAccess(
+        pairing,
+        NtfyClient(pairing.server, account.token),
+        _bot_name(caller),
+        _content(data),
+        account.reply_token,
+    )
+    return NtfyDirect(access, clock, partial(_committed, data, clock))
+
+
+def _bot_name(caller: Caller) -> str:
+    try:
+        return caller.settings().bot_name
+    except BadSettings:
+        return "ollim-bot"
+
+
+def _content(data: Data) -> PushContent:
+    """How much may leave the machine; nothing of it where that cannot be read."""
+    from ollim_bot.domain.runtime_config import PushContent
+    from ollim_bot.store.codecs.records import RuntimeConfigCodec
+
+    problems: list[str] = []
+    config = data.stored(data.paths.config, RuntimeConfigCodec(), problems.append)
+    return PushContent.NONE if problems else PushContent(config.push_content)
+
+
+def _committed(data: Data, clock: SentinelClock, step: Step[T]) -> T | None:
+    """What the step gives; None if the database cannot be written, or is being replaced."""
+    from contextlib import closing
+
+    from ollim_bot.store.errors import OutcomeUnknown
+    from ollim_bot.store.opening import open_database
+    from ollim_bot.upkeep.hand_over import maintenance_in_progress
+
+    if maintenance_in_progress(data.paths) is not None:
+        return None
+    try:
+        with closing(
+            open_database(data.paths, clock.now, is_holder=False, report=lambda _: None)
+        ) as database:
+            return database.run(step)
+    except (StorageError, OutcomeUnknown):
+        return None
 
 
 def _tell(report: SentinelReport) -> None:
@@ -135,9 +210,15 @@ def _tell(report: SentinelReport) -> None:
         show("The bot is back.")
     for each in report.outcomes:
         if each.through:
-            show(f"“{title(each.title)}” was delivered: {', '.join(each.through)}.")
-            if each.problem:
-                show(f"  Not by Discord: {each.problem}")
+            show(f"“{title(each.title)}” was delivered: {', '.join(map(_way, each.through))}.")
+            if each.missed:
+                show(f"  Not by {' and '.join(map(_way, each.missed))}: {each.problem}")
+
+
+def _way(name: str) -> str:
+    from ollim_bot.settings import CHANNELS, channel_label
+
+    return channel_label(name) if name in CHANNELS else name
 
 
 def _undelivered(report: SentinelReport) -> str:

@@ -33,6 +33,7 @@ from ollim_bot.errors import (
     CalendarFailed,
     EngineError,
     OllimError,
+    StorageError,
     WrongInput,
 )
 from ollim_bot.settings import problem_with
@@ -73,9 +74,10 @@ _QUIET = (
 )
 _NO_HOURS = "Those are not two times. Write 22-7 or 22:00-07:00, or press Enter for none."
 _NOTIFIED_BY_DISCORD = "Reminders reach you through Discord, on your phone and your computer."
+_NOTIFIED_BY_PHONE = "Reminders reach you on your phone."
 _NOTIFIED_BY_PAGE = (
-    "Reminders reach you on the page: its bell turns notifications on. For your phone, connect "
-    "Discord: `ollim-bot setup discord`."
+    "Reminders reach you on the page: its bell turns notifications on. For your phone there is "
+    "`ollim-bot push setup`."
 )
 _NAG = "10m x 4"
 _COMES_AGAIN = "A reminder that you do not answer can come again, every 10 minutes, 4 times."
@@ -124,7 +126,10 @@ class MachineStart(Protocol):
 
 
 class Interview:
-    """`service` is None on a machine that cannot start the bot by itself."""
+    """`service` is None on a machine that cannot start the bot by itself.
+
+    Each line begins with `indent`, in which the mark of a question has room.
+    """
 
     def __init__(
         self,
@@ -132,7 +137,9 @@ class Interview:
         of: Installation,
         login: Login,
         service: MachineStart | None = None,
+        indent: str = _INDENT,
     ) -> None:
+        self.indent = indent
         self.of = of
         self.login = login
         self.service = service
@@ -145,7 +152,7 @@ class Interview:
 
     def say(self, text: str) -> None:
         for line in text.splitlines():
-            self._console.say(f"{self._margin()}{line}", _INDENT)
+            self._console.say(f"{self._margin()}{line}", self.indent)
 
     def ask(self, question: str, default: str = "") -> str:
         """The answer; an empty one is the default."""
@@ -183,7 +190,7 @@ class Interview:
         return any(places.values())
 
     def _margin(self) -> str:
-        margin, self._mark = self._mark.ljust(len(_INDENT)), ""
+        margin, self._mark = self._mark.ljust(len(self.indent)), ""
         return margin
 
 
@@ -360,6 +367,17 @@ def introduced(bot: DiscordBot) -> Sequence[str]:
     )
 
 
+def _ask_phone(at: Interview) -> None:
+    from ollim_bot.cli.push_setup import ask_for_phone
+
+    try:
+        ask_for_phone(at)
+    except StorageError:
+        raise
+    except OllimError as refused:
+        at.say(f"{refused} `ollim-bot setup phone` tries it again.")
+
+
 def _ask_calendar(at: Interview) -> None:
     at.say(_CALENDAR)
     while address := at.ask_secret("Its address", lambda _: ""):
@@ -421,8 +439,10 @@ def _ask_quiet_hours(at: Interview) -> None:
 
 
 def _ask_notifications(at: Interview) -> None:
-    has_discord = at.of.settings.discord_token is not None
-    at.say(_NOTIFIED_BY_DISCORD if has_discord else _NOTIFIED_BY_PAGE)
+    if at.of.settings.discord_token is not None:
+        at.say(_NOTIFIED_BY_DISCORD)
+    else:
+        at.say(_NOTIFIED_BY_PHONE if at.of.paths.push.exists() else _NOTIFIED_BY_PAGE)
     at.say(_COMES_AGAIN)
     if at.agrees(_AGAIN):
         at.of.configure("nag_default", _NAG)
@@ -469,6 +489,7 @@ STEPS = (
     Step("timezone", "the time zone", _ask_time_zone, ("timezone",)),
     Step("model", "the model", _ask_model, ("api_key",)),
     Step("discord", "Discord", _ask_discord, ("discord_token",)),
+    Step("phone", "the phone", _ask_phone, (), lambda at: not at.of.paths.push.exists()),
     Step(
         "calendar", "the calendar", _ask_calendar, ("calendar",), lambda at: not at.of.calendars()
     ),

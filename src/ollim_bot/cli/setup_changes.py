@@ -35,6 +35,7 @@ from ollim_bot.upkeep.instance import running_pid
 if TYPE_CHECKING:
     from ollim_bot.cli.auth import Login
     from ollim_bot.domain.provider import LoginStatus, Provider
+    from ollim_bot.domain.push import Pairing
     from ollim_bot.integrations.calendars.feeds import CalendarFeeds, NewCalendar
     from ollim_bot.upkeep.checks.network import DiscordBot
     from ollim_bot.upkeep.doctor import DoctorFinding
@@ -88,6 +89,14 @@ class Installation:
         RuntimeConfig().with_value(key, value)
         with self._writable() as data, data.database() as database:
             database.run(lambda tx: set_by_owner(tx, Changer.COMMAND, key, value))
+
+    def pair(self, pairing: Pairing) -> None:
+        """Keep the pairing of a phone, which counts at once. Raises `StorageError`."""
+        from ollim_bot.store.push_file import PushFile
+        from ollim_bot.surfaces.ntfy.pairing import keep
+
+        with self._writable() as data:
+            keep(pairing, PushFile(self.paths), data.rows)
 
     def _chosen_in_chat(self) -> dict[str, str]:
         """What was chosen there, by the names of the settings before which it counts."""

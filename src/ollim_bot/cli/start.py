@@ -9,10 +9,11 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 
 from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
-from ollim_bot.app.surfaces import MakeChannel
+from ollim_bot.app.surfaces import MakeChannel, MakePhone
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.terminal import Style, own_name, painted, show, typed, width_of, wrapped
@@ -23,10 +24,12 @@ from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
 from ollim_bot.loopback import allow_many_descriptors
 from ollim_bot.ports import Channel, Clock, OpenAttachment
-from ollim_bot.settings import Settings
+from ollim_bot.settings import Settings, ntfy_account
+from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.upkeep.hand_over import asked_to_hand_over, hand_over
+from ollim_bot.view_ports import PhoneLink
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
 _STOPPED = (
@@ -116,7 +119,8 @@ async def _until_stopped(
     app = App(
         settings,
         Adapters(clock=clock),
-        channels=_channels(settings),
+        channels=_channels(settings, caller),
+        phone=_phone(settings, caller),
         announce=announce,
         program=own_name(),
         is_trial=is_trial,
@@ -132,10 +136,11 @@ async def _until_stopped(
     return await app.run()
 
 
-def _channels(settings: Settings) -> list[MakeChannel]:
-    """Import the Discord surface only if it is configured: it is slow to load."""
+def _channels(settings: Settings, caller: Caller) -> list[MakeChannel]:
+    """The phone may be paired while the bot runs. Discord is slow to load, so only if it is set."""
+    phone = _phone_channel(settings, caller)
     if settings.discord_token is None:
-        return []
+        return [phone]
     from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
     account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
@@ -144,7 +149,34 @@ def _channels(settings: Settings) -> list[MakeChannel]:
     def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         return DiscordSurface(account, store, opener, downloads, clock)
 
-    return [made]
+    return [made, phone]
+
+
+def _phone_channel(settings: Settings, caller: Caller) -> MakeChannel:
+    """A phone opens the page by a name that leads to it from outside, if it has one."""
+    page = f"https://{settings.web_hosts[0]}/" if settings.web_port and settings.web_hosts else ""
+
+    def made(store: Store, _: OpenAttachment, clock: Clock) -> Channel:
+        from ollim_bot.surfaces.ntfy.channel import NtfyChannel
+
+        account = partial(ntfy_account, caller.environ, cwd=caller.path("."))
+        return NtfyChannel(store, PushFile(settings.paths), account, clock, page=page)
+
+    return made
+
+
+def _phone(settings: Settings, caller: Caller) -> MakePhone:
+    """The way to the phone. Its account is read anew each time: set-up may change it meanwhile."""
+
+    def made(store: Store, clock: Clock) -> PhoneLink:
+        from ollim_bot.surfaces.ntfy.phone_link import NtfyPhone
+
+        file = PushFile(settings.paths)
+        return NtfyPhone(
+            file, store, lambda: ntfy_account(caller.environ, cwd=caller.path(".")), clock.now
+        )
+
+    return made
 
 
 def _page(page: WebSurface, environ: Mapping[str, str]) -> str:

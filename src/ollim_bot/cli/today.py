@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
 from ollim_bot.cli.framework import JSON, Given, command, plain, print_json, zone_of
+from ollim_bot.cli.reach import ONLY_THERE, is_page_only
 from ollim_bot.cli.tasks import as_seen, marked, task_list
 from ollim_bot.cli.terminal import show, width_of, wrapped
 from ollim_bot.domain.calendar import CalendarCopy, event_row, without_text
@@ -68,6 +69,8 @@ def run(given: Given, caller: Caller) -> None:
             day.waiting, day.answered, jobs, day.skips, now, calendars, tasks, has_titles=is_owner
         )
         show(_shown(shown.card))
+        if is_page_only(data, caller):
+            note(ONLY_THERE)
 
 
 def _due_tasks(data: Data, caller: Caller) -> list[Task]:

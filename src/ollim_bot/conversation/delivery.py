@@ -8,17 +8,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ollim_bot import errors
+from ollim_bot.channels import PushChannel
 from ollim_bot.clock import wait_until_set
 from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import ForkMessage, with_fork_message
-from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.outgoing import as_number
-from ollim_bot.domain.text import FROM_UNTRUSTED, counted, shortened
-from ollim_bot.errors import StorageError
 from ollim_bot.ports import Channel, Clock, MessagePart
+from ollim_bot.settings import channel_label
 from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce
 from ollim_bot.store.messages import Sender
 from ollim_bot.store.store import Store
@@ -33,26 +32,31 @@ def is_late(message: ChatMessage, now: datetime) -> bool:
     return now - message.at > _LATE
 
 
-def skip_late(tx: Transaction, channel: str, now: datetime) -> None:
+def skip_late(
+    tx: Transaction, channel: str, now: datetime, concerns: Callable[[ChatMessage], bool]
+) -> None:
     """Close the deliveries that are too late to matter, and add one line about them.
 
-    A delivery that was tried stays open: a part of the message may have arrived.
+    A delivery that was tried stays open: a part of the message may have arrived. The line leaves
+    out what does not concern the channel.
     """
     late = [each for each in tx.deliveries.open(channel, _MOST) if _is_passed(tx, each, now)]
-    if not late:
-        return
     for each in late:
-        tx.deliveries.close(channel, each.message.id, "It was said while the channel was away.")
+        reason = "It was said while the channel was away."
+        tx.deliveries.close(channel, each.message.id, now, reason)
+    missed = [each for each in late if concerns(each.message)]
+    if not missed:
+        return
     line = ChatMessage(
-        MessageId(f"away-{channel}-{late[0].logged.seq}"),
+        MessageId(f"away-{channel}-{missed[0].logged.seq}"),
         now,
         Author.PROGRAM,
-        _in_one_line(channel, [each.message for each in late]),
+        _in_one_line(channel, [each.message for each in missed]),
     )
     tx.messages.add(line)
     for other in tx.channels.all():
         if other.name != channel:
-            tx.deliveries.close(other.name, line.id)
+            tx.deliveries.close(other.name, line.id, now)
 
 
 def _is_passed(tx: Transaction, delivery: Delivery, now: datetime) -> bool:
@@ -77,7 +81,7 @@ def _was_asked_there(tx: Transaction, answer: Delivery) -> bool:
 
 
 def _in_one_line(channel: str, messages: list[ChatMessage]) -> str:
-    name = channel.capitalize()
+    name = channel_label(channel)
     number = "1 message was" if len(messages) == 1 else f"{len(messages)} messages were"
     begin, end = messages[0].at, messages[-1].at
     when = f"{begin:%H:%M}" if begin == end else f"{begin:%d %B %H:%M} to {end:%d %B %H:%M}"
@@ -288,12 +292,22 @@ class DeliveryQueue:
     def name(self) -> str:
         return self._channel.name
 
+    def is_set_up(self) -> bool:
+        """Whether there is somewhere to deliver to; it may look at a file."""
+        return not isinstance(self._channel, PushChannel) or self._channel.is_set_up()
+
     def nudge(self) -> None:
         """Retry now: the service can be reached again."""
         self._is_back.set()
 
     async def run(self) -> None:
-        """Deliver and edit until cancelled. Running it again continues where it stopped."""
+        """Deliver and edit until cancelled. Running it again continues where it stopped.
+
+        A channel that only sends may be set up later, or never: until then nothing is looked at.
+        """
+        if isinstance(self._channel, PushChannel):
+            await self._until_joined()
+            await self._channel.connected()
         lanes = [self._joined(), self._lane(self._deliver_next), self._lane(self._edit_next)]
         tasks = [asyncio.create_task(each) for each in lanes]
         try:
@@ -341,6 +355,12 @@ class DeliveryQueue:
         if held.attempt.is_in_doubt:
             tx.deliveries.require(self.name, message.id, held.refs, tx.now)
 
+    async def _until_joined(self) -> None:
+        with self._store.changes("channels") as changed:
+            while not await self._store.read(lambda tx: tx.channels.is_joined(self.name)):
+                await changed.wait()
+                changed.clear()
+
     async def _joined(self) -> None:
         identity = await self._channel.connected()
         await self._lane(lambda: self._join(identity), repeats=False)
@@ -381,7 +401,10 @@ class DeliveryQueue:
         self._has_open.clear()
         delivery = await self._store.read(lambda tx: tx.deliveries.next_open(self.name))
         if delivery is not None and is_late(delivery.message, now := self._clock.now()):
-            delivery = await self._store.transact(lambda tx: _next_open(tx, self.name, now))
+            concerns = self._transport.concerns
+            delivery = await self._store.transact(
+                lambda tx: _next_open(tx, self.name, now, concerns)
+            )
         if delivery is None:
             self._attempts.clear()
             await self._has_open.wait()
@@ -399,7 +422,8 @@ class DeliveryQueue:
         message, name = delivery.message, self.name
         is_begun = delivery.is_in_doubt or bool(delivery.refs)
         if not is_begun and not self._transport.concerns(message):
-            await self._store.transact(lambda tx: tx.deliveries.close(name, message.id))
+            now = self._clock.now()
+            await self._store.transact(lambda tx: tx.deliveries.close(name, message.id, now))
             return
         parts = self._transport.parts(message)
         drafts = () if is_begun else await self._transport.drafts(message, parts)
@@ -470,13 +494,19 @@ class DeliveryQueue:
     async def _sent(
         self, delivery: Delivery, part: MessagePart, attempt: PartAttempt
     ) -> str | None:
-        message_id, now = delivery.message.id, self._clock.now()
+        message_id, name, now = delivery.message.id, self.name, self._clock.now()
         if attempt.tried_at is None:
             await self._store.transact(
-                lambda tx: tx.deliveries.note_try(self.name, message_id, delivery.parts, now)
+                lambda tx: tx.deliveries.note_try(name, message_id, delivery.parts, now)
             )
             attempt.tried_at = now
-        return await self._transport.sent(part, attempt)
+        try:
+            return await self._transport.sent(part, attempt)
+        except errors.Unreachable:
+            if not attempt.is_in_doubt:
+                await self._store.transact(lambda tx: tx.deliveries.note_absent(name, message_id))
+                attempt.tried_at = None
+            raise
 
     async def _confirm(self, delivery: Delivery, ref: str) -> None:
         message_id, name = delivery.message.id, self.name
@@ -563,8 +593,10 @@ class DeliveryQueue:
             await self._transport.edit(ref, content, within)
 
 
-def _next_open(tx: Transaction, channel: str, now: datetime) -> Delivery | None:
-    skip_late(tx, channel, now)
+def _next_open(
+    tx: Transaction, channel: str, now: datetime, concerns: Callable[[ChatMessage], bool]
+) -> Delivery | None:
+    skip_late(tx, channel, now, concerns)
     return tx.deliveries.next_open(channel)
 
 
@@ -616,8 +648,10 @@ class DeliveryQueues:
         self._clock = clock
 
     async def load(self) -> None:
-        """Join every channel to the log, and remove channels that are no longer configured."""
-        names = {queue.name for queue in self._queues}
+        """Join every channel to the log, and remove channels that are no longer set up."""
+        names = await asyncio.to_thread(
+            lambda: {queue.name for queue in self._queues if queue.is_set_up()}
+        )
 
         def step(tx: Transaction) -> None:
             for each in tx.channels.all():
@@ -689,71 +723,3 @@ async def until(
             if answer is not None or (left is not None and left <= 0):
                 return answer
             await wait_until_set(has_changed, clock, left)
-
-
-_LONGEST = 60
-_AT_ONCE = 50
-
-
-class TellOwner(Protocol):
-    """Tells the owner a sentence; once for each key, also across restarts."""
-
-    async def __call__(self, sentence: str, *, key: str, for_reminder: bool) -> object: ...
-
-
-class FailureNotices:
-    """Reports each failed delivery once, also after a crash.
-
-    A failed delivery of such a notice is not reported, since its notice would fail too.
-    """
-
-    def __init__(self, store: Store, tell: TellOwner) -> None:
-        self._store = store
-        self._tell = tell
-
-    async def run(self) -> None:
-        """Report failures until cancelled."""
-        with self._store.changes("deliveries") as has_changed:
-            while True:
-                has_changed.clear()
-                await self._store.until_writable()
-                try:
-                    await self._tell_all()
-                except StorageError:
-                    _logger.warning("A failed delivery has to be told later", exc_info=True)
-                    has_changed.set()
-                await has_changed.wait()
-
-    async def _tell_all(self) -> None:
-        while failed := await self._store.read(lambda tx: tx.deliveries.untold(_AT_ONCE)):
-            for each in failed:
-                await self._tell_of(each)
-
-    async def _tell_of(self, delivery: Delivery) -> None:
-        channel, message = delivery.channel, delivery.message
-        if message.author is Author.PROGRAM:
-            _logger.warning("A notice did not arrive on %s: %s", channel, delivery.reason)
-        else:
-            await self._tell(
-                sentence_about(delivery),
-                key=f"message {message.id} {channel}",
-                for_reminder=message.occurrence.startswith(JobKind.REMINDER),
-            )
-        await self._store.transact(lambda tx: tx.deliveries.note_told(channel, message.id))
-
-
-def sentence_about(delivery: Delivery) -> str:
-    words, name = _first_words(delivery.message), delivery.channel.capitalize()
-    if delivery.state is DeliveryState.REFUSED:
-        why = delivery.reason.rstrip(".")
-        return f"This did not arrive on {name}: “{words}” ({why}). It is on the page."
-    return f"I cannot tell whether this arrived on {name}: “{words}”. It is on the page."
-
-
-def _first_words(message: ChatMessage) -> str:
-    """The agent is told these too, so they are not untrusted words or names of files."""
-    if message.untrusted is not None:
-        return FROM_UNTRUSTED
-    title = "" if message.card is None else message.card.title
-    line = " ".join((message.text or title or counted(len(message.attachments), "file")).split())
-    return shortened(line, _LONGEST)

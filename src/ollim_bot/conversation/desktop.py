@@ -13,7 +13,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-ONLY_HERE = "I can only show this here."
+ONLY_HERE = "I can only show this here. A phone: `ollim-bot push setup`."
 # The time in which a page that has just been opened can mark a message as read.
 _GRACE = 1.0
 _MOST = 20
@@ -45,13 +45,12 @@ class OpenTabs(Protocol):
 class Reach:
     """The ways to the owner besides a page that has to be opened."""
 
-    has_channel: bool = False
     desktop: Desktop | None = None
     page: OpenTabs | None = None
 
     def is_page_only(self, tx: Transaction) -> bool:
         """Whether nothing is seen before the owner opens the page."""
-        is_told = self.has_channel or (self.page is not None and self.page.may_notify)
+        is_told = has_channel(tx) or (self.page is not None and self.page.may_notify)
         return self.page is not None and not is_told and not self.has_desktop(tx)
 
     def has_desktop(self, tx: Transaction) -> bool:
@@ -60,9 +59,13 @@ class Reach:
 
     @property
     def is_attended(self) -> bool:
-        """Whether a channel or an open page shows what comes."""
-        page = self.page
-        return self.has_channel or (page is not None and (page.is_in_view or page.may_notify))
+        """Whether an open page shows what comes."""
+        return self.page is not None and (self.page.is_in_view or self.page.may_notify)
+
+
+def has_channel(tx: Transaction) -> bool:
+    """Whether a channel gets what comes."""
+    return bool(tx.channels.all())
 
 
 class DesktopWatch:
@@ -81,7 +84,7 @@ class DesktopWatch:
 
     async def run(self) -> None:
         """Show what comes, until cancelled."""
-        if self._reach.desktop is None or self._reach.has_channel:
+        if self._reach.desktop is None:
             return
         with self._store.changes("messages") as changed:
             while True:
@@ -105,7 +108,7 @@ class DesktopWatch:
         since = max(self._seen or 0, mark.seq if mark else 0)
         found = tx.messages.after(max(since, last - _MOST), _MOST)
         asking = {each.card for each in tx.due_items.open()}
-        wanted = self._reach.has_desktop(tx)
+        wanted = not has_channel(tx) and self._reach.has_desktop(tx)
         news = [each.message for each in found if _is_news(each.message, each.message.id in asking)]
         return last, news if wanted else ()
 

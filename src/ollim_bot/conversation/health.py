@@ -84,5 +84,6 @@ class HealthPage:
         ways = [
             WayOut(name, tx.deliveries.newest_confirmed(name), tx.deliveries.count_open(name))
             for name in self._channels
+            if tx.channels.is_joined(name)
         ]
         return ways, len(tx.updates.get().entries)

@@ -312,9 +312,7 @@ class MessagePoster:
 def _is_delivered_plainly(tx: Transaction, item: DueItem) -> bool:
     """Whether the program or the sentinel has delivered it; a refused message does not count."""
     plain = delivery_id(Occurrence.parse(item.occurrence))
-    states = [each.state for each in tx.deliveries.of_message(plain)]
-    is_refused = bool(states) and all(state is DeliveryState.REFUSED for state in states)
-    return tx.messages.get(plain) is not None and not is_refused
+    return tx.messages.get(plain) is not None and not tx.deliveries.is_refused(plain)
 
 
 _NEWEST = 500

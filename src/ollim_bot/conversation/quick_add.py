@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import NamedTuple, TypeVar
 
+from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.domain.added_lines import AddedLine
 from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
 from ollim_bot.domain.changes import Changer, ChangeRow, task_words
@@ -61,8 +62,10 @@ class QuickAdds:
         repositories: JobRepositories,
         tasks: Callable[[], TaskList],
         clock: Clock,
+        reach: Reach | None = None,
     ) -> None:
         self._store = store
+        self._reach = reach or Reach()
         self._repositories = repositories
         self._tasks = tasks
         self._clock = clock
@@ -109,9 +112,17 @@ class QuickAdds:
             told = _task_told(task, now)
         else:
             job = await asyncio.to_thread(self._add_job, what, key)
-            told, task = _job_told(job, now), None
+            told, task = _job_told(job, now) + await self._reach_told(job), None
         await self._note(AddedLine(key, told), None if is_begun else task)
         return told
+
+    async def _reach_told(self, job: Reminder | Routine) -> str:
+        """The first reminder and the first routine say if nothing but the page can show them."""
+        if not await self._store.read(self._reach.is_page_only):
+            return ""
+        jobs = self._repositories
+        same = jobs.reminders.all if isinstance(job, Reminder) else jobs.routines.all
+        return f" {ONLY_HERE}" if len(await asyncio.to_thread(same)) == 1 else ""
 
     async def _note(self, line: AddedLine, task: Task | None = None) -> None:
         def step(tx: Transaction) -> None:

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
+from ollim_bot.conversation.phone import ACTIONS as PHONE_ACTIONS
+from ollim_bot.conversation.phone import PhonePage
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.costs import Amount, CostReport, month_start
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.runtime_config import CONFIG_KEYS
-from ollim_bot.domain.setting_view import PresentState, SettingGroup, setting_groups
+from ollim_bot.domain.setting_view import PresentState, SettingGroup, SettingsView, setting_groups
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
@@ -82,20 +84,27 @@ ChangeSetting = Callable[[Changer, str, str | None], Awaitable[str]]
 
 
 class SettingPage:
-    """An `ActingView`. The actions are `set` (`key`, `value`) and `default` (`key`)."""
+    """An `ActingView`. The actions are `set` (`key`, `value`), `default` (`key`), the phone's."""
 
-    def __init__(self, store: Store, clock: Clock, change: ChangeSetting) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, change: ChangeSetting, phone: PhonePage | None = None
+    ) -> None:
+        self._phone = phone
         self._store = store
         self._clock = clock
         self._change = change
 
-    async def look(self, _: Mapping[str, str]) -> list[SettingGroup]:
-        return await self._store.read(self._read)
+    async def look(self, asked: Mapping[str, str]) -> SettingsView:
+        phone = await self._phone.look(asked) if self._phone else None
+        return SettingsView(await self._store.read(self._read), phone)
 
     def changes(self) -> AsyncIterator[None]:
-        return changes_of(self._store, "config", "quiet", "zone")
+        news = self._phone.news if self._phone else None
+        return changes_of(self._store, "config", "quiet", "zone", "channels", "push", also=news)
 
     async def act(self, _: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
+        if self._phone is not None and action in PHONE_ACTIONS:
+            return await self._phone.act(action, fields)
         key, value = fields.get("key", ""), fields.get("value", "")
         if key not in CONFIG_KEYS or action not in ("set", "default"):
             return ViewAnswer("There is no such setting.", is_error=True)

@@ -84,7 +84,7 @@ class ChatMessage:
     `in_fork` marks a message of an interactive fork. `occurrence` names the due moment of the job
     that it belongs to. `refs` has the id that each surface gave it. `untrusted` marks a text that
     the owner sent and did not write, or that a run wrote after it had read untrusted text. `pings`
-    are the pings that a digest has as lines.
+    are the pings that a digest has as lines. `must` marks what the owner ordered to be delivered.
     """
 
     id: MessageId
@@ -106,6 +106,7 @@ class ChatMessage:
     untrusted: Untrusted | None = None
     began: datetime | None = None
     pings: tuple[MessageId, ...] = ()
+    must: bool = False
 
     @property
     def is_typed(self) -> bool:

@@ -75,7 +75,10 @@ class PingGauge:
 
 @dataclass(frozen=True, slots=True)
 class DayView:
-    """What there is of a day at `now`. `next` is the first of what comes and is not skipped."""
+    """What there is of a day at `now`. `next` is the first of what comes and is not skipped.
+
+    `reach` says so if nothing but the page can show what comes.
+    """
 
     now: datetime
     overdue: Sequence[DayLine] = ()
@@ -90,6 +93,7 @@ class DayView:
     notes: Sequence[str] = ()
     pings: PingGauge = PingGauge(0, 0)
     receipt: Receipt | None = None
+    reach: str = ""
 
     @property
     def title(self) -> str:

@@ -557,6 +557,7 @@ def item_message(
         job=item.short_title,
         occurrence=item.occurrence,
         untrusted=untrusted_message(taint),
+        must=job.must,
     )
     return message, item
 
@@ -577,6 +578,7 @@ def card_message(
         job=item.short_title,
         occurrence=occurrence.id,
         untrusted=untrusted_message(taint),
+        must=item.as_reminder.must,
     )
 
 

@@ -35,6 +35,22 @@ class PermissionMode(StrEnum):
     BYPASS = "bypassPermissions"
 
 
+class PushWhat(StrEnum):
+    """What rings on the phone: what asks something, only what must come, or all that comes."""
+
+    ASKS = "asks"
+    MUST = "must"
+    ALL = "all"
+
+
+class PushContent(StrEnum):
+    """How much of a message leaves the machine: all of it, its title, or only that there is one."""
+
+    FULL = "full"
+    TITLE = "title"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
     """`check` returns the value to store, or raises `ValueError`; `takes` says what is valid.
@@ -287,6 +303,22 @@ class RuntimeConfig:
         takes="on or off",
         check=_switch,
         about="end the message after the quiet with the receipt of the day",
+    )
+    push_what: str = _setting(
+        "push_what",
+        "asks",
+        f"one of {', '.join(PushWhat)}",
+        _one_of({each: each.value for each in PushWhat}),
+        about="What rings on your phone: asks is what waits for your answer, must only what has to "
+        "come, all whatever comes by itself",
+    )
+    push_content: str = _setting(
+        "push_content",
+        "full",
+        f"one of {', '.join(PushContent)}",
+        _one_of({each: each.value for each in PushContent}),
+        about="How much of it leaves this machine for your phone: full the words, title the title "
+        "only, none neither",
     )
     desktop_notifications: str = _setting(
         "desktop_notifications",

@@ -128,9 +128,10 @@ def _minute(at: datetime) -> datetime:
 
 
 class Outcome(NamedTuple):
-    """One delivery: `through` is empty if it did not reach the owner, and `problem` says why.
+    """One delivery: `through` is empty if it did not reach the owner.
 
-    `kept_in` is `ledger`, `sentinel.json`, or empty if it could not be kept.
+    `kept_in` is `ledger`, `sentinel.json`, or empty if it could not be kept. `missed` are the
+    channels on which it did not arrive, and `problem` says why.
     """
 
     title: str
@@ -140,6 +141,7 @@ class Outcome(NamedTuple):
     through: tuple[str, ...] = ()
     kept_in: str = ""
     problem: str = ""
+    missed: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

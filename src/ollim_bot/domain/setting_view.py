@@ -8,13 +8,17 @@ from datetime import UTC, datetime, time, timedelta
 
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.moments import clock_time, describe, instant
+from ollim_bot.domain.phone import PhoneView
 from ollim_bot.domain.quiet import QuietSettings, quiet_until
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, RuntimeConfig
 
+# The group that stands below the phone.
+PHONE = "Phone"
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "How often it may speak": ("critical_daily_cap", "nag_default"),
     "Quiet": ("quiet_hours", "receipt_in_digest"),
-    "How it reaches you": ("desktop_notifications", "page_sound"),
+    PHONE: ("push_what", "push_content"),
+    "How else it reaches you": ("desktop_notifications", "page_sound"),
     "Where you are": ("timezone", "travel_minutes"),
     "The model": (
         *("model.main", "model.fork", "thinking.main", "thinking.fork", "permission_mode"),
@@ -52,6 +56,14 @@ class SettingLine:
 class SettingGroup:
     name: str
     lines: Sequence[SettingLine]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsView:
+    """All settings, and the phone if one can be paired."""
+
+    groups: Sequence[SettingGroup] = ()
+    phone: PhoneView | None = None
 
 
 @dataclass(frozen=True, slots=True)

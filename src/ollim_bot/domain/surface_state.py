@@ -63,6 +63,66 @@ class DiscordState:
         return replace(self, drafts=tuple(each for each in self.drafts if each != ref))
 
 
+@dataclass(frozen=True, slots=True)
+class PushState:
+    """What is known of the phone's server and of the buttons that were pressed.
+
+    All of it is of the pairing `identity`, but for the limits of the server. `last_reply` is the id
+    of the last line that was read of the replies, `last_press` when a button last did something. On
+    the day `day` of UTC, `sent` messages were sent. `wrong` counts the replies that did nothing,
+    `dropped` those beyond the limits. Nothing is sent before `quiet_until`.
+    """
+
+    identity: str = ""
+    last_reply: str = ""
+    last_press: datetime | None = None
+    day: str = ""
+    sent: int = 0
+    wrong: int = 0
+    dropped: int = 0
+    quiet_until: datetime | None = None
+
+    def sent_on(self, now: datetime) -> int:
+        """How many messages were sent on that day."""
+        return self.sent if self.day == day_of(now) else 0
+
+    def counting(self, now: datetime) -> PushState:
+        """With one more message on that day."""
+        return replace(self, day=day_of(now), sent=self.sent_on(now) + 1)
+
+    def silent_until(self, moment: datetime) -> PushState:
+        """With a pause; an earlier end of one changes nothing."""
+        return replace(self, quiet_until=max(filter(None, (self.quiet_until, moment))))
+
+    def having_read(
+        self,
+        reply: str,
+        *,
+        wrong: int = 0,
+        dropped: int = 0,
+        pressed: datetime | None = None,
+    ) -> PushState:
+        """After replies up to this one; an empty id is none."""
+        return replace(
+            self,
+            last_reply=reply or self.last_reply,
+            last_press=pressed or self.last_press,
+            wrong=self.wrong + wrong,
+            dropped=self.dropped + dropped,
+        )
+
+    def of_pairing(self, identity: str) -> PushState:
+        """The same value, or a new one for another pairing; the limits of the server stay."""
+        if self.identity == identity:
+            return self
+        return PushState(identity, day=self.day, sent=self.sent, quiet_until=self.quiet_until)
+
+
+def day_of(moment: datetime) -> str:
+    """The day by which the phone's server counts: that of UTC."""
+    return moment.astimezone(UTC).date().isoformat()
+
+
 def _ref_at(moment: datetime) -> str:
     """The id that Discord would give a message of that moment: ids count the milliseconds."""
     milliseconds = (moment - _FIRST_REF) // timedelta(milliseconds=1)

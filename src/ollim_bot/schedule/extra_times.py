@@ -182,7 +182,7 @@ class HeadsUps:
             is_newest = number == len(found) and each.moment > now
             reason = _obstacle(tx, job, each, now) if is_newest else SkipReason.SUPERSEDED
             if reason is None:
-                self._poster.add_to_log(tx, _message(job.spec, each, tx.now))
+                self._poster.add_to_log(tx, _message(job, each, tx.now))
             begun = claiming_row(each.occurrence, max(now, each.at), {"job": title})
             tx.ledger.append(begun, heads_up_end(each.occurrence, title, reason, now))
 
@@ -205,7 +205,8 @@ def _obstacle(tx: Transaction, job: ScheduledJob, one: HeadsUp, now: datetime) -
     return None
 
 
-def _message(spec: JobSpec, one: HeadsUp, now: datetime) -> ChatMessage:
+def _message(job: ScheduledJob, one: HeadsUp, now: datetime) -> ChatMessage:
+    spec = job.spec
     return ChatMessage(
         delivery_id(one.occurrence),
         now,
@@ -214,6 +215,7 @@ def _message(spec: JobSpec, one: HeadsUp, now: datetime) -> ChatMessage:
         job=spec.short_title,
         occurrence=one.occurrence.id,
         untrusted=untrusted_message(marked_taint(spec.untrusted)),
+        must=job.must,
     )
 
 

@@ -311,13 +311,23 @@ class Deliveries:
         if known is not None:
             self._update(known.place, "is_told = 1")
 
-    def close(self, channel: str, message_id: MessageId, reason: str = "") -> bool:
-        """End a delivery that is no longer needed. True if it was open until now."""
-        return self._ended(channel, message_id, DeliveryState.CLOSED, reason)
+    def close(self, channel: str, message_id: MessageId, now: datetime, reason: str = "") -> bool:
+        """End a delivery that is no longer needed. True if it was open until now.
+
+        If the other channels have refused the message, its cost is given back.
+        """
+        is_closed = self._ended(channel, message_id, DeliveryState.CLOSED, reason)
+        if is_closed:
+            self._refunded(message_id, now)
+        return is_closed
 
     def is_confirmed(self, message_id: MessageId) -> bool:
         """Whether a channel has confirmed the message."""
         return any(each.state is DeliveryState.CONFIRMED for each in self.of_message(message_id))
+
+    def is_refused(self, message_id: MessageId) -> bool:
+        """Whether every channel that had to deliver the message has refused it."""
+        return _are_refusals(self.of_message(message_id))
 
     def by_ref(self, channel: str, ref: str) -> LoggedMessage | None:
         """The message that has this id on the channel."""
@@ -403,10 +413,9 @@ class Deliveries:
         return True
 
     def _refunded(self, message_id: MessageId, now: datetime) -> bool:
-        undecided = (DeliveryState.OPEN, DeliveryState.CONFIRMED, DeliveryState.UNKNOWN)
         deliveries = self.of_message(message_id)
         charge = deliveries[0].logged.sender.charge
-        if charge is Charge.NOTHING or any(each.state in undecided for each in deliveries):
+        if charge is Charge.NOTHING or not _are_refusals(deliveries):
             return False
         first = self._statements.write(
             "messages",
@@ -457,6 +466,12 @@ class Deliveries:
         )
 
 
+def _are_refusals(deliveries: Sequence[Delivery]) -> bool:
+    """Whether all were refused, but for those that were not needed."""
+    states = {each.state for each in deliveries} - {DeliveryState.CLOSED}
+    return states == {DeliveryState.REFUSED}
+
+
 def _parts_json(parts: Sequence[ChatMessage]) -> str:
     return render_json([ROWS.write(part) for part in parts]).decode()
 
@@ -482,6 +497,9 @@ class Channels:
     def all(self) -> list[JoinedChannel]:
         rows = self._statements.rows("SELECT name, identity, from_seq FROM channels ORDER BY name")
         return [JoinedChannel(row[0], unescaped(row[1]), int(row[2])) for row in rows]
+
+    def is_joined(self, name: str) -> bool:
+        return any(each.name == name for each in self.all())
 
     def join(self, name: str, identity: str) -> JoinedChannel:
         """Follow the log from now on, or from where the same account left it.

@@ -216,14 +216,22 @@ def render_json(value: object, *, indent: int | None = None) -> bytes:
 
 def versioned(value: object) -> dict[str, object]:
     """The object without its format version. Raises `Malformed` or `FormatIsNewer`."""
+    return version_of(value, FORMAT)[1]
+
+
+def version_of(value: object, newest: int) -> tuple[int, dict[str, object]]:
+    """The version and the object without it; `newest` is the last one that is known.
+
+    Raises `Malformed` or `FormatIsNewer`.
+    """
     if not isinstance(value, dict):
         raise Malformed("not an object")
     found = value.pop("version", FORMAT)
     if isinstance(found, bool) or not isinstance(found, int) or found < 1:
         raise Malformed("version is not a positive whole number")
-    if found > FORMAT:
-        raise FormatIsNewer(found, FORMAT)
-    return value
+    if found > newest:
+        raise FormatIsNewer(found, newest)
+    return found, value
 
 
 def versioned_list(value: object) -> list[object]:

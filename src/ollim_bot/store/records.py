@@ -22,7 +22,7 @@ from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.domain.schedule import GivenNames, Grants, Skips
 from ollim_bot.domain.sessions import ClearedConversation, SessionEvent
 from ollim_bot.domain.skills import AgentSkills
-from ollim_bot.domain.surface_state import DiscordState, WebState
+from ollim_bot.domain.surface_state import DiscordState, PushState, WebState
 from ollim_bot.domain.taint import TaintRecord
 from ollim_bot.domain.task_cards import TaskMoves, TaskUndos
 from ollim_bot.domain.tool_servers import SERVER_RECORD, ToolServerRecord
@@ -149,6 +149,7 @@ class Records:
     taint = _plain("taint", TaintRecord)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)
+    push = _plain("push", PushState)
     memory = RecordSpec("memory", MEMORY)
 
     def __init__(self, statements: Statements, now: datetime) -> None:

@@ -196,6 +196,19 @@ _NEWEST_RUNS = """
 CREATE INDEX IF NOT EXISTS occurrences_seq ON occurrences (seq);
 """
 
+# What a button on the phone posts; `at` is when it was made.
+_PUSH_BUTTONS = """
+CREATE TABLE push_buttons (
+    nonce TEXT PRIMARY KEY,
+    message TEXT NOT NULL,
+    custom_id TEXT NOT NULL,
+    is_used INTEGER NOT NULL,
+    at BIGINT NOT NULL
+);
+CREATE INDEX push_buttons_message ON push_buttons (message);
+CREATE INDEX push_buttons_at ON push_buttons (at);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _DUE_ITEMS,
@@ -204,6 +217,7 @@ MIGRATIONS: tuple[str, ...] = (
     _USAGE,
     _CHANGES,
     _NEWEST_RUNS,
+    _PUSH_BUTTONS,
 )
 SCHEMA = len(MIGRATIONS)
 # The first version that has due items.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
@@ -34,19 +34,18 @@ from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
-from ollim_bot.settings import DIRECT_CHANNEL
+from ollim_bot.settings import FIRST_DIRECT_CHANNEL
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.codecs.plain import PLAIN, JsonFormat, Layout, ValueCodec
 from ollim_bot.store.codecs.records import ROWS
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.file_store import (
-    FORMAT,
     FileStore,
     Malformed,
     StoreProblem,
     parse_json,
     render_json,
-    versioned,
+    version_of,
 )
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.item_answers import add_item, bring_card, plan_next, planned_time, skip_passed
@@ -61,20 +60,33 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelTry:
+    """How far one channel is: `ref` is the id of the message there, empty if it is not known.
+
+    `tried_at` is set while the message may have arrived without it.
+    """
+
+    tried_at: datetime | None = None
+    ref: str = ""
+
+
+NOT_TRIED = ChannelTry()
+
+
+@dataclass(frozen=True, slots=True)
 class SentinelDelivery:
     """A message with its item, and how far its delivery came.
 
     `claim` are the facts of the first row of the occurrence. `removal` removes the file of a
-    reminder. `tried_at` is set while the message may have arrived without `ref`, its id on the
-    channel. `through` names the ways by which it reached the owner.
+    reminder. `tries` are by the name of the channel. `through` names the ways by which the message
+    reached the owner.
     """
 
     message: ChatMessage
     item: DueItem
     claim: Mapping[str, object]
     removal: JobOp | None = None
-    tried_at: datetime | None = None
-    ref: str = ""
+    tries: Mapping[str, ChannelTry] = field(default_factory=dict)
     through: tuple[str, ...] = ()
 
     @classmethod
@@ -83,6 +95,24 @@ class SentinelDelivery:
     ) -> SentinelDelivery:
         removal = remove_reminder(job, occurrence.id) if isinstance(job, Reminder) else None
         return cls(message, item, claim_facts(job), removal)
+
+    def tried(self, channels: Iterable[str], at: datetime) -> SentinelDelivery:
+        """The delivery before it is sent on these channels; an earlier try stays."""
+        begun = {name: self.tries.get(name, NOT_TRIED) for name in channels}
+        begun = {name: replace(one, tried_at=one.tried_at or at) for name, one in begun.items()}
+        return replace(self, tries={**self.tries, **begun})
+
+    def arrived(self, channel: str, ref: str) -> SentinelDelivery:
+        through = self.through if channel in self.through else (*self.through, channel)
+        return replace(self, tries={**self.tries, channel: ChannelTry(ref=ref)}, through=through)
+
+    def absent(self, channel: str) -> SentinelDelivery:
+        """The delivery after a try that certainly did not bring it."""
+        return replace(self, tries={**self.tries, channel: NOT_TRIED})
+
+    def missing(self, channels: Iterable[str]) -> list[str]:
+        """Those of the channels on which it has not surely arrived."""
+        return [name for name in channels if not self.tries.get(name, NOT_TRIED).ref]
 
     @property
     def occurrence(self) -> Occurrence:
@@ -112,8 +142,8 @@ def begin_delivery(
 ) -> bool:
     """Claim the occurrence, and add its message to the log; False if it is not owed.
 
-    An occurrence that the bot had claimed is left to the bot to end. With `wanted.tried_at`, the
-    channel looks for the message before it sends it.
+    An occurrence that the bot had claimed is left to the bot to end. A channel with a try looks
+    for the message before it sends it.
     """
     if not is_owed(tx, one, tx.now, zone):
         return False
@@ -143,23 +173,29 @@ def _enter(tx: Transaction, one: SentinelDelivery) -> None:
     if tx.messages.get(one.message.id) is None:
         tx.messages.add(one.message)
         add_item(tx, one.item)
-    if one.tried_at is not None:
-        tx.deliveries.require(DIRECT_CHANNEL, one.message.id, (), one.tried_at)
+    for channel, tried in one.tries.items():
+        if tried.tried_at is not None:
+            tx.deliveries.require(channel, one.message.id, (), tried.tried_at)
 
 
 def end_delivery(tx: Transaction, one: SentinelDelivery) -> None:
-    """Record how far the delivery came, and have the bot tell of it when it runs again."""
+    """Record how far the delivery came, and have the bot tell of it when it runs again.
+
+    What a channel had confirmed before is not told: the sentinel only added another channel.
+    """
     message_id, occurrence = one.message.id, one.occurrence
-    if one.ref:
-        tx.deliveries.note_received(DIRECT_CHANNEL, message_id, [one.ref])
-    elif one.tried_at is None:
-        tx.deliveries.note_absent(DIRECT_CHANNEL, message_id)
+    was_met = tx.deliveries.is_confirmed(message_id)
+    for channel, tried in one.tries.items():
+        if tried.ref:
+            tx.deliveries.note_received(channel, message_id, [tried.ref])
+        elif tried.tried_at is None:
+            tx.deliveries.note_absent(channel, message_id)
     if tx.ledger.story(occurrence).delivery is None:
         facts = {BY: SENTINEL, THROUGH: [*one.through]}
         tx.ledger.append(LedgerRow(tx.now, DELIVERED, occurrence, facts))
     if one.removal is not None:
         tx.job_ops.add(one.removal)
-    if one.item.shown == 1:
+    if one.item.shown == 1 and not was_met:
         _tell(tx, one)
 
 
@@ -188,7 +224,7 @@ def times_to_come(tx: Transaction, until: datetime) -> list[tuple[datetime, DueI
 
 
 def begin_again(
-    tx: Transaction, key: str, footer: str, *, is_tried: bool
+    tx: Transaction, key: str, footer: str, channels: Iterable[str]
 ) -> SentinelDelivery | None:
     """Add the message that shows an open item again; None if it is not due or is answered."""
     item = tx.due_items.get(key)
@@ -201,34 +237,40 @@ def begin_again(
     shown = replace(item, shown=item.shown + 1)
     message = card_message(shown, time, tx.now.astimezone(item.due.tzinfo), footer)
     tx.messages.add(message)
-    if is_tried:
-        tx.deliveries.require(DIRECT_CHANNEL, message.id, (), tx.now)
+    tries = {name: ChannelTry(tx.now) for name in channels}
+    for name in tries:
+        tx.deliveries.require(name, message.id, (), tx.now)
     done = {"job": item.title, **PLAINLY, BY: SENTINEL}
     tx.ledger.append(LedgerRow(tx.now, OccurrenceState.DONE.value, time, done))
     since = tx.now if is_late(item.again_at, tx.now) else item.again_at
     after = plan_next(tx, shown, since + item.nag.pause)
     bring_card(tx, after, message.id)
-    return SentinelDelivery(message, after, {}, tried_at=tx.now if is_tried else None)
+    return SentinelDelivery(message, after, {}, tries=tries)
 
 
-def unfinished_deliveries(tx: Transaction, *, has_channel: bool) -> list[SentinelDelivery]:
-    """The messages of open items that must come and may not have reached the owner.
+def unfinished_deliveries(tx: Transaction, channels: Collection[str]) -> list[SentinelDelivery]:
+    """The messages of open items that must come and have not arrived on each of the channels.
 
-    A crash came between the commit and the sending, or the channel could not be reached.
+    A crash came between the commit and the sending, or a channel could not be reached.
     """
-    waiting = {each.message.id: each for each in tx.deliveries.open(DIRECT_CHANNEL, _MOST_OPEN)}
+    waiting = {
+        name: {each.message.id: each for each in tx.deliveries.open(name, _MOST_OPEN)}
+        for name in channels
+    }
     found: list[SentinelDelivery] = []
     for item in tx.due_items.open():
         message = tx.messages.get(item.card)
         if message is None or not message.occurrence or not item.as_reminder.must:
             continue
-        known = waiting.get(message.id)
+        tries = {
+            name: ChannelTry(known[message.id].tried_at)
+            for name, known in waiting.items()
+            if message.id in known
+        }
         told = tx.ledger.story(Occurrence.parse(item.occurrence)).delivery
-        is_waiting = known is not None if has_channel else told is None
+        is_waiting = bool(tries) if channels else told is None
         if is_waiting:
-            tried_at = None if known is None else known.tried_at
-            one = SentinelDelivery(message, item, {}, tried_at=tried_at, through=_ways(told))
-            found.append(one)
+            found.append(SentinelDelivery(message, item, {}, tries=tries, through=_ways(told)))
     return found
 
 
@@ -240,12 +282,12 @@ def _ways(told: Mapping[str, object] | None) -> tuple[str, ...]:
     return tuple(map(str, through)) if isinstance(through, list) else ()
 
 
-def may_send(tx: Transaction, message_id: MessageId) -> bool:
+def may_send(tx: Transaction, channel: str, message_id: MessageId) -> bool:
     """Note a try of a message that waits; False if it has arrived since."""
-    known = tx.deliveries.get(DIRECT_CHANNEL, message_id)
+    known = tx.deliveries.get(channel, message_id)
     if known is None or known.state is not DeliveryState.OPEN:
         return False
-    tx.deliveries.require(DIRECT_CHANNEL, message_id, (), known.tried_at or tx.now)
+    tx.deliveries.require(channel, message_id, (), known.tried_at or tx.now)
     return True
 
 
@@ -261,9 +303,11 @@ Deliveries = tuple[SentinelDelivery, ...]
 
 
 _OF_REMOVAL = {"op", "reminder", "due"}
+_VERSION = 2
 _FORMAT = JsonFormat(
     {
-        SentinelDelivery: Layout(full=True, needed=("ref",)),
+        SentinelDelivery: Layout(full=True, needed=("tries",)),
+        ChannelTry: Layout(full=True),
         JobOp: Layout(rest="what"),
     },
     forms={ChatMessage: ROWS.form(ChatMessage), DueItem: PLAIN.form(DueItem)},
@@ -271,7 +315,11 @@ _FORMAT = JsonFormat(
 
 
 def _deliveries(raw: bytes) -> Deliveries:
-    found = _FORMAT.read_all(SentinelDelivery, versioned(parse_json(raw)).get("deliveries", []))
+    version, stored = version_of(parse_json(raw), _VERSION)
+    entries = stored.get("deliveries", [])
+    if version == 1 and isinstance(entries, list):
+        entries = [_with_tries(each) for each in entries]
+    found = _FORMAT.read_all(SentinelDelivery, entries)
     for one in found:
         try:
             Occurrence.parse(one.message.occurrence)
@@ -282,11 +330,19 @@ def _deliveries(raw: bytes) -> Deliveries:
     return found
 
 
+def _with_tries(entry: object) -> object:
+    """An entry of the first version, which knew one channel."""
+    if not isinstance(entry, dict) or "ref" not in entry:
+        return entry
+    tried = {"tried_at": entry.get("tried_at"), "ref": entry["ref"]}
+    return {**entry, "tries": {FIRST_DIRECT_CHANNEL: tried} if any(tried.values()) else {}}
+
+
 def _deliveries_json(deliveries: Deliveries) -> bytes | None:
     if not deliveries:
         return None
     entries = [_FORMAT.write(each) for each in deliveries]
-    return render_json({"version": FORMAT, "deliveries": entries}, indent=2) + b"\n"
+    return render_json({"version": _VERSION, "deliveries": entries}, indent=2) + b"\n"
 
 
 _CODEC: ValueCodec[Deliveries] = ValueCodec(tuple, _deliveries, _deliveries_json)

@@ -24,13 +24,14 @@ from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.run_history import CUT_SHORT, DROPPED, EFFECT, HELD, NEWER_CAME, RunStory
 from ollim_bot.domain.run_words import REACHED_AT
 from ollim_bot.domain.runs import Run
-from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
 from ollim_bot.domain.schedule import Grants, JobKey
 from ollim_bot.domain.sessions import ClearedConversation, SessionId
 from ollim_bot.domain.taint import Taint, marked_taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.domain.usage import micros
+from ollim_bot.settings import PHONE
 from ollim_bot.store.change_rows import note_settings
 from ollim_bot.store.messages import can_index
 from ollim_bot.store.records import RECORDS
@@ -186,6 +187,12 @@ def known_deeds(tx: Transaction, story: RunStory) -> dict[str, object]:
     known = {name: value for name, value in facts.items() if value not in (None, "", [], 0)}
     known |= {name: written[name] for name in _OF_CUT_OFF if name in written}
     return known if known.get("pings") else {**known, "silent_because": CUT_SHORT}
+
+
+def pushed_to_phone(tx: Transaction) -> PushWhat | None:
+    """What rings on the owner's phone; None if none is paired."""
+    is_paired = any(each.name == PHONE for each in tx.channels.all())
+    return PushWhat(tx.config.get().push_what) if is_paired else None
 
 
 def quiet_settings(tx: Transaction, zone: tzinfo | None = None) -> QuietSettings:

@@ -17,8 +17,9 @@ _LOG = "messages"
 # Columns that hold ids and words of the program, whatever the table.
 _NAMES = frozenset(
     {
-        *("channel", "charge", "ended", "fork", "hash", "hook", "id", "identity", "key", "kind"),
-        *("name", "nonce", "occurrence", "parent", "ref", "session", "state", "tried_at", "turn"),
+        *("channel", "charge", "custom_id", "ended", "fork", "hash", "hook", "id", "identity"),
+        *("key", "kind", "message", "name", "nonce", "occurrence", "parent", "ref", "session"),
+        *("state", "tried_at", "turn"),
     }
 )
 

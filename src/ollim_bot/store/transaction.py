@@ -14,6 +14,7 @@ from ollim_bot.store.due_items import DueItems
 from ollim_bot.store.file_store import parse_object, render_json
 from ollim_bot.store.inbox import InboxInputs
 from ollim_bot.store.messages import MessageLog, SearchIndex
+from ollim_bot.store.push_buttons import PushButtons
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
 from ollim_bot.store.run_ledger import LedgerRows
 from ollim_bot.store.stored_texts import StoredTexts
@@ -37,6 +38,7 @@ NAMES = frozenset(
         "webhook_deliveries",
         "changes",
         "usage",
+        "push_buttons",
     }
 )
 
@@ -63,6 +65,7 @@ class Transaction(Records):
         self.webhook_deliveries = WebhookDeliveries(statements, self.ledger)
         self.changes = ChangeRows(statements)
         self.usage = UsageRows(statements)
+        self.push_buttons = PushButtons(statements)
         self.meta = Meta(statements)
         self.texts = StoredTexts(statements)
 

@@ -86,6 +86,7 @@ def message_of(
         job=run.label,
         occurrence=run.occurrence,
         untrusted=untrusted_message(run.taint),
+        must=is_background and is_must_ping(run),
     )
 
 

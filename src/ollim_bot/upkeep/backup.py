@@ -158,7 +158,14 @@ _REMADE = frozenset(
     )
 )
 _OWN_LINKS = (".claude/skills", "routine-reminder-spec.md", "webhook-spec.md")
-_KEYS_IN_STATE = ("credentials.json", "token.json", "web_token", "web_browsers.json", "servers")
+_KEYS_IN_STATE = (
+    "credentials.json",
+    "token.json",
+    "web_token",
+    "web_browsers.json",
+    "servers",
+    "push.json",
+)
 _ADDRESS = ".source.json"
 
 

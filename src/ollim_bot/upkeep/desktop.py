@@ -33,9 +33,14 @@ class DesktopNotifier:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
 
+    @property
+    def has_program(self) -> bool:
+        """Whether this machine has a program that shows notifications."""
+        return self._command("", "") is not None
+
     def can_show(self, mode: str) -> bool:
         """Whether notifications are wanted and can be shown; `mode` is `auto`, `on` or `off`."""
-        if mode == "off" or self._command("", "") is None:
+        if mode == "off" or not self.has_program:
             return False
         has_session = any(self._environ.get(name) for name in _SESSIONS)
         return mode == "on" or has_session or sys.platform == "darwin"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -24,16 +24,21 @@ class SentinelClock(Protocol):
 class LookUp(NamedTuple):
     """How to find a message that may have arrived: not among `others`, not before `since`.
 
-    With `is_in_doubt`, it is not sent where the channel cannot be searched.
+    With `is_in_doubt`, it is not sent where the channel cannot be searched. With `was_tried`, an
+    earlier run may have sent it.
     """
 
     others: Collection[str]
     since: datetime
     is_in_doubt: bool
+    was_tried: bool = True
 
 
 class DirectChannel(Protocol):
-    """A channel that needs no bot."""
+    """A channel that needs no bot; `name` is that of its deliveries."""
+
+    @property
+    def name(self) -> str: ...
 
     def deliver(self, message: ChatMessage, nonce: str, look: LookUp) -> str:
         """Look for the message, send it if it is not there, and return its id.
@@ -47,11 +52,12 @@ class DirectChannel(Protocol):
 class SentinelEnvironment:
     """What is outside of the data directory; None where there is none.
 
+    A message is sent on all `channels`, and has reached the owner when one of them has it.
     `revive` asks the supervisor to start the bot, or to restart one that `is_running`; it returns
     whether the supervisor was asked. `maintenance` names the `update` or `restore` in progress.
     """
 
-    channel: DirectChannel | None = None
+    channels: Sequence[DirectChannel] = ()
     notifier: Notifier | None = None
     revive: Callable[[bool], bool] | None = None
     maintenance: Callable[[], str | None] = lambda: None

@@ -55,6 +55,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("Claude program", machine.check_claude_program),
     ("model", machine.check_model),
     ("Discord", network.check_discord),
+    ("phone", network.check_phone),
     ("Google", network.check_google),
     ("page", network.check_page),
     ("reach", network.check_reach),
@@ -67,7 +68,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
 
 
 # What these look at, the environment of the agent does not have.
-OWNERS = ("environment", "model", "Discord")
+OWNERS = ("environment", "model", "Discord", "phone")
 
 
 def checks_of(given: DoctorInput) -> list[Check]:

@@ -31,7 +31,6 @@ from ollim_bot.domain.sentinel import (
 )
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
 from ollim_bot.paths import DataPaths
-from ollim_bot.settings import DIRECT_CHANNEL
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.database import Database
@@ -58,11 +57,19 @@ from ollim_bot.store.sentinel import (
 )
 from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.transaction import Step, Transaction
-from ollim_bot.upkeep.direct_channels import LookUp, SentinelClock, SentinelEnvironment
+from ollim_bot.upkeep.direct_channels import (
+    DirectChannel,
+    LookUp,
+    SentinelClock,
+    SentinelEnvironment,
+)
 from ollim_bot.upkeep.instance import running_pid
 
 _T = TypeVar("_T")
 _J = TypeVar("_J", Reminder, Routine)
+
+# The reasons why it did not arrive, by the names of the channels.
+_Problems = dict[str, str]
 
 NOTIFICATION = "notification"
 
@@ -72,7 +79,7 @@ _KNOWN = 500
 # A message of this occurrence is not older; the clocks of two machines differ by less.
 _SKEW = timedelta(minutes=10)
 _LEDGER, _FILE = "ledger", "sentinel.json"
-_NOWHERE = "there is no Discord and no way to show a notification on this machine"
+_NOWHERE = "no channel is set up, and this machine cannot show a notification"
 
 _logger = logging.getLogger(__name__)
 
@@ -96,6 +103,7 @@ class Sentinel:
         self._zone = zone
         self._clock = clock
         self._around = around
+        self._names = [each.name for each in around.channels]
         self._connect = connection
         self._heartbeat_file = HeartbeatFile(paths)
         self._file = SentinelFile(paths, self._report_problem)
@@ -115,7 +123,7 @@ class Sentinel:
         self._jobs = {key_of(job): self._planned(job) for job in self._read_jobs()}
         due, unfinished = self._look(now)
         again = self._to_come_again(now)
-        is_left = any(not each.through for each in self._kept())
+        is_left = any(self._is_left(each) for each in self._kept())
         if not (due or unfinished or again or is_left):
             return report
         report.waits_for = due
@@ -192,11 +200,10 @@ class Sentinel:
         kept = {one.message.occurrence for one in self._kept()}
         found = [one for one in found if one.occurrence.id not in kept]
         found.sort(key=lambda one: one.due)
-        has_channel = self._around.channel is not None
         known = self._ask(
             lambda tx: (
                 [one for one in found if is_owed(tx, one, max(now, one.due), self._zone)],
-                unfinished_deliveries(tx, has_channel=has_channel),
+                unfinished_deliveries(tx, self._names),
             )
         )
         if known is not None:
@@ -230,16 +237,15 @@ class Sentinel:
             return
 
         def step(tx: Transaction) -> bool:
-            is_tried = self._around.channel is not None
-            one = begin_again(tx, item.key, reason_of(state), is_tried=is_tried)
+            one = begin_again(tx, item.key, reason_of(state), self._names)
             begun[:] = [] if one is None else [one]
             return one is not None
 
         if self._commit(step):
-            sent, problem = self._sent(begun[0], is_new=True)
+            sent, problems = self._sent(begun[0], self._names, is_new=True)
             self._conclude(sent, _LEDGER)
             now = self._clock.now()
-            self._report.outcomes.append(_outcome(sent, now, now, _LEDGER, problem))
+            self._report.outcomes.append(_outcome(sent, now, now, _LEDGER, problems))
 
     def _begun_before(self, known: Collection[str]) -> list[DueDelivery]:
         """What the bot had claimed before its last heartbeat, and left without an end."""
@@ -265,17 +271,15 @@ class Sentinel:
         now, state = self._clock.now(), self._state()
         footer = why_now(reason_of(state), late_since(due.occurrence, now), now)
         message, item = item_message(due.job, due.occurrence, now, footer)
-        one = SentinelDelivery.of(due.job, due.occurrence, message, item)
-        if self._around.channel is not None:
-            one = replace(one, tried_at=now)
+        one = SentinelDelivery.of(due.job, due.occurrence, message, item).tried(self._names, now)
         kept_in = self._begun(due, one, is_in_ledger=state.keeps_database)
         # What cannot be kept may be sent by each run: an earlier one may have sent it.
         is_new = bool(kept_in) or self._is_of_this_run(due, now)
-        if kept_in is None or not (is_new or self._around.channel):
+        if kept_in is None or not (is_new or self._names):
             return
-        sent, problem = self._sent(one, is_new=is_new)
+        sent, problems = self._sent(one, self._names, is_new=is_new)
         self._conclude(sent, kept_in)
-        self._report.outcomes.append(_outcome(sent, due.due, now, kept_in, problem))
+        self._report.outcomes.append(_outcome(sent, due.due, now, kept_in, problems))
 
     def _begun(self, due: DueDelivery, one: SentinelDelivery, *, is_in_ledger: bool) -> str | None:
         """Where the claim is kept, empty if nowhere; None if it is not owed any more."""
@@ -291,49 +295,83 @@ class Sentinel:
             return _FILE if self._keep(one) else ""
         return _LEDGER if begun else None
 
+    def _is_left(self, one: SentinelDelivery) -> bool:
+        """Whether a delivery of the file has not reached the owner, or not by each channel."""
+        return not one.through or bool(one.missing(self._names))
+
     def _resume(self, one: SentinelDelivery) -> None:
         """Deliver what an earlier run has kept in its file, and may not have sent."""
-        if not one.through:
-            sent, problem = self._sent(one, is_new=False)
+        if self._is_left(one):
+            sent, problems = self._sent(one, one.missing(self._names), is_new=False)
             self._conclude(sent, _FILE)
-            outcome = _outcome(sent, one.item.due, self._clock.now(), _FILE, problem)
-            self._report.outcomes.append(outcome)
+            self._note_outcome(one, sent, _FILE, problems)
 
     def _finish(self, one: SentinelDelivery) -> None:
-        """Deliver a message that is in the log and may not have reached the owner."""
-        is_new, channel = one.tried_at is None, self._around.channel
-        if channel is not None:
-            if not self._commit(lambda tx: may_send(tx, one.message.id)):
-                return
-            one = replace(one, tried_at=one.tried_at or self._clock.now())
-        sent, problem = self._sent(one, is_new=is_new and channel is not None)
+        """Deliver a message that is in the log and has not arrived on these channels."""
+        fresh = {name for name, each in one.tries.items() if each.tried_at is None}
+        is_new = bool(fresh) and len(fresh) == len(one.tries)
+        open_on: list[str] = []
+
+        def step(tx: Transaction) -> bool:
+            open_on[:] = [name for name in one.tries if may_send(tx, name, one.message.id)]
+            return bool(open_on)
+
+        if self._names and not self._commit(step):
+            return
+        begun = one.tried(open_on, self._clock.now())
+        sent, problems = self._sent(begun, open_on, is_new=is_new, fresh=fresh)
         self._conclude(sent, _LEDGER)
         if sent.through != one.through:
-            now = self._clock.now()
-            self._report.outcomes.append(_outcome(sent, one.item.due, now, _LEDGER, problem))
+            self._note_outcome(one, sent, _LEDGER, problems)
 
-    def _sent(self, one: SentinelDelivery, *, is_new: bool) -> tuple[SentinelDelivery, str]:
-        """The delivery after all ways were tried, and why it did not arrive on the channel."""
-        problem, channel = "", self._around.channel
-        if channel is not None:
-            others = self._ask(lambda tx: set(tx.deliveries.known_refs(DIRECT_CHANNEL, _KNOWN)))
-            since = one.item.due.astimezone(UTC) - _SKEW
-            look = LookUp(others or (), since, not is_new or others is None)
-            try:
-                ref = channel.deliver(one.message, part_nonce(one.message.id, 0), look)
-                return replace(
-                    one, ref=ref, tried_at=None, through=(*one.through, DIRECT_CHANNEL)
-                ), ""
-            except DeliveryUncertain as lost:
-                problem = str(lost)
-            except (Unreachable, DeliveryFailed) as refused:
-                problem = str(refused)
-                one = one if look.is_in_doubt else replace(one, tried_at=None)
+    def _note_outcome(
+        self, before: SentinelDelivery, sent: SentinelDelivery, kept_in: str, problems: _Problems
+    ) -> None:
+        """Report a delivery that was begun before, unless it stands as it did."""
+        if not before.through or sent.through != before.through:
+            outcome = _outcome(sent, sent.item.due, self._clock.now(), kept_in, problems)
+            self._report.outcomes.append(outcome)
+
+    def _sent(
+        self,
+        one: SentinelDelivery,
+        names: Collection[str],
+        *,
+        is_new: bool,
+        fresh: Collection[str] = (),
+    ) -> tuple[SentinelDelivery, _Problems]:
+        """The delivery after these channels were tried, and why it did not arrive on which.
+
+        If it has reached the owner by no channel, a notification is shown. Unless it `is_new`, it
+        may have been sent before, but not on the `fresh` channels.
+        """
+        problems: _Problems = {}
+        for channel in self._around.channels:
+            if channel.name in names:
+                is_fresh = is_new or channel.name in fresh
+                one, problem = self._sent_by(channel, one, is_new=is_fresh)
+                problems |= {channel.name: problem} if problem else {}
         notifier = None if one.through else self._around.notifier
         words = one.message.text if is_new else perhaps_again(one.message.text)
         if notifier is not None and notifier.notify(words, one.message.footer):
-            return replace(one, through=(NOTIFICATION,)), problem
-        return one, problem or _NOWHERE
+            one = replace(one, through=(NOTIFICATION,))
+        return one, problems
+
+    def _sent_by(
+        self, channel: DirectChannel, one: SentinelDelivery, *, is_new: bool
+    ) -> tuple[SentinelDelivery, str]:
+        """The delivery after one channel was tried; the second is empty if it arrived there."""
+        name = channel.name
+        others = self._ask(lambda tx: set(tx.deliveries.known_refs(name, _KNOWN)))
+        since = one.item.due.astimezone(UTC) - _SKEW
+        look = LookUp(others or (), since, not is_new or others is None, not is_new)
+        try:
+            ref = channel.deliver(one.message, part_nonce(one.message.id, 0), look)
+        except DeliveryUncertain as lost:
+            return one, str(lost)
+        except (Unreachable, DeliveryFailed) as refused:
+            return one if look.is_in_doubt else one.absent(name), str(refused)
+        return one.arrived(name, ref), ""
 
     def _conclude(self, one: SentinelDelivery, kept_in: str) -> None:
         is_in_ledger = kept_in == _LEDGER
@@ -422,7 +460,11 @@ class Sentinel:
 
 
 def _outcome(
-    one: SentinelDelivery, due: datetime, now: datetime, kept_in: str, problem: str
+    one: SentinelDelivery, due: datetime, now: datetime, kept_in: str, problems: _Problems
 ) -> Outcome:
     title, occurrence = one.item.short_title, one.message.occurrence
-    return Outcome(title, occurrence, due, now, one.through, kept_in, problem)
+    problem = " ".join(problems.values())
+    if not one.through:
+        problem = problem or _NOWHERE
+    missed = tuple(problems)
+    return Outcome(title, occurrence, due, now, one.through, kept_in, problem, missed)

@@ -53,7 +53,7 @@ def watched(scene: DiscordScene) -> list[tuple[str, ...]]:
     """Run the sentinel without waits; returns its deliveries."""
     clock, discord = SkippingClock(), scene.discord
     channel = DiscordRest(Secret(discord.token), None, discord.api_url, "", clock)
-    around = SentinelEnvironment(channel=channel)
+    around = SentinelEnvironment(channels=[channel])
     report = Sentinel(DataPaths(scene.bot.data), UTC, clock, around).run()
     return [each.through for each in report.outcomes]
 

@@ -55,6 +55,15 @@ async def test_a_ping_in_the_quiet_is_kept_and_the_run_is_told_until_when(
     assert "pinged once already" in await at.is_refused("ping_user", message="And a fourth.")
 
 
+async def test_the_ping_that_delivers_what_must_come_is_marked_for_the_channels(
+    tool_scene: MakeToolScene,
+) -> None:
+    for must in (True, False):
+        at = tool_scene(must=must)
+        await at.works("ping_user", message="Take the pill.")
+        assert [each.must for each in at.poster.messages] == [must]
+
+
 @pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
 async def test_in_a_conversation_the_answer_is_the_ping(
     tool_scene: MakeToolScene, kind: RunKind

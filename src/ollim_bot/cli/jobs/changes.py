@@ -27,6 +27,7 @@ from ollim_bot.cli.framework import (
 from ollim_bot.cli.jobs import views
 from ollim_bot.cli.jobs.fields import ID, MESSAGE, JobNoun, S, cleared, fields_given, message_given
 from ollim_bot.cli.jobs.views import job_object, promise
+from ollim_bot.cli.reach import ONLY_THERE, is_page_only
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.job_kinds import JobKind
@@ -122,6 +123,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         _warn(added.item, data)
         _caution(noun, added.item, caller)
         _note_if_bot_is_stopped(added.item, data)
+        _note_reach(noun, data, caller)
 
 
 def _wish(
@@ -344,6 +346,14 @@ def _note_held_back(job: S) -> None:
 def _note_if_bot_is_stopped(job: S, data: Data) -> None:
     if job.spec.enabled and running_pid(data.paths.bot_pid) is None:
         note("the bot is not running, so nothing comes yet.")
+
+
+def _note_reach(noun: JobNoun[S], data: Data, caller: Caller) -> None:
+    """Say of the first one with moments that nothing but the page shows it."""
+    if not noun.form.kind.has_moments or not is_page_only(data, caller):
+        return
+    if len(noun.repository(data).all()) == 1:
+        note(ONLY_THERE)
 
 
 def setter(caller: Caller, data: Data) -> Setter | None:

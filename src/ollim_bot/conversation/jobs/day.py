@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ollim_bot.conversation import texts
+from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.conversation.jobs.overviews import MADE_OF, DaySources
 from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.runs import ReadHeartbeat
@@ -81,6 +83,7 @@ class DayPanel:
         press_on: PressOn,
         lines: QuickAdds,
         heartbeat: ReadHeartbeat,
+        reach: Reach,
     ) -> None:
         self._store = store
         self._sources = sources
@@ -90,6 +93,7 @@ class DayPanel:
         self._job_files = _JobFiles(repositories)
         self._moments = NextMoments()
         self._heartbeat = heartbeat
+        self._reach = reach
         self._kept_receipt: _KeptReceipt | None = None
 
     async def look(self, _: Mapping[str, str]) -> DayView:
@@ -127,7 +131,7 @@ class DayPanel:
         jobs = self._job_files.look()
 
         def question(tx: Transaction) -> DayView:
-            return day_of(
+            day = day_of(
                 tx.due_items.open(),
                 tx.due_items.answered_since(midnight),
                 jobs,
@@ -141,6 +145,7 @@ class DayPanel:
                 self._receipt(tx, now, watched_until),
                 self._moments,
             )
+            return replace(day, reach=ONLY_HERE) if self._reach.is_page_only(tx) else day
 
         return self._store.query(question)
 

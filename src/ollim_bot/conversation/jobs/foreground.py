@@ -282,9 +282,15 @@ class PlainDelivery:
     async def _show(self, job: ScheduledJob, occurrence: Occurrence) -> None:
         self._shown.add(occurrence)
         now, words = self._clock.now(), job.spec.words
-        name = delivery_id(occurrence)
-        called = job.spec.short_title
-        message = ChatMessage(name, now, Author.BACKGROUND, words, footer=_NOT_KEPT, job=called)
+        message = ChatMessage(
+            delivery_id(occurrence),
+            now,
+            Author.BACKGROUND,
+            words,
+            footer=_NOT_KEPT,
+            job=job.spec.short_title,
+            must=job.must,
+        )
         await self._poster.show_unkept(message)
 
     async def deliver_call(self, hook: CalledJob, occurrence: Occurrence) -> None:

@@ -18,12 +18,12 @@ from ollim_bot.domain.rehearsal.difference_words import NOTHING_CHANGES, in_word
 from ollim_bot.domain.rehearsal.week import RehearsedWeek, rehearse_week
 from ollim_bot.domain.schedule import ScheduledJob, key_of
 from ollim_bot.ports import Clock, JobRepositories
-from ollim_bot.store.steps import quiet_settings
+from ollim_bot.store.steps import pushed_to_phone, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 # What a rehearsal reads. The ledger has a row for each change of a job.
-READ_BY_REHEARSAL = frozenset({"ledger", "config", "budget", "skips", "quiet", "zone"})
+READ_BY_REHEARSAL = frozenset({"ledger", "config", "budget", "skips", "quiet", "zone", "channels"})
 
 # How old a week may be: always, after a change, as a run makes several, and for another job file.
 _LONGEST = timedelta(hours=1)
@@ -116,6 +116,7 @@ class WeekPlans:
                 skills=skills,
                 is_skipped=skips.has if skips.moments or skips.repetitions else None,
                 quiet=quiet_settings(tx, now.tzinfo),
+                pushes=pushed_to_phone(tx),
             )
             return given, PastCosts(tx.usage.since(now - PAST))
 

@@ -14,6 +14,7 @@ from ollim_bot.domain.rehearsal.findings import (
     warnings,
 )
 from ollim_bot.domain.rehearsal.fires import AssumedRuns, Assumptions, Fire, Ping
+from ollim_bot.domain.rehearsal.phone import PushDay, push_days
 from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
 
 __all__ = [
@@ -24,8 +25,10 @@ __all__ = [
     "FindingKind",
     "Fire",
     "Ping",
+    "PushDay",
     "Rehearsal",
     "findings",
+    "push_days",
     "rehearse",
     "warnings",
 ]

@@ -18,7 +18,7 @@ _WEEK = timedelta(days=7)
 # So many moments of a job show whether every week is like the coming one.
 _ENOUGH = 200
 # The kinds of which a rehearsal has one finding at most, about all jobs.
-_OF_ALL = (FindingKind.BUDGET, FindingKind.WAITING)
+_OF_ALL = (FindingKind.BUDGET, FindingKind.PHONE, FindingKind.WAITING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,9 @@ from ollim_bot.domain.moments import (
     offset_at,
 )
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
+from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
 from ollim_bot.domain.rehearsal.fires import Assumptions, Fire, Ping, Timing, by_timing
+from ollim_bot.domain.rehearsal.phone import push_days
 from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, next_due
 
@@ -98,6 +100,7 @@ class FindingKind(StrEnum):
     CANNOT_RUN = "cannot run"
     MISSED = "missed"
     BUDGET = "budget"
+    PHONE = "phone"
     OVERLAP = "overlap"
     WAITING = "waiting"
     TOGETHER = "together"
@@ -121,6 +124,7 @@ def findings(rehearsal: Rehearsal, meeting: Set[JobKey] | None = None) -> Sequen
         _cannot_run(rehearsal),
         _missed(rehearsal),
         _dry(rehearsal),
+        _full(rehearsal),
         _overlapping(rehearsal),
         _waiting(rehearsal),
         _together(rehearsal, meeting),
@@ -163,6 +167,22 @@ def _dry(rehearsal: Rehearsal) -> Iterator[Finding]:
     pings = "1 ping" if len(refused) == 1 else f"{len(refused)} pings"
     sentence = f"The ping budget would run dry {when}: {pings} would be refused."
     yield _finding(FindingKind.BUDGET, rehearsal, refused, sentence)
+
+
+def _full(rehearsal: Rehearsal) -> Iterator[Finding]:
+    full = [each for each in push_days(rehearsal) if each.missing]
+    if not full:
+        return
+    first = full[0].first.astimezone(rehearsal.zone)
+    most = max(each.missing for each in full)
+    day = _when([first.date()], rehearsal.now.date())
+    when = day if len(full) == 1 else f"on {len(full)} days, first {day}"
+    sentence = (
+        f"Your phone takes {PER_DAY} messages a day, the last {KEPT_FOR_MUST} only for what must "
+        f"come: up to {most} could be missing there {when}."
+    )
+    jobs = tuple(key for key, _ in full[0].jobs.most_common())
+    yield Finding(FindingKind.PHONE, first, len(full), jobs, sentence)
 
 
 def _overlapping(rehearsal: Rehearsal) -> Iterator[Finding]:

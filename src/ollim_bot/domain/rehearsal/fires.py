@@ -16,7 +16,7 @@ from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings
 from ollim_bot.domain.repeats import AfterDone, Rhythm
-from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
 from ollim_bot.domain.schedule import (
     ScheduledJob,
     is_late,
@@ -32,7 +32,8 @@ class Assumptions:
 
     With `watched_until`, the bot ran until that moment and starts `now`. `skills` are the skills
     that exist; None means that all do. `is_skipped` tells what the owner wants skipped. `quiet`
-    says when it is quiet; None means never.
+    says when it is quiet; None means never. `pushes` is what rings on the owner's phone; None
+    without one.
     """
 
     now: datetime
@@ -43,6 +44,7 @@ class Assumptions:
     skills: Set[str] | None = None
     is_skipped: Callable[[Occurrence], bool] | None = None
     quiet: QuietSettings | None = None
+    pushes: PushWhat | None = None
 
 
 class Ping(StrEnum):

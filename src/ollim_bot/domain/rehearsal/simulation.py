@@ -40,6 +40,7 @@ from ollim_bot.domain.rehearsal.fires import (
     coming,
 )
 from ollim_bot.domain.runs import Run, RunPolicy
+from ollim_bot.domain.runtime_config import PushWhat
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
 
 MOST_FIRES = 200_000
@@ -386,7 +387,8 @@ class Rehearsal:
 
     `places` is the number of parallel background runs. `superseded` counts missed moments that gave
     way to a later moment of their job. `now` and `until` are in the owner's zone. `budgets` are the
-    ping budget at the beginning and after each payment.
+    ping budget at the beginning and after each payment. `pushes` is what rings on the owner's
+    phone; None without one.
     """
 
     now: datetime
@@ -398,6 +400,7 @@ class Rehearsal:
     superseded: int
     is_whole: bool
     budgets: tuple[PingBudget, ...] = ()
+    pushes: PushWhat | None = None
 
     @property
     def dry_days(self) -> frozenset[date]:
@@ -451,5 +454,6 @@ def rehearse_with_marks(
         superseded=superseded,
         is_whole=is_whole,
         budgets=tuple(simulation.budgets),
+        pushes=given.pushes,
     )
     return rehearsal, marks

@@ -17,6 +17,7 @@ from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unre
 from ollim_bot.http_exchange import HttpLimits, ResponseLost, exchange
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.discord.rendering import (
+    NAME,
     OutgoingMessage,
     ReceivedMessage,
     dated,
@@ -74,6 +75,8 @@ class DiscordRest:
 
     Rate limits are waited for, a minute at most.
     """
+
+    name = NAME
 
     def __init__(
         self,

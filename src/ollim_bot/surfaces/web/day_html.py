@@ -12,6 +12,7 @@ from ollim_bot.domain.day import DayLine, DayView, PingGauge, free_stretches
 from ollim_bot.domain.due_items import BREAK_DOWN, LET_GO, SNOOZE
 from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
+from ollim_bot.surfaces.web.marked import marked
 from ollim_bot.surfaces.web.receipt_html import receipt_html
 
 _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
@@ -57,6 +58,8 @@ def _parts(day: DayView, done: int) -> Iterator[str]:
     yield _section("Put off", "put-off", day.put_off)
     yield _pings(day.pings)
     yield from (f'<p class="remark">{escape(note)}</p>' for note in day.notes)
+    if day.reach:
+        yield f'<p class="remark">{marked(day.reach)}</p>'
     if day.done:
         lines = "".join(_line(each) for each in day.done)
         yield (

@@ -88,13 +88,17 @@ class Panel(Generic[Shown]):
     async def watch(self) -> None:
         """Tell the tabs of each change, until cancelled."""
         async for _ in self._view.changes():
-            self._change += 1
-            self._kept.clear()
-            try:
-                self._send({"type": "stale", "panel": self.name, **await self.state()})
-            except OllimError:
-                _logger.warning("The page could not be told of a change", exc_info=True)
+            await self.renew()
             await self._clock.sleep(_PAUSE)
+
+    async def renew(self) -> None:
+        """Tell the tabs that it has changed."""
+        self._change += 1
+        self._kept.clear()
+        try:
+            self._send({"type": "stale", "panel": self.name, **await self.state()})
+        except OllimError:
+            _logger.warning("The page could not be told of a change", exc_info=True)
 
     async def _look(self, asked: Mapping[str, str], change: int) -> Shown:
         key, now = frozenset(asked.items()), self._clock.monotonic()
@@ -169,6 +173,10 @@ class Panels:
         if not isinstance(found, ActingPanel):
             raise RequestRefused(404, frames.NOT_FOUND)
         return found
+
+    async def renew_reach(self) -> None:
+        """Tell the tabs that other ways lead to the owner now: the day says which."""
+        await self._panels["today"].renew()
 
     async def states(self) -> Json:
         return {name: await each.state() for name, each in self._panels.items()}

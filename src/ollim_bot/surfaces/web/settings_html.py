@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 
-from ollim_bot.domain.setting_view import SettingGroup, SettingLine
+from ollim_bot.domain.setting_view import PHONE, SettingGroup, SettingLine, SettingsView
+from ollim_bot.surfaces.web.phone_html import phone_html
+
+_KEYS = (
+    '<p class="remark">Keys and passwords are neither shown nor taken here: '
+    "<code>ollim-bot setup</code> asks for them.</p>"
+)
 
 
-def settings_html(groups: Sequence[SettingGroup], _: int) -> str:
-    """Every setting in its group; keys and passwords are none of them."""
-    keys = (
-        '<p class="remark">Keys and passwords are neither shown nor taken here: '
-        "<code>ollim-bot setup</code> asks for them.</p>"
+def settings_html(settings: SettingsView, _: int) -> str:
+    """Every setting in its group, and the phone; keys and passwords are none of them."""
+    phone = phone_html(settings.phone) if settings.phone else ""
+    groups = (
+        _group(number, group, phone if group.name == PHONE else "")
+        for number, group in enumerate(settings.groups)
     )
-    return "<h2>Settings</h2>" + "".join(map(_group, enumerate(groups))) + keys
+    return "<h2>Settings</h2>" + "".join(groups) + _KEYS
 
 
-def _group(numbered: tuple[int, SettingGroup]) -> str:
-    number, group = numbered
+def _group(number: int, group: SettingGroup, first: str) -> str:
     lines = "".join(map(_line, group.lines))
     return (
         f'<section aria-labelledby="settings-{number}">'
-        f'<h3 id="settings-{number}">{escape(group.name)}</h3>'
+        f'<h3 id="settings-{number}">{escape(group.name)}</h3>{first}'
         f'<ul class="things">{lines}</ul></section>'
     )
 

@@ -205,8 +205,22 @@ class TabSocket:
                 await socket.close(code=WSCloseCode.POLICY_VIOLATION)
                 return socket
             await self._greet(tab, change, self._keys.proof_on_socket(browser, nonce))
-            await _serve(tab, socket)
+            await self._serve(tab, socket)
+        if tab.may_notify:
+            await self._panels.renew_reach()
         return socket
+
+    async def _serve(self, tab: Tab, socket: web.WebSocketResponse) -> None:
+        writing = asyncio.create_task(tab.write())
+        try:
+            async for frame in socket:
+                could_notify = tab.may_notify
+                tab.heard(frame.data)
+                if tab.may_notify != could_notify:
+                    await self._panels.renew_reach()
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
 
     async def _greet(self, tab: Tab, change: int | None, proof: str) -> None:
         """Send a returning tab what it has missed, any other one the newest messages.
@@ -244,16 +258,6 @@ class TabSocket:
     async def _newest(self) -> tuple[list[Json], bool]:
         messages = await self._reception.history(_NEWEST + 1)
         return await self._book.shown(messages[-_NEWEST:]), len(messages) > _NEWEST
-
-
-async def _serve(tab: Tab, socket: web.WebSocketResponse) -> None:
-    writing = asyncio.create_task(tab.write())
-    try:
-        async for frame in socket:
-            tab.heard(frame.data)
-    finally:
-        writing.cancel()
-        await asyncio.gather(writing, return_exceptions=True)
 
 
 def _hello(first: object) -> tuple[int | None, str]:

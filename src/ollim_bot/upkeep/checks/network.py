@@ -8,16 +8,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from ollim_bot import __version__
 from ollim_bot.domain.google import in_words
 from ollim_bot.domain.moments import describe, duration_in_words
+from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.surface_state import PushState
 from ollim_bot.errors import SignInNeeded, StorageError
 from ollim_bot.http_exchange import HttpLimits, exchange
 from ollim_bot.integrations.google.tokens import GoogleTokenStore, read_client
 from ollim_bot.settings import Secret
 from ollim_bot.store.opening import look_into
+from ollim_bot.store.push_file import PushFile
 from ollim_bot.upkeep.checks.folder import close_file
 from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.doctor import (
@@ -178,6 +182,67 @@ def _trouble(answer: HttpAnswer) -> DoctorFinding | None:
     return failed(DISCORD, _STRANGE, _RIGHT_ADDRESS)
 
 
+PHONE = "phone"
+_NO_PRESS_FOR = timedelta(days=7)
+_NOT_PAIRED = "not paired; `ollim-bot push setup` does it"
+_PAIR_AGAIN = "Run `ollim-bot push setup --new`."
+_PHONE_AWAY = "{host} cannot be reached now, so nothing comes to your phone"
+_PHONE_TRIES = "Look at the network; the bot tries again by itself. `ollim-bot push test` tells."
+_STRANGE_SERVER = "what answers at {host} is no server for your phone"
+_OTHER_SERVER = "your phone is paired with {host}, but NTFY_URL names {other}; no token is sent"
+_SAME_SERVER = "Run `ollim-bot push setup` with the server that you want."
+_MAY_BE_GONE = (
+    "no button was pressed on your phone since {since}: {host} takes the messages, but the phone "
+    "may be gone"
+)
+_TRY_PHONE = "Run `ollim-bot push test` and press its button."
+
+
+def check_phone(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths = given.data.paths
+    if paths.push.exists() and paths.push.stat().st_mode & 0o077:
+        open_to_others = f"others on this machine can read state/{paths.push.name}"
+        close = partial(close_file, paths.push)
+        yield warned(PHONE, open_to_others, f"Run `chmod 600 {paths.push}`.", close)
+    try:
+        pairing = PushFile(paths).read()
+    except StorageError as unreadable:
+        yield failed(PHONE, f"state/{paths.push.name} {unreadable.reason}", _PAIR_AGAIN)
+        return
+    if pairing is None:
+        yield off(PHONE, _NOT_PAIRED)
+        return
+    state = look_into(paths, given.now, lambda tx: tx.push.get()) or PushState()
+    yield from phone(pairing, state, given.valid_settings.ntfy.url, given.local_now, ask)
+
+
+def phone(
+    pairing: Pairing, state: PushState, address: str | None, now: datetime, ask: Ask
+) -> Iterator[DoctorFinding]:
+    """`address` is what `NTFY_URL` says."""
+    host = urlsplit(pairing.server).netloc
+    if address is not None and address != pairing.server:
+        other = urlsplit(address).netloc
+        yield warned(PHONE, _OTHER_SERVER.format(host=host, other=other), _SAME_SERVER)
+    try:
+        answer = ask(f"{pairing.server}/v1/health", {})
+    except OSError:
+        yield warned(PHONE, _PHONE_AWAY.format(host=host), _PHONE_TRIES)
+        return
+    if answer.status >= 500 or answer.status == 429:
+        yield warned(PHONE, _PHONE_AWAY.format(host=host), _PHONE_TRIES)
+        return
+    if not isinstance(answer.said, dict) or "healthy" not in answer.said:
+        yield failed(PHONE, _STRANGE_SERVER.format(host=host), _SAME_SERVER)
+        return
+    pressed = max(filter(None, (pairing.paired_at, state.last_press)))
+    since = describe(pressed, now)
+    if now - pressed > _NO_PRESS_FOR:
+        yield warned(PHONE, _MAY_BE_GONE.format(since=since, host=host), _TRY_PHONE)
+    else:
+        yield passed(PHONE, f"paired with {host}; a button was last pressed {since}")
+
+
 GOOGLE = "Google"
 _NOT_CONNECTED = "not connected; `/google-auth` in the chat connects it"
 _CONNECT_AGAIN = "Run `ollim-bot google login`, or `ollim-bot google logout` to leave it out."
@@ -260,6 +325,9 @@ def check_reach(given: DoctorInput) -> Iterator[DoctorFinding]:
         raise NotApplicable
     if given.valid_settings.discord_token is not None:
         yield passed(REACH, "what comes is sent to Discord")
+        return
+    if given.data.paths.push.exists():
+        yield passed(REACH, "what comes is sent to your phone")
         return
     config = look_into(given.data.paths, given.now, lambda tx: tx.config.get()) or RuntimeConfig()
     if DesktopNotifier(given.environ).can_show(config.desktop_notifications):

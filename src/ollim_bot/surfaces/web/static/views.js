@@ -32,7 +32,7 @@ const VIEWS = [
     { name: "changes", path: "/changes", title: "Changes", letter: "v", style: "changes.css" },
     { name: "about-me", path: "/about-me", title: "About me", letter: "b" },
     { name: "health", path: "/health", title: "Health", letter: "h" },
-    { name: "settings", path: "/settings", title: "Settings", letter: "p" },
+    { name: "settings", path: "/settings", title: "Settings", letter: "p", style: "phone.css" },
     { name: "sessions", path: "/sessions", title: "Sessions", letter: "s" },
 ];
 const [CHAT, TODAY] = VIEWS;

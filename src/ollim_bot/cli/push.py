@@ -1,0 +1,175 @@
+"""`ollim-bot push`: reminders on your phone."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import Data, open_data, writable
+from ollim_bot.cli.framework import JSON, Given, Noun, argument, plain, print_json
+from ollim_bot.cli.terminal import show
+from ollim_bot.domain.moments import describe, duration_in_words
+from ollim_bot.domain.surface_state import PushState
+from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.settings import ntfy_account
+from ollim_bot.store.push_file import PushFile
+
+if TYPE_CHECKING:
+    from ollim_bot.cli.setup import Console
+    from ollim_bot.domain.push import Pairing
+    from ollim_bot.domain.runtime_config import RuntimeConfig
+    from ollim_bot.settings import NtfyAccount
+
+_NO_TERMINAL = (
+    "`ollim-bot push setup` asks questions and waits for your phone, and this is no terminal. Run "
+    "it in one."
+)
+_NOT_PAIRED = "No phone is paired. `ollim-bot push setup` pairs one."
+_SENT = "A message with a button is on its way. Press the button on your phone."
+_NO_PRESS = (
+    "No press came within 10 minutes. The server has the message; look whether the app shows the "
+    "topic, or pair the phone anew: `ollim-bot push setup --new`."
+)
+_REMOVED = "No phone is paired any more. The topics are forgotten here."
+_TOLD = "The phone was told. Unsubscribe from the topic in the app: hold it, then delete it."
+_UNTOLD = (
+    "The phone could not be told, since the server does not answer. Unsubscribe from the topic in "
+    "the app: hold it, then delete it."
+)
+_KEPT = "{server} keeps the last messages for 12 hours, unless it is set otherwise."
+_TOKENS = "Its tokens stay in `.env`, for the next time: take out {names} if you do not want them."
+
+_PUSH = Noun("push")
+run = _PUSH.run
+
+
+@_PUSH.verb(
+    "pair your phone, by a code and a pressed button",
+    "--server https://ntfy.example.org",
+    argument("--server", metavar="URL", help="the server to use, in place of the question"),
+    argument("--new", action="store_true", help="new topics, so that earlier phones get nothing"),
+)
+def _setup(given: Given, caller: Caller) -> None:
+    from ollim_bot.cli.setup import TerminalConsole
+
+    set_up_phone(given, caller, TerminalConsole(), is_terminal=sys.stdin.isatty())
+
+
+def set_up_phone(given: Given, caller: Caller, console: Console, *, is_terminal: bool) -> None:
+    """Raises `OllimError` if no phone is paired then, unless the person did not want to."""
+    if not is_terminal:
+        raise WrongInput(_NO_TERMINAL)
+    from ollim_bot.cli.auth import ClaudeLogin
+    from ollim_bot.cli.push_setup import ask_for_phone
+    from ollim_bot.cli.setup import Interview
+    from ollim_bot.cli.setup_changes import Installation
+
+    at = Interview(console, Installation(caller), ClaudeLogin(), indent="")
+    if not ask_for_phone(at, given.get("server", ""), is_new="new" in given):
+        at.say("Nothing was changed.")
+
+
+@_PUSH.verb("whether a phone is paired, and what rings there", "", JSON)
+def _status(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    pairing = PushFile(data.paths).read()
+    account = _account(caller)
+    if "json" in given:
+        print_json(_as_json(data, pairing))
+        return
+    if pairing is None:
+        show(_NOT_PAIRED)
+        return
+    config = _config(data)
+    show(plain(f"Paired with {pairing.server} since {describe(pairing.paired_at, data.now)}."))
+    state = _state(data)
+    if state.last_press is not None:
+        show(f"A button was last pressed {describe(state.last_press, data.now)}.")
+    show(f"Sent today: {state.sent_on(data.now)}. What rings: {config.push_what}.")
+    show(f"What leaves this machine: {config.push_content}.")
+    if account.url is not None and account.url != pairing.server:
+        show(plain(OTHER_SERVER.format(server=pairing.server, url=account.url)))
+
+
+OTHER_SERVER = (
+    "Your phone is paired with {server}, but NTFY_URL is {url}, so no token is sent. "
+    "`ollim-bot push setup` pairs it anew."
+)
+
+
+def _as_json(data: Data, pairing: Pairing | None) -> dict[str, object]:
+    config, state = _config(data), _state(data)
+    zone = data.now.tzinfo
+    return {
+        "paired": pairing is not None,
+        "server": pairing.server if pairing else "",
+        "paired_at": pairing.paired_at.astimezone(zone) if pairing else None,
+        "last_press": state.last_press.astimezone(zone) if state.last_press else None,
+        "sent_today": state.sent_on(data.now),
+        "ignored_replies": state.wrong + state.dropped,
+        "push_what": config.push_what,
+        "push_content": config.push_content,
+    }
+
+
+@_PUSH.verb("send a test with a button, and wait for its press", "")
+def _test(_: Given, caller: Caller) -> None:
+    from ollim_bot.cli.push_setup import waiting_line
+    from ollim_bot.surfaces.ntfy.client import NtfyClient
+    from ollim_bot.surfaces.ntfy.pairing import PressTest, account_for
+
+    data = open_data(caller)
+    pairing = _paired(data)
+    account = account_for(pairing.server, _account(caller))
+    client, token = NtfyClient(pairing.server, account.token), account.reply_token
+    test = PressTest(client, pairing.topic, pairing.reply_topic, token, caller.now)
+    test.send()
+    sent_at = caller.now()
+    show(_SENT)
+    with waiting_line() as on_wait:
+        pressed_at = test.wait(lambda: False, on_wait)
+    if pressed_at is None:
+        raise OllimError(_NO_PRESS)
+    with writable(data) as open_directory:
+        note_press = partial(PushState.having_read, reply="", pressed=pressed_at)
+        open_directory.rows.run(lambda tx: tx.push.change(note_press))
+    show(f"The press came after {duration_in_words(pressed_at - sent_at)}: your phone works.")
+
+
+@_PUSH.verb("forget your phone", "")
+def _remove(_: Given, caller: Caller) -> None:
+    from ollim_bot.surfaces.ntfy.pairing import unpair
+
+    data = open_data(caller)
+    pairing, account = _paired(data), _account(caller)
+    with writable(data) as open_directory:
+        is_told = unpair(pairing, account, PushFile(data.paths), open_directory.rows)
+    show(_REMOVED)
+    show(_TOLD if is_told else _UNTOLD)
+    show(plain(_KEPT.format(server=pairing.server)))
+    tokens = {"NTFY_TOKEN": account.token, "NTFY_REPLY_TOKEN": account.reply_token}
+    if names := [name for name, token in tokens.items() if token is not None]:
+        show(_TOKENS.format(names=" and ".join(["NTFY_URL", *names])))
+
+
+def _paired(data: Data) -> Pairing:
+    pairing = PushFile(data.paths).read()
+    if pairing is None:
+        raise OllimError(_NOT_PAIRED)
+    return pairing
+
+
+def _account(caller: Caller) -> NtfyAccount:
+    return ntfy_account(caller.environ, cwd=caller.path("."))
+
+
+def _state(data: Data) -> PushState:
+    return data.read(lambda tx: tx.push.get()) or PushState()
+
+
+def _config(data: Data) -> RuntimeConfig:
+    from ollim_bot.domain.runtime_config import RuntimeConfig
+
+    return data.read(lambda tx: tx.config.get()) or RuntimeConfig()

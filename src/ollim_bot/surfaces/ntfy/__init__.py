@@ -1,0 +1,1 @@
+"""Sends to the owner's phone by ntfy, and takes the buttons that are pressed there."""

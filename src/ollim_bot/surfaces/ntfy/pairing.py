@@ -1,0 +1,379 @@
+"""Pairs the owner's phone: checks the server, and proves the phone by a pressed button.
+
+All of it blocks. Nothing is kept before `keep`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from queue import Empty, SimpleQueue
+from threading import Event as Flag
+from threading import Thread
+from urllib.parse import urlsplit
+
+from ollim_bot.domain.push import Pairing
+from ollim_bot.domain.runtime_config import PushContent
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
+from ollim_bot.settings import NtfyAccount, Secret
+from ollim_bot.store.changes import Rows
+from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot.surfaces.ntfy.client import (
+    MESSAGE,
+    Event,
+    Following,
+    NotLetIn,
+    NtfyClient,
+    Push,
+    ReplyButton,
+)
+
+NAME = "ntfy"
+PUBLIC_SERVER = "https://ntfy.sh"
+TIME_FOR_PRESS = timedelta(minutes=10)
+_LOOK = 0.25
+_BORDER = 3
+_SHORT_PAUSE, _LONG_PAUSE = 0.1, 5.0
+_QUIET, _HIGH = 1, 4
+
+# What a person reads before a phone is paired.
+WHAT_IS_SENT = {
+    PushContent.FULL: "the words of each message that rings",
+    PushContent.TITLE: "the title of each message that rings",
+    PushContent.NONE: "only that there is a message",
+}
+TOPIC_IS_A_KEY = (
+    "The name of the topic is a key. Who knows it can read what rings and answer it too, also that "
+    "you took a dose."
+)
+OF_IPHONES = (
+    "An Android phone takes a message away when you answer it elsewhere. On an iPhone it stays "
+    "until you swipe it."
+)
+
+_CHECK = "Checking the server. There is nothing to do for you."
+_TITLE = "Is this your phone?"
+_TEXT = "Press the button, and ollim-bot knows that it reaches you here."
+_BUTTON = "It reaches me"
+_GOODBYE_TITLE = "No longer used"
+_GOODBYE = "ollim-bot sends nothing more to this topic. Unsubscribe from it in the app."
+
+_KEEPS_NOTHING = (
+    "{server} keeps no messages, so a reminder whose answer got lost could come twice or never. "
+    "Switch its cache on (`cache-file` or `cache-duration` in its server.yml), or take another "
+    "server."
+)
+_TOO_OLD = (
+    "{server} is too old: it cannot replace a message that it has sent. It needs ntfy 2.16 or "
+    "newer."
+)
+_NEEDS_TOKEN = "{server} does not let ollim-bot write and read its topics{with_token}."
+_NEEDS_REPLY_TOKEN = (
+    "{server} does not let the buttons of your phone write to the topic of the answers"
+    "{with_token}. Open it for anonymous writing (`ntfy access everyone 'ollim-reply-*' "
+    "write-only`), or make a token that may only write there."
+)
+_SAME_TOKEN = (
+    "NTFY_REPLY_TOKEN is the same as NTFY_TOKEN. It stands in every button, so it has to be a "
+    "token that may only write to the topic of the answers."
+)
+_READS_TOO = (
+    "NTFY_REPLY_TOKEN may also read topics. It stands in every button: give its user the right to "
+    "write only."
+)
+
+
+class ServerRefused(OllimError):
+    """The server cannot be used, for the reason in the sentence."""
+
+
+class TokenNeeded(ServerRefused):
+    """Another token of the bot may mend it."""
+
+
+class ReplyTokenNeeded(ServerRefused):
+    """Another token for the buttons may mend it."""
+
+
+def new_topics() -> tuple[str, str]:
+    """A name for messages and one for answers, each with 128 random bits, and easy to type.
+
+    They begin differently, so that the rules of a server can tell them apart.
+    """
+    first, second = (base64.b32encode(secrets.token_bytes(16)).decode() for _ in range(2))
+    return f"ollim-{first.rstrip('=').lower()}", f"ollim-reply-{second.rstrip('=').lower()}"
+
+
+def server_address(typed: str) -> str:
+    """The address that a person means, with https if they name no other way."""
+    text = typed.strip().rstrip("/")
+    return f"https://{text}" if text and "://" not in text else text
+
+
+def account_for(server: str, account: NtfyAccount) -> NtfyAccount:
+    """The server with the tokens of the account, if they are for that server; else without."""
+    return account if account.url == server else NtfyAccount(server)
+
+
+class PairingAttempt:
+    """One attempt to pair a phone: `check_server`, `send_test`, `wait_for_press`, then `keep`.
+
+    Without `topics` the phone gets new ones, each with 128 random bits. `now` is the time in the
+    owner's zone.
+    """
+
+    def __init__(
+        self,
+        account: NtfyAccount,
+        now: Callable[[], datetime],
+        topics: tuple[str, str] | None = None,
+    ) -> None:
+        if account.url is None:
+            raise ValueError("a pairing needs the address of a server")
+        self.server = account.url
+        self.topic, self.reply_topic = topics or new_topics()
+        self._account = account
+        self._client = NtfyClient(self.server, account.token)
+        self._now = now
+        self._test = PressTest(self._client, self.topic, self.reply_topic, account.reply_token, now)
+
+    @property
+    def subscribe_address(self) -> str:
+        """What the QR code says: the app follows the topic when it is opened."""
+        parts = urlsplit(self.server)
+        plain = "" if parts.scheme == "https" else "?secure=false"
+        return f"ntfy://{parts.netloc}{parts.path}/{self.topic}{plain}"
+
+    def code(self) -> list[list[bool]]:
+        """The rows of the QR code with its quiet border; True is dark."""
+        import segno  # it takes longer to load than a command takes otherwise
+
+        code = segno.make_qr(self.subscribe_address, error="m", boost_error=False)
+        return [[bool(is_dark) for is_dark in row] for row in code.matrix_iter(border=_BORDER)]
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """Until when the press counts; None before the test is sent."""
+        return self._test.ends_at
+
+    def check_server(self) -> tuple[str, ...]:
+        """Publish, replace and read back a message, and write an answer as a button does.
+
+        Returns warnings. Raises `ServerRefused` with the reason.
+        """
+        token, reply_token = self._account.token, self._account.reply_token
+        if token is not None and token == reply_token:
+            raise ReplyTokenNeeded(_SAME_TOKEN)
+        with self._refusing(TokenNeeded(self._needs(_NEEDS_TOKEN, token))):
+            self._check_topic()
+        buttons = NtfyClient(self.server, reply_token)
+        with self._refusing(ReplyTokenNeeded(self._needs(_NEEDS_REPLY_TOKEN, reply_token))):
+            answer = buttons.publish(Push(self.reply_topic, secrets.token_hex(8), "", "check"))
+        with self._refusing(TokenNeeded(self._needs(_NEEDS_TOKEN, token))):
+            kept = self._client.read(self.reply_topic)
+        if answer not in [each.id for each in kept]:
+            raise ServerRefused(_KEEPS_NOTHING.format(server=self.server))
+        return (_READS_TOO,) if reply_token is not None and self._reads(buttons) else ()
+
+    def send_test(self) -> None:
+        """Send a push with one button; the press counts for ten minutes. Raises `ServerRefused`."""
+        with self._refusing(TokenNeeded(self._needs(_NEEDS_TOKEN, self._account.token))):
+            self._test.send()
+
+    def wait_for_press(
+        self,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        on_wait: Callable[[timedelta], None] = lambda _: None,
+    ) -> Pairing | None:
+        """The pairing once the button is pressed; None if that did not come in time.
+
+        `on_wait` is told several times a second how long the press still counts.
+        """
+        pressed_at = self._test.wait(is_cancelled, on_wait)
+        if pressed_at is None:
+            return None
+        return Pairing(self.server, self.topic, self.reply_topic, pressed_at)
+
+    def _check_topic(self) -> None:
+        sequence = secrets.token_hex(8)
+        push = Push(self.topic, sequence, "", _CHECK, _QUIET)
+        self._client.publish(push)
+        replacing = self._client.publish(push)
+        event = next((each for each in self._client.read(self.topic) if each.id == replacing), None)
+        if event is None:
+            raise ServerRefused(_KEEPS_NOTHING.format(server=self.server))
+        if event.sequence != sequence:
+            raise ServerRefused(_TOO_OLD.format(server=self.server))
+        self._client.clear(self.topic, sequence)
+
+    def _reads(self, buttons: NtfyClient) -> bool:
+        try:
+            buttons.read(self.reply_topic)
+        except OllimError:
+            return False
+        return True
+
+    def _needs(self, sentence: str, token: Secret | None) -> str:
+        with_token = " with this token" if token is not None else ""
+        return sentence.format(server=self.server, with_token=with_token)
+
+    @contextmanager
+    def _refusing(self, not_let_in: ServerRefused) -> Iterator[None]:
+        try:
+            yield
+        except NotLetIn:
+            raise not_let_in from None
+        except (Unreachable, DeliveryFailed, DeliveryUncertain) as failed:
+            raise ServerRefused(str(failed)) from None
+
+
+class PressTest:
+    """A push with one button, and the wait for its press. All else in the topic is ignored."""
+
+    def __init__(
+        self,
+        client: NtfyClient,
+        topic: str,
+        reply_topic: str,
+        reply_token: Secret | None,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.ends_at: datetime | None = None
+        self._client = client
+        self._topic = topic
+        self._reply_topic = reply_topic
+        self._reply_token = reply_token
+        self._now = now
+        self._nonce = secrets.token_hex(16)
+        self._sequence = secrets.token_hex(8)
+
+    def send(self) -> None:
+        """Raises as `NtfyClient.publish`; one that may have arrived counts as sent."""
+        button = ReplyButton(_BUTTON, self._reply_topic, self._nonce, self._reply_token)
+        push = Push(self._topic, self._sequence, _TITLE, _TEXT, _HIGH, buttons=(button,))
+        with suppress(DeliveryUncertain):
+            self._client.publish(push)
+        self.ends_at = self._now() + TIME_FOR_PRESS
+
+    def wait(
+        self, is_cancelled: Callable[[], bool], on_wait: Callable[[timedelta], None]
+    ) -> datetime | None:
+        """When the press came; None if it did not come in time."""
+        if self.ends_at is None or is_cancelled():
+            return None
+        watch = _PressWatch(self._client, self._reply_topic, self._nonce)
+        try:
+            while (left := self.ends_at - self._now()) > timedelta() and not is_cancelled():
+                on_wait(left)
+                if watch.has_press(min(_LOOK, left.total_seconds())):
+                    self._clear()
+                    return self._now()
+            return None
+        finally:
+            watch.close()
+
+    def _clear(self) -> None:
+        """Take the test off other phones, too."""
+        with suppress(OllimError):
+            self._client.clear(self._topic, self._sequence)
+
+
+class _PressWatch:
+    """Follows the topic of the answers in a thread of its own, until it is closed."""
+
+    def __init__(self, client: NtfyClient, topic: str, nonce: str) -> None:
+        self._client = client
+        self._topic = topic
+        self._nonce = nonce
+        self._presses: SimpleQueue[Event] = SimpleQueue()
+        self._is_over = Flag()
+        self._following: Following | None = None
+        self._thread = Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def has_press(self, seconds: float) -> bool:
+        """Wait so long for the press."""
+        try:
+            self._presses.get(timeout=seconds)
+        except Empty:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._is_over.set()
+        if self._following is not None:
+            self._following.close()
+        self._thread.join(_LONG_PAUSE)
+
+    def _follow(self) -> None:
+        since, pause = "all", _SHORT_PAUSE
+        while not self._is_over.is_set():
+            self._following = self._client.follow(self._topic, since)
+            if self._is_over.is_set():
+                return
+            with suppress(OllimError):
+                for event in self._following.events():
+                    pause = _SHORT_PAUSE
+                    if event.kind == MESSAGE:
+                        since = event.id
+                        self._take(event)
+            self._is_over.wait(pause)
+            pause = min(pause * 2, _LONG_PAUSE)
+
+    def _take(self, event: Event) -> None:
+        if hmac.compare_digest(event.text.encode(), self._nonce.encode()):
+            self._presses.put(event)
+
+
+def keep(pairing: Pairing, file: PushFile, rows: Rows) -> None:
+    """Keep the pairing; a running bot learns of it at once. Raises `StorageError`."""
+    file.write(pairing)
+    rows.run(join_step(pairing))
+
+
+def join_step(pairing: Pairing) -> Step[None]:
+    """The step on the database that ends a pairing, after its file is written."""
+
+    def step(tx: Transaction) -> None:
+        known = tx.push.get()
+        if known.identity != pairing.identity:
+            tx.push_buttons.withdraw_all()
+        of_pairing = known.of_pairing(pairing.identity)
+        tx.push.put(of_pairing.having_read("", pressed=pairing.paired_at))
+        tx.channels.join(NAME, pairing.identity)
+
+    return step
+
+
+def leave_step(tx: Transaction) -> None:
+    """The step on the database that ends a removal, after the file is removed."""
+    tx.push_buttons.withdraw_all()
+    tx.push.change(lambda known: known.of_pairing(""))
+    tx.channels.leave(NAME)
+
+
+def unpair(pairing: Pairing, account: NtfyAccount, file: PushFile, rows: Rows) -> bool:
+    """Tell the phone, then forget the pairing; returns whether the phone could be told.
+
+    Raises `StorageError` if the pairing cannot be forgotten.
+    """
+    is_told = say_goodbye(pairing, account)
+    file.remove()
+    rows.run(leave_step)
+    return is_told
+
+
+def say_goodbye(pairing: Pairing, account: NtfyAccount) -> bool:
+    """Send a last message to a topic that is no longer used; returns whether it arrived."""
+    token = account_for(pairing.server, account).token
+    push = Push(pairing.topic, secrets.token_hex(8), _GOODBYE_TITLE, _GOODBYE, _QUIET)
+    try:
+        NtfyClient(pairing.server, token).publish(push)
+    except OllimError:
+        return False
+    return True

@@ -1,0 +1,112 @@
+"""A phone is paired on the page by keys alone, and each state of it reads well in four forms."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from devtools.doubles.phone import CODE, OFFER
+from devtools.localntfy.phone import Phone
+from devtools.localntfy.server import LocalNtfy
+from playwright.async_api import Browser, Locator, Page, expect
+from tests.browser.axe import violations
+from tests.browser.scene import PageScene
+from tests.browser.test_views import _SMALL, _WIDER, SIZES, go_to
+from tests.stores import memory_stores
+from tests.web.scene import make_scene, running
+
+from ollim_bot.clock import SystemClock
+from ollim_bot.conversation.phone import PhonePage
+from ollim_bot.conversation.views import SettingPage
+from ollim_bot.domain.changes import Changer
+from ollim_bot.domain.phone import PairingStatus, PhoneAttempt, PhoneView
+from ollim_bot.domain.setting_view import PHONE, SettingGroup, SettingsView
+from ollim_bot.paths import DataPaths
+from ollim_bot.settings import NtfyAccount
+from ollim_bot.store.push_file import PushFile
+from ollim_bot.surfaces.ntfy.phone_link import NtfyPhone
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+SERVER = "https://push.example.org"
+
+
+async def test_each_state_of_the_phone_is_right_in_four_forms(scene: PageScene) -> None:
+    settings, now = scene.core.fakes.settings, scene.core.now()
+    settings.current = SettingsView([SettingGroup(PHONE, ())])
+    empty, paired = PhoneView(now, OFFER), PairingStatus(SERVER, now)
+    code = replace(CODE, topic="ollim-" + "a7" * 13, picture=("# " * 20, " #" * 20) * 20)
+    until = now + timedelta(minutes=10)
+    states = {
+        "Address of your own server": replace(empty, told="No press came.", has_failed=True),
+        "Waiting for your press": replace(empty, attempt=PhoneAttempt(SERVER, code, until)),
+        "Hide the code": replace(empty, paired=paired, code=code, told="Your phone is paired."),
+    }
+    page = await scene.open()
+    await go_to(page, "p")
+    problems: list[object] = []
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for width, height in SIZES:
+            await page.set_viewport_size({"width": width, "height": height})
+            for words, state in states.items():
+                settings.change(replace(settings.current, phone=state))
+                await expect(page.locator(".phone")).to_contain_text(words)
+                found = [*await violations(page), *await page.evaluate(_SMALL)]
+                found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
+                problems += [(words, width, scheme, each) for each in found]
+    assert problems == []
+
+
+async def test_a_press_on_the_phone_ends_the_waiting_of_the_page(
+    browser: Browser, tmp_path: Path
+) -> None:
+    clock = SystemClock(UTC)
+    scene, store = make_scene(tmp_path, clock=clock), memory_stores(clock.now).state
+    link = NtfyPhone(PushFile(DataPaths(tmp_path)), store, NtfyAccount, clock.now)
+    phone = PhonePage(link, clock)
+    scene.reception.fakes.settings = cast("Any", SettingPage(store, clock, _no_change, phone))
+    pairing = asyncio.create_task(phone.run())
+    context = await browser.new_context(viewport={"width": 390, "height": 844})
+    try:
+        async with LocalNtfy() as ntfy, running(scene):
+            page = await context.new_page()
+            await page.goto(scene.surface.address())
+            await expect(page.locator("#views")).to_be_visible()
+            await go_to(page, "p")
+            part = page.locator(".phone")
+            await expect(part).to_contain_text("What leaves this machine: the words")
+            await page.get_by_label("Address of your own server").fill(ntfy.url)
+            await page.keyboard.press("Enter")
+            await expect(part).to_contain_text("Waiting for your press")
+            await page.reload()
+            await expect(part).to_contain_text("Waiting for your press")
+            topic = await part.get_by_role("row", name="Topic").locator("code").inner_text()
+            async with Phone(ntfy.url, topic) as owned:
+                await owned.until(lambda: owned.shown)
+                await owned.press(owned.shown[-1], "It reaches me")
+                await expect(part.get_by_role("alert")).to_contain_text("Your phone is paired.")
+            assert topic not in await page.content()
+            await _press(page, part.get_by_role("link", name="Show the code again"))
+            await expect(part).to_contain_text(topic)
+            await _press(page, part.get_by_text("Remove", exact=True))
+            await _press(page, part.get_by_role("button", name="Remove it"))
+            await expect(page.get_by_label("Address of your own server")).to_be_visible()
+            assert topic not in await page.content()
+    finally:
+        await context.close()
+        pairing.cancel()
+        await asyncio.gather(pairing, return_exceptions=True)
+
+
+async def _press(page: Page, what: Locator) -> None:
+    await what.focus()
+    await page.keyboard.press("Enter")
+
+
+async def _no_change(_: Changer, _key: str, _value: str | None) -> str:
+    return ""

@@ -1,0 +1,130 @@
+"""The sentinel's way to the phone: what the bot would send, once, and within the same limits."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from devtools.localdiscord.faults import AnswerLost
+from devtools.localntfy.protocol import Refusal
+from tests.phone.scene import LIMITS, REPLY, TOPIC, PhoneScene
+
+from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.push import PER_DAY
+from ollim_bot.domain.runtime_config import PushContent
+from ollim_bot.domain.surface_state import PushState, day_of
+from ollim_bot.errors import DeliveryUncertain, Unreachable
+from ollim_bot.store.deliveries import DeliveryState, part_nonce
+from ollim_bot.surfaces.ntfy.client import NtfyClient
+from ollim_bot.surfaces.ntfy.direct import NtfyDirect, PhoneAccess
+from ollim_bot.upkeep.direct_channels import LookUp
+
+PILL = "Take the blue pill."
+
+
+def direct(scene: PhoneScene, *, can_write: bool = True) -> NtfyDirect:
+    pairing = scene.file.read()
+    assert pairing is not None
+    client = NtfyClient(pairing.server, scene.account.token, limits=LIMITS)
+    access = PhoneAccess(pairing, client, "Ollim", PushContent.NONE, scene.account.reply_token)
+
+    def commit(step: Any) -> Any:
+        return scene.store.run(step) if can_write else None
+
+    return NtfyDirect(access, scene.clock, commit)  # type: ignore[arg-type]
+
+
+def card_of(scene: PhoneScene, name: MessageId) -> ChatMessage:
+    message = scene.store.query(lambda tx: tx.messages.get(name))
+    assert message is not None
+    return message
+
+
+async def sent(
+    scene: PhoneScene, name: MessageId, *, is_in_doubt: bool = False, can_write: bool = True
+) -> str:
+    since = scene.clock.now() - timedelta(minutes=10)
+    look = LookUp((), since, is_in_doubt, is_in_doubt)
+    message, nonce = card_of(scene, name), part_nonce(name, 0)
+    channel = direct(scene, can_write=can_write)
+    return await asyncio.to_thread(channel.deliver, message, nonce, look)
+
+
+async def test_its_push_is_that_of_the_bot_and_its_button_works_when_the_bot_is_back(
+    scene: PhoneScene,
+) -> None:
+    async with scene.phone() as phone:
+        by_bot = scene.ask("Drink water.", must=True)
+        async with scene.bot():
+            await scene.confirmed(by_bot)
+        card = scene.ask(PILL, must=True)
+        ref = await sent(scene, card)
+        scene.store.run(lambda tx: tx.deliveries.note_received("ntfy", card, [ref]))
+        await scene.until(lambda: len(phone.shown) == 2)
+        water, pill = phone.shown
+        assert (pill.labels, pill.priority, pill.tags) == (water.labels, water.priority, water.tags)
+        assert (pill.title, pill.text, pill.sequence_id) == ("Ollim", PILL, part_nonce(card, 0))
+        await phone.press(pill, "Done")
+        async with scene.bot():
+            await scene.until(lambda: scene.service.presses == [(PILL, "done")])
+            await scene.until(lambda: [each.text for each in phone.shown] == ["Drink water."])
+    assert scene.published == ["Drink water.", PILL]
+    assert scene.push.sent == 3
+
+
+async def test_what_the_server_has_is_not_sent_again(scene: PhoneScene) -> None:
+    card = scene.ask(PILL, must=True)
+    scene.ntfy.next_fail("POST /", AnswerLost())
+    ref = await sent(scene, card)
+    assert await sent(scene, card, is_in_doubt=True) == ref
+    now = scene.clock.now()
+    scene.store.run(lambda tx: tx.deliveries.require("ntfy", card, (), now))
+    async with scene.bot():
+        await scene.confirmed(card)
+    assert scene.published == [PILL]
+
+
+async def test_in_doubt_it_is_sent_only_if_the_server_still_has_what_is_older(
+    scene: PhoneScene,
+) -> None:
+    card = scene.ask(PILL, must=True)
+    with pytest.raises(DeliveryUncertain):
+        await sent(scene, card, is_in_doubt=True)
+    assert scene.published == []
+    scene.ntfy.write(TOPIC, "earlier")
+    await asyncio.sleep(11 * 60)
+    await sent(scene, card, is_in_doubt=True)
+    assert scene.published == ["earlier", PILL]
+
+
+async def test_without_the_database_it_comes_without_buttons_and_as_private_as_known(
+    scene: PhoneScene,
+) -> None:
+    card = scene.ask(PILL, must=True)
+    async with scene.phone() as phone:
+        await sent(scene, card, can_write=False)
+        await scene.until(lambda: phone.shown)
+        (shown,) = phone.shown
+    assert (shown.labels, shown.text) == ([], "A reminder waits for you.")
+    assert REPLY not in str(shown)
+
+
+async def test_the_limits_of_the_server_hold_for_it_too(scene: PhoneScene) -> None:
+    card, now = scene.ask(PILL, must=True), scene.clock.now()
+    scene.ntfy.next_fail("POST /", Refusal(429, 42901, 7.0))
+    with pytest.raises(Unreachable):
+        await sent(scene, card)
+    quiet_until = scene.push.quiet_until
+    assert quiet_until is not None
+    assert timedelta(seconds=6) < quiet_until - now < timedelta(seconds=8)
+    before = len(scene.ntfy.named("POST /"))
+    with pytest.raises(Unreachable):
+        await sent(scene, card)
+    await asyncio.sleep(8)
+    scene.store.run(lambda tx: tx.push.put(PushState(day=day_of(now), sent=PER_DAY)))
+    with pytest.raises(Unreachable):
+        await sent(scene, card)
+    assert len(scene.ntfy.named("POST /")) == before
+    assert scene.state_of(card) is DeliveryState.OPEN
