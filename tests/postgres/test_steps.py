@@ -145,7 +145,10 @@ def test_to_another_machine_the_connection_is_encrypted_and_checked() -> None:
         parsed = parse_address(there)
         assert "sslmode=verify-full" in parsed.conninfo
         assert "secret" not in str(parsed.place)
-    wrong = ("postgresql://me:secret@nas/ollim?sslmode=require", "host=nas sslmode=disable", "?x")
+    wrong = (
+        *("postgresql://me:secret@nas/ollim?sslmode=require", "host=nas sslmode=disable", "?x"),
+        "host=/run/postgresql,nas sslmode=prefer",
+    )
     for each in wrong:
         with pytest.raises(WrongInput) as refused:
             parse_address(each)
