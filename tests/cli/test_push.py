@@ -252,6 +252,8 @@ async def test_wrong_input_and_refused_servers_are_said_in_a_sentence(terminal: 
     assert "this is no terminal" in terminal.refused("push", "setup")
     async with LocalNtfy(version=(2, 15)) as old:
         scene = Scene(terminal, old)
+        terminal.write("state/push.json", "{")
+        assert "is not the pairing of a phone" in terminal.refused("push", "status", code=1)
         refused = await scene.set_up(Owner(GO_ON), server=old.url)
         assert "is too old" in str(refused)
         for wrong in ("http://ntfy.example.org", "ftp://x", "https://ada:pw@x.org"):
