@@ -153,7 +153,12 @@ def _pair(at: Talk, server: str, topics: tuple[str, str] | None, known: Pairing 
         pairing = attempt.wait_for_press(on_wait=on_wait)
     if pairing is None:
         raise OllimError(_NO_PRESS)
-    _keep(at, pairing, changes, what)
+    needs_restart = at.of.needs_restart
+    at.of.write(changes)
+    at.of.needs_restart = needs_restart  # a running bot reads these anew
+    if what:
+        at.of.configure("push_what", what)
+    at.of.pair(pairing, attempt.last_reply)
     at.say(_PAIRED)
     if known is not None and known.identity != pairing.identity:
         at.say(_OLD if say_goodbye(known, before) else _OLD_UNTOLD)
@@ -286,15 +291,6 @@ def code_lines(rows: Sequence[Sequence[bool]], *, has_colours: bool) -> Iterator
         pairs = zip(upper, lower, strict=True)
         line = "".join(_MARKS[up == has_colours, low == has_colours] for up, low in pairs)
         yield f"{_COLOURS}{line}{_RESET}" if has_colours else line
-
-
-def _keep(at: Talk, pairing: Pairing, changes: EnvChanges, what: str) -> None:
-    needs_restart = at.of.needs_restart
-    at.of.write(changes)
-    at.of.needs_restart = needs_restart  # a running bot reads these anew
-    if what:
-        at.of.configure("push_what", what)
-    at.of.pair(pairing)
 
 
 @contextmanager
