@@ -154,8 +154,9 @@ class PhoneScene:
 
     @property
     def published(self) -> list[str]:
-        """The texts that the server got for the phone, in order."""
-        return [each.text for each in self.ntfy.published(TOPIC) if each.event == "message"]
+        """The texts that the server got for the phone, in order, without how late they are."""
+        sent = [each.text for each in self.ntfy.published(TOPIC) if each.event == "message"]
+        return [each.splitlines()[-1] for each in sent]
 
     async def until(self, is_so: Callable[[], object], seconds: float = 600.0) -> None:
         """Wait for the condition by looking after each second of virtual time."""

@@ -75,7 +75,8 @@ async def test_after_an_hour_without_the_server_all_comes_once_and_in_order(
         await scene.confirmed(*asked)
         await scene.until(lambda: not scene.service.status.trouble)
     async with scene.phone() as phone:
-        await phone.shows("water", "pill", "tea")
+        await phone.until(lambda: len(phone.shown) == 3)
+    assert all(each.text.startswith("late · written today ") for each in phone.shown)
     assert [each.priority for each in phone.shown] == [3, 4, 3]
     assert (scene.published, scene.push.sent) == (["water", "pill", "tea"], 3)
 

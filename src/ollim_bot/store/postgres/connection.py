@@ -32,6 +32,10 @@ IDLE_IN_STEP = 3.0
 _LOCK, _STATEMENT, _UNANSWERED, _CONNECT = 5.0, 10.0, 5.0, 5
 
 _SAFE_MODE = "verify-full"
+_UNSAFE = (
+    f"To another machine it must be {_SAFE_MODE}: the conversation would go over the network for "
+    "others to read"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +58,18 @@ def parse_address(text: str) -> Address:
     host = parts.get("hostaddr") or parts.get("host", "")
     if not _is_here(host):
         if parts.setdefault("sslmode", _SAFE_MODE) != _SAFE_MODE:
-            raise WrongInput(
-                f"DATABASE_URL has sslmode={parts['sslmode']}. To another machine it must be "
-                f"{_SAFE_MODE}: the conversation would go over the network for others to read."
-            )
+            raise WrongInput(f"DATABASE_URL has sslmode={parts['sslmode']}. {_UNSAFE}.")
         parts.setdefault("sslrootcert", "system")
     where = "this machine" if _is_here(host) else host
     named = Path(f"the PostgreSQL database {parts.get('dbname', 'of its user')} on {where}")
     return Address(make_conninfo(**parts), named)
 
 
-def _is_here(host: str) -> bool:
+def _is_here(hosts: str) -> bool:
+    return all(_is_local(each) for each in hosts.split(","))
+
+
+def _is_local(host: str) -> bool:
     if not host or host.startswith(("/", "@")) or host == "localhost":
         return True
     try:
@@ -89,11 +94,20 @@ def connect_to(address: Address, idle_in_step: float = IDLE_IN_STEP) -> Connecti
     except psycopg.Error as refused:
         raise ServerGone(address.place, reason_of(refused)) from refused
     try:
+        _check_safety(connection, address)
         connection.execute(_SETTINGS.format(idle=_milliseconds(idle_in_step)))
     except psycopg.Error as refused:
         connection.close()
         raise translated(address.place, refused) from refused
     return connection
+
+
+def _check_safety(connection: Connection, address: Address) -> None:
+    """Refuse a machine that the environment names and the address does not."""
+    mode = connection.info.get_parameters().get("sslmode")
+    if not _is_here(connection.info.host) and mode != _SAFE_MODE:
+        connection.close()
+        raise ServerGone(address.place, f"it has sslmode={mode}. {_UNSAFE}")
 
 
 def _milliseconds(seconds: float) -> int:
