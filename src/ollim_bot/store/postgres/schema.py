@@ -13,6 +13,7 @@ from ollim_bot.store.schema import MIGRATIONS, SCHEMA
 
 # One row. `holder` is random for each start of a process, `name` is what people call its machine.
 # `step` is the id of the last step of this epoch, `schema` the number of the newest migration.
+# `since`, `renewed` and `version` are for people; `wanted` is the epoch that is asked to let go.
 _LEASE = """
 CREATE TABLE IF NOT EXISTS lease (
     id BIGINT PRIMARY KEY CHECK (id = 1),
@@ -21,7 +22,11 @@ CREATE TABLE IF NOT EXISTS lease (
     epoch BIGINT NOT NULL,
     until TIMESTAMPTZ NOT NULL,
     step TEXT NOT NULL,
-    schema BIGINT NOT NULL
+    schema BIGINT NOT NULL,
+    since TIMESTAMPTZ NOT NULL DEFAULT '-infinity',
+    renewed TIMESTAMPTZ NOT NULL DEFAULT '-infinity',
+    version TEXT NOT NULL DEFAULT '',
+    wanted BIGINT NOT NULL DEFAULT 0
 );
 INSERT INTO lease (id, holder, name, epoch, until, step, schema)
     VALUES (1, '', '', 0, '-infinity', '', 0) ON CONFLICT DO NOTHING
