@@ -86,7 +86,8 @@ def request_hand_over(connection: Connection) -> int | None:
 class Lease:
     """Takes, renews and releases the lease for this process, on a connection of its own.
 
-    `name` is what people call this machine; it identifies nothing. `is_wanted` says since the last
+    `name` is what people call this machine; it identifies nothing. `move` is the name of the move
+    that may lead in a closed database. `is_wanted` says since the last
     renewal or `wait` that this process was asked to let another one lead. Each method raises
     `StorageError` if the server does not answer; what it has done is unknown then, and the lease
     counts as it did before.
@@ -98,6 +99,7 @@ class Lease:
         name: str,
         boot: Callable[[], float] = boot_time,
         connect: ConnectTo = connect_to,
+        move: str = "",
     ) -> None:
         self.holder = secrets.token_hex(16)
         self.held: HeldLease | None = None
@@ -106,6 +108,7 @@ class Lease:
         self._name = name
         self._boot = boot
         self._connect = connect
+        self._move = move
         self._connection: Connection | None = None
         self._lock = threading.Lock()
 
@@ -114,18 +117,23 @@ class Lease:
         return self._address.place
 
     def take(self) -> HeldLease | None:
-        """Lead from now on; None while another process may, or since a newer version did."""
+        """Lead from now on; None while another process may, or since a newer version did.
+
+        None also while the database is closed by another move.
+        """
         with self._lock:
             asked_at = self._boot()
             row = self._row(
                 "UPDATE lease SET holder = $1, name = $2, epoch = epoch + 1, step = '',"
                 f" version = $4, since = clock_timestamp(), {_RENEWED} WHERE schema <= $3"
                 # An earlier try of this process counts, whose answer was lost.
-                " AND (until < clock_timestamp() OR holder = $1) RETURNING epoch",
+                " AND (until < clock_timestamp() OR holder = $1)"
+                " AND closed IN ('', $5) RETURNING epoch",
                 self.holder,
                 self._name,
                 SCHEMA,
                 __version__,
+                self._move,
             )
             self.is_wanted = False
             self.held = None if row is None else HeldLease(self.holder, int(row[0]), asked_at)
