@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -47,7 +48,7 @@ def corpus() -> list[ChatMessage]:
     ]
 
 
-def found(tx: Transaction) -> dict[str, list[str]]:
+def found(tx: Transaction, searches: Sequence[str] = SEARCHES) -> dict[str, list[str]]:
     limits: tuple[dict[str, Any], ...] = (
         {},
         {"limit": 60},
@@ -58,7 +59,7 @@ def found(tx: Transaction) -> dict[str, list[str]]:
         f"{words} {limit}": [
             each.message.id for each in tx.messages.search(Search(terms_of(words), **limit))
         ]
-        for words in SEARCHES
+        for words in searches
         for limit in limits
     }
 
