@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import psycopg
 
+from ollim_bot.errors import WriteFailed
 from ollim_bot.store.postgres.connection import Address, Connection, connect_to, translated
 from ollim_bot.store.postgres.lease import Leader, read_leader, request_hand_over
 from ollim_bot.store.postgres.schema import make_lease_row, schema_of
@@ -29,7 +30,7 @@ _OURS = frozenset(("lease", "meta", "records", "messages"))
 class FoundServer:
     """`schema` is 0 for a database without our tables. `closed` is the move it waits for.
 
-    `notes` are facts of the store about itself, of those that are named here.
+    `move` names the move that brought the rows and its epoch, `key_names` are keys used there.
     """
 
     number: int
@@ -87,12 +88,17 @@ def _has_own_lease(connection: Connection) -> bool:
     return row is not None and row[0] == 2
 
 
-def close_for(address: Address, move: str) -> None:
-    """Let no process lead but that of this move, until it is opened. Raises `StorageError`."""
+def close_for(address: Address, move: str, epoch: int) -> None:
+    """Let no process lead but that of this move, until the database is opened again.
+
+    Raises `WriteFailed` if another process has led since this epoch, and other `StorageError`s.
+    """
 
     def close(connection: Connection) -> None:
         make_lease_row(connection, address.place)
-        connection.execute("UPDATE lease SET closed = $1", (move,))
+        closing = "UPDATE lease SET closed = $1 WHERE epoch = $2 RETURNING epoch"
+        if connection.execute(closing, (move, epoch)).fetchone() is None:
+            raise WriteFailed(address.place, "was taken over meanwhile. Nothing was changed.")
 
     _asked(address, close)
 
