@@ -14,7 +14,7 @@ from ollim_bot.cli.terminal import show
 from ollim_bot.domain.database_address import problem_with_address
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.text import counted
-from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.errors import AlreadyRunning, OllimError, WrongInput
 
 if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
@@ -53,7 +53,7 @@ _START = "Start the bot again: `ollim-bot`. On the second machine run `ollim-bot
 _ENDED = "The move had been cut off after the switch. It is complete now."
 _JOINED = "This machine stands by for {place}. Start the bot here: `ollim-bot`."
 _MISSING = "The other machine uses keys that are not here: {names}. Bring them over by hand."
-_STILL_RUNS = "Stop the bot on this machine first."
+_STILL_LEADS = "{name} still leads. Stop its bot first; after a crash, wait for 15 seconds."
 _NOT_MOVED = "Nothing was changed."
 
 _STANDBY = Noun("standby")
@@ -88,7 +88,7 @@ def init(given: Given, caller: Caller, console: Console) -> None:
     from ollim_bot.upkeep.standby import check_target, end_cut_off_move, key_names, move_there
 
     settings = caller.settings()
-    here = _machine(caller, settings)
+    here = _stopped_machine(caller, settings)
     if settings.database_url is not None:
         if not end_cut_off_move(here, _address(settings)):
             raise OllimError(_HAS_ADDRESS)
@@ -122,8 +122,9 @@ def join(given: Given, caller: Caller, console: Console) -> None:
     settings = caller.settings()
     if settings.database_url is not None:
         raise OllimError(_HAS_ADDRESS)
+    here = _stopped_machine(caller, settings)
     url = _given_address(given, caller, console)
-    found = standby.join(_machine(caller, settings), url)
+    found = standby.join(here, url)
     show(plain(_JOINED.format(place=parse_address(url.reveal()).place)))
     if missing := [each for each in found.key_names if each not in standby.key_names(settings)]:
         show(plain(_MISSING.format(names=", ".join(missing))))
@@ -250,7 +251,7 @@ def leave(given: Given, caller: Caller, console: Console) -> None:
     from ollim_bot.store.postgres.server import look_at
     from ollim_bot.upkeep.standby import is_left, leave_as_standby
 
-    here, address = _machine(caller, settings), _address(settings)
+    here, address = _stopped_machine(caller, settings), _address(settings)
     found = look_at(address)
     leader = found.leader
     if found.closed:
@@ -292,11 +293,10 @@ _OTHERS = "On each other machine run `ollim-bot standby leave`."
 def _move_back(
     given: Given, here: Machine, settings: Settings, leader: Leader, console: Console
 ) -> None:
-    from ollim_bot.upkeep.instance import running_pid
     from ollim_bot.upkeep.standby import move_back
 
-    if leader.is_leading or running_pid(here.paths.bot_pid) is not None:
-        raise OllimError(_STILL_RUNS)
+    if leader.is_leading:
+        raise OllimError(_STILL_LEADS.format(name=leader.name))
     console.say(_BACK)
     if not _agrees(given, console, "Move the data back?"):
         console.say(_NOT_MOVED)
@@ -321,6 +321,16 @@ def _address(settings: Settings) -> Address:
 
     assert settings.database_url is not None
     return parse_address(settings.database_url.reveal())
+
+
+def _stopped_machine(caller: Caller, settings: Settings) -> Machine:
+    """This machine. Raises `AlreadyRunning` if its bot runs."""
+    from ollim_bot.upkeep.instance import running_pid
+
+    here = _machine(caller, settings)
+    if pid := running_pid(here.paths.bot_pid):
+        raise AlreadyRunning(pid)
+    return here
 
 
 def _machine(caller: Caller, settings: Settings) -> Machine:
