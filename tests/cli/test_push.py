@@ -54,7 +54,7 @@ class Scene:
         self,
         person: ScriptedPerson,
         now: Callable[[], datetime] | None = None,
-        **given: object,
+        **given: str | bool,
     ) -> OllimError | KeyboardInterrupt | None:
         return await asyncio.to_thread(self._set_up, person, now, given)
 
@@ -62,7 +62,7 @@ class Scene:
         self,
         person: ScriptedPerson,
         now: Callable[[], datetime] | None,
-        given: dict[str, object],
+        given: dict[str, str | bool],
     ) -> OllimError | KeyboardInterrupt | None:
         terminal = self.terminal
         caller = Caller(terminal.environ, terminal.home, now or (lambda: terminal.now))
@@ -75,11 +75,15 @@ class Scene:
                 self.printed = out.getvalue()
         return None
 
-    async def pair(self, *answers: str, token: str = "", **given: object) -> Owner:
+    async def pair(
+        self, *answers: str, token: str = "", server: str = "", is_new: bool = False
+    ) -> Owner:
         """Set up with a phone that presses the button."""
         owner = Owner(*answers)
-        running = asyncio.create_task(self.set_up(owner, **given))
-        await asyncio.wait([running, owner.topic], return_when=asyncio.FIRST_COMPLETED)
+        given = {"server": server} | ({"new": "yes"} if is_new else {})
+        running = asyncio.create_task(self.set_up(owner, None, **given))
+        ends: list[asyncio.Future[Any]] = [running, owner.topic]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         assert owner.topic.done(), (running.result(), owner.screen)
         async with Phone(self.ntfy.url, owner.topic.result(), token=token) as phone:
             await self.press_next(phone)
@@ -197,7 +201,7 @@ async def test_tokens_are_asked_for_where_the_server_wants_them_and_kept_with_th
         assert await second.topic == first.topic
         assert "This adds another one" in second.screen
         assert terminal.json("push", "status")["push_what"] == "asks"
-        third = await scene.pair(GO_ON, "", FOLLOWED, token=token, server=ntfy.url, new=True)
+        third = await scene.pair(GO_ON, "", FOLLOWED, token=token, server=ntfy.url, is_new=True)
         assert await third.topic != first.topic
         assert "The old topic is no longer used, and the phone was told" in third.screen
         assert ntfy.published(first.topic)[-1].text.startswith("ollim-bot sends nothing more")
@@ -217,13 +221,13 @@ async def test_without_the_press_nothing_is_kept(terminal: Terminal) -> None:
         answers = ("1", ntfy.url, GO_ON, token)
         ended = [
             await scene.set_up(Owner(*answers, ""), clock),
-            await scene.set_up(Owner("1", ntfy.url, GO_ON, STOP)),
+            await scene.set_up(Owner("1", ntfy.url, GO_ON, STOP), clock),
         ]
         assert "Nothing was changed." in (await _screen(scene, "1", ntfy.url, GO_ON, ""))
         ntfy.access.close_to_strangers("*", except_for="write")
         late = Owner(*answers, FOLLOWED)
         ended.append(await scene.set_up(late, clock))
-        ended.append(await scene.set_up(Owner(*answers, STOP)))
+        ended.append(await scene.set_up(Owner(*answers, STOP), clock))
         ended.append(await scene.set_up(Owner("1", ntfy.url, ""), clock))
     said = [type(each).__name__ if isinstance(each, KeyboardInterrupt) else each for each in ended]
     assert [str(each)[:20] for each in said] == [

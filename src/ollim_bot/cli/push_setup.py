@@ -246,8 +246,9 @@ def _env_changes(at: Talk, account: NtfyAccount) -> EnvChanges:
     if at.of.stronger_place(URL):
         return {}
     if account.token is not None or account.reply_token is not None:
-        tokens = [each and each.reveal() for each in (account.token, account.reply_token)]
-        return dict(zip((URL, TOKEN, REPLY_TOKEN), [account.url, *tokens], strict=True))
+        tokens = {TOKEN: account.token, REPLY_TOKEN: account.reply_token}
+        given = {name: each.reveal() if each else None for name, each in tokens.items()}
+        return {URL: account.url, **given}
     others = [name for name in (URL, TOKEN, REPLY_TOKEN) if at.of.is_set(name)]
     if not others or at.of.settings.ntfy.url == account.url:
         return {}

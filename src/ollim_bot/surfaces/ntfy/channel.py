@@ -378,7 +378,8 @@ class NtfyChannel(PushChannel):
         *,
         is_repeated: bool = False,
     ) -> Push:
-        words = wording(message, offer.content, self._bot, is_repeated=is_repeated)
+        now = self._clock.now()
+        words = wording(message, offer.content, self._bot, now=now, is_repeated=is_repeated)
         nonces, pairing = offer.nonces or {}, phone.pairing
         buttons: list[ReplyButton | LinkButton] = [
             ReplyButton(label, pairing.reply_topic, nonces[each.custom_id], phone.reply_token)
