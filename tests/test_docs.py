@@ -30,7 +30,7 @@ _LINK = re.compile(r"""\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)\"""")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _NEED = re.compile(r"# .+\n\n\*[^*]+\*")
 _COMMAND = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?ollim-bot (.*)$")
-_SETTING = re.compile(r"\b(?:OLLIM|DISCORD|WEBHOOK|GOOGLE|ANTHROPIC|NTFY)_[A-Z_]*[A-Z]\b")
+_SETTING = re.compile(r"\b(?:OLLIM|DISCORD|WEBHOOK|GOOGLE|ANTHROPIC|NTFY|DATABASE)_[A-Z_]*[A-Z]\b")
 _KEY = re.compile(r"(?:/config|config (?:set|get|unset)) ([a-z_.]+)")
 _FIRST_CELL = re.compile(r"^\| (`.*?`) \|", re.MULTILINE)
 _WRONG_FLAG = "--no-such-flag"

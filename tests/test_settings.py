@@ -85,6 +85,7 @@ EVERYTHING = MODELS | {
     "NTFY_URL": "https://ntfy.example.org/",
     "NTFY_TOKEN": "phone-token",
     "NTFY_REPLY_TOKEN": "reply-token",
+    "DATABASE_URL": "postgresql://ollim:word@db.example.org/ollim",
     "ANTHROPIC_API_KEY": "api-key",
     "ANTHROPIC_AUTH_TOKEN": "auth-token",
     "ANTHROPIC_BASE_URL": "https://models.example.org",
@@ -119,10 +120,11 @@ def test_every_setting_is_read(machine: FakeMachine) -> None:
             **MODELS,
         },
         warnings=(),
+        database_url=Secret(EVERYTHING["DATABASE_URL"]),
     )
     assert settings.zone.key == "America/New_York"
-    push = ("phone-token", "reply-token")
-    assert settings.secrets() == ("discord-token", "hush hush", *push, "api-key", "auth-token")
+    ours = ("discord-token", "hush hush", EVERYTHING["DATABASE_URL"], "phone-token", "reply-token")
+    assert settings.secrets() == (*ours, "api-key", "auth-token")
     assert settings.engine_environment() == {
         "ANTHROPIC_API_KEY": "api-key",
         "ANTHROPIC_AUTH_TOKEN": "auth-token",
@@ -135,6 +137,29 @@ def test_every_setting_is_read(machine: FakeMachine) -> None:
 def test_an_address_on_this_machine_needs_no_scheme(machine: FakeMachine, address: str) -> None:
     given = machine.settings(ANTHROPIC_BASE_URL=address, ANTHROPIC_AUTH_TOKEN="none")
     assert given.engine_environment()["ANTHROPIC_BASE_URL"] == f"http://{address.rstrip('/')}"
+
+
+def test_the_way_to_the_database_is_encrypted_unless_it_stays_on_this_machine(
+    machine: FakeMachine,
+) -> None:
+    there, without = "postgresql://ollim:word@db.example.org/ollim", "?sslmode=disable"
+    here = [f"postgresql://ollim@{host}/ollim" for host in ("localhost", "127.0.0.1", "[::1]")]
+    here += ["postgresql:///ollim?host=/run/postgresql", "postgres:///ollim"]
+    right = [there, f"{there}?sslmode=verify-full", *here]
+    right += [each + ("&" if "?" in each else "?") + without[1:] for each in here]
+    wrong = [
+        f"{there}{without}",
+        f"{there}?sslmode=require",
+        f"{there}?hostaddr=10.0.0.1&{without[1:]}",
+    ]
+    wrong += ["db.example.org", "https://db.example.org", "postgresql:ollim", "postgresql://[::1/x"]
+    assert [
+        each for each in right if machine.settings(DATABASE_URL=each).database_url is None
+    ] == []
+    for each in wrong:
+        [problem] = machine.problems(DATABASE_URL=each)
+        assert problem.startswith("environment: DATABASE_URL: the value ")
+        assert "word@" not in problem.replace("ollim:password@", "")
 
 
 @pytest.mark.same_fixtures

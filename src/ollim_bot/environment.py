@@ -50,6 +50,7 @@ SET_IN_CURRENT_FOLDER = frozenset(
     }
 )
 _PREFIX = "OLLIM_"
+DATABASE_URL = "DATABASE_URL"
 _MOST_NAMED = 8
 _WRONG_OWNER = "belongs to another account. Make it a file of yours, or start in another folder."
 _NOT_ONE_LINE = "[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
@@ -74,6 +75,11 @@ def _system_zone_names(tz: str, etc: Path) -> Iterator[str]:
 def _zone_of_file(path: str | Path) -> str:
     name = os.path.realpath(path).rpartition("/zoneinfo/")[2]
     return name.removeprefix("posix/").removeprefix("right/")
+
+
+def for_other_programs(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the address of the database, which is a key to all that is kept."""
+    return {name: value for name, value in environ.items() if name != DATABASE_URL}
 
 
 def search_path(path: str) -> str:

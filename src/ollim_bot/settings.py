@@ -10,8 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
+from ollim_bot.domain.database_address import problem_with_address
 from ollim_bot.domain.provider import SENT_ALONG
 from ollim_bot.environment import (
+    DATABASE_URL,
     ETC,
     EnvSources,
     InvalidSetting,
@@ -132,6 +134,7 @@ class Settings(Location):
     warnings: tuple[str, ...]
     named_secrets: Mapping[str, Secret] = field(default_factory=dict)
     overruled: tuple[str, ...] = ()
+    database_url: Secret | None = None
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> Settings:
@@ -198,6 +201,7 @@ class Settings(Location):
                 name: Secret(value) for name, value in sources.ending_in(_SECRET_ENDINGS).items()
             },
             overruled=tuple(sources.overruled()),
+            database_url=take(DATABASE_URL, _database_address, None),
         )
 
     def hook_secret(self, name: str | None) -> Secret | None:
@@ -210,7 +214,8 @@ class Settings(Location):
         """Every value that the logs must redact."""
         named = self.named_secrets.values()
         push = (self.ntfy.token, self.ntfy.reply_token)
-        values = (self.discord_token, self.webhook_secret, *push, *self.anthropic.values(), *named)
+        own = (self.discord_token, self.webhook_secret, self.database_url)
+        values = (*own, *push, *self.anthropic.values(), *named)
         return tuple(value.reveal() for value in values if isinstance(value, Secret))
 
     def engine_environment(self) -> dict[str, str]:
@@ -292,6 +297,12 @@ def _secure_address(text: str, example: str = "https://google.example.org") -> s
 
 def _push_address(text: str) -> str:
     return _secure_address(text, "https://ntfy.example.org")
+
+
+def _database_address(text: str) -> Secret:
+    if problem := problem_with_address(text):
+        raise InvalidSetting(problem)
+    return _token(text)
 
 
 def _model(text: str) -> str:

@@ -108,10 +108,12 @@ def test_thinking_is_as_it_was_chosen(thinking: Thinking, kind: str) -> None:
 def test_our_secrets_are_emptied_and_the_providers_stay() -> None:
     kept = {"ANTHROPIC_API_KEY": "y", "GOOGLE_TOKEN_URL": "https://google.example.org/token"}
     hooks = {"WEBHOOK_SECRET": "x", "GITHUB_HOOK_SECRET": "x"}
+    hooks |= {"NTFY_TOKEN": "x", "DATABASE_URL": "postgresql:///ollim"}
     inherited = {"DISCORD_TOKEN": "x", "AZURE_CLIENT_SECRET": "x", "LANG": "C", **hooks, **kept}
     environment = child_environment({"ANTHROPIC_BASE_URL": "z"}, inherited, Path("/bin"))
     assert (environment["DISCORD_TOKEN"], environment["WEBHOOK_SECRET"]) == ("", "")
     assert environment["GITHUB_HOOK_SECRET"] == ""
+    assert (environment["NTFY_TOKEN"], environment["DATABASE_URL"]) == ("", "")
     assert "AZURE_CLIENT_SECRET" not in environment
     assert environment["ANTHROPIC_BASE_URL"] == "z"
     assert not {"LANG", *kept} & environment.keys()

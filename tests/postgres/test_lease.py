@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 
@@ -12,13 +13,13 @@ import pytest
 from tests.postgres_server import leading
 from tests.store.scene import NOW
 
-from ollim_bot import clock
+from ollim_bot import __version__, clock
 from ollim_bot.domain.lease import EXPIRES_AFTER, GIVE_UP_AFTER, RENEW_EVERY, HeldLease
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.postgres.connection import IDLE_IN_STEP, Address, connect_to
 from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot.store.postgres.lease import Leader, Lease
+from ollim_bot.store.postgres.lease import Leader, Lease, read_leader, request_hand_over
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.transaction import Transaction
 
@@ -144,3 +145,33 @@ def test_every_connection_ends_what_it_waits_for(address: Address) -> None:
         "statement_timeout": ("10s",),
     }
     assert durable == ("on",)
+
+
+def test_a_leader_hears_at_once_that_it_is_asked_to_hand_over_and_the_other_that_it_did(
+    address: Address,
+) -> None:
+    with (
+        process(address, "desk") as desk,
+        process(address) as shelf,
+        closing(connect_to(address)) as asking,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        desk.take()
+        assert request_hand_over(asking) == 1
+        desk.wait(60)
+        assert desk.is_wanted
+        assert desk.renew()
+        assert desk.is_wanted
+        shelf.wait(0)
+        waiting = threads.submit(shelf.wait, 60)
+        desk.release()
+        waiting.result(timeout=30)
+        assert request_hand_over(asking) is None
+        assert shelf.take() is not None
+        assert not shelf.is_wanted
+        shelf.wait(0)
+        assert not shelf.is_wanted
+        leader = read_leader(asking)
+        assert leader is not None
+        assert (leader.name, leader.epoch, leader.version) == ("shelf", 2, __version__)
+        assert leader.is_leading

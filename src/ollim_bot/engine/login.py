@@ -14,6 +14,7 @@ from typing import Any
 from ollim_bot.domain.provider import LoginStatus
 from ollim_bot.engine.launcher import PROGRAM_MISSING, cli_path
 from ollim_bot.engine.transcripts import config_folder
+from ollim_bot.environment import for_other_programs
 from ollim_bot.errors import EngineError
 
 _SILENT = "The Claude program did not say whether you are signed in. Install ollim-bot again."
@@ -68,7 +69,10 @@ def log_out(environment: Mapping[str, str], *, cli: Path | None = None) -> bool:
 def _in_terminal(cli: Path, verb: str, environment: Mapping[str, str]) -> bool:
     try:
         ended = subprocess.run(
-            [cli, "auth", verb], cwd=_NOWHERE, env={**environment, **_QUIET}, check=False
+            [cli, "auth", verb],
+            cwd=_NOWHERE,
+            env={**for_other_programs(environment), **_QUIET},
+            check=False,
         )
     except OSError as refused:
         raise EngineError(PROGRAM_MISSING) from refused
@@ -88,7 +92,7 @@ async def _answer(cli: Path, environment: Mapping[str, str], limit: float) -> by
             cli,
             *("auth", "status", "--json"),
             cwd=_NOWHERE,
-            env={**environment, **_QUIET},
+            env={**for_other_programs(environment), **_QUIET},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

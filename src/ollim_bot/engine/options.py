@@ -17,7 +17,7 @@ from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.engine.bridge import hooks, in_process_servers
 from ollim_bot.engine.commands import Programs
-from ollim_bot.environment import python_places, search_path
+from ollim_bot.environment import DATABASE_URL, python_places, search_path
 from ollim_bot.ports import SessionSpec, Toolset
 
 # One line of the engine's output is one message; an answer may be long.
@@ -77,7 +77,8 @@ _THIS_MACHINE = ("127.0.0.1", "localhost")
 
 # The address of a token is no secret, and the commands that the agent calls need it.
 _OUR_SECRETS = re.compile(
-    r"(?!GOOGLE_TOKEN_URL$)(DISCORD|WEBHOOK|GOOGLE|OLLIM)_.*(TOKEN|SECRET|KEY|PASSWORD)"
+    r"(?!GOOGLE_TOKEN_URL$)(DISCORD|WEBHOOK|GOOGLE|NTFY|OLLIM)_.*(TOKEN|SECRET|KEY|PASSWORD)"
+    rf"|{DATABASE_URL}$"
 )
 
 

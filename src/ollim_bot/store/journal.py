@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ollim_bot.domain.about_me import source_line
 from ollim_bot.domain.text import shortened
-from ollim_bot.environment import program_path, search_path
+from ollim_bot.environment import for_other_programs, program_path, search_path
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, TooLarge, unsuitable_file
@@ -171,7 +171,7 @@ class Git:
 def _environment() -> dict[str, str]:
     inherited = {
         name: value
-        for name, value in os.environ.items()
+        for name, value in for_other_programs(os.environ).items()
         if not name.startswith("GIT_") or name in _WHERE_GIT_AND_ITS_SETTINGS_ARE
     }
     # Git also searches PATH while the data directory is the current one.

@@ -21,6 +21,7 @@ from ollim_bot.store.connection import (
 )
 from ollim_bot.store.copies import back_up, damage_of, mark_copy
 from ollim_bot.store.errors import Busy, Damaged, translated
+from ollim_bot.store.files import PRIVATE, OsDisk, remove_durably, write_atomically
 from ollim_bot.store.mirrors import MirrorAge, mirror_age
 from ollim_bot.store.opening import DATABASE, ask_rows
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED, stored_record
@@ -122,6 +123,19 @@ def _mirror_contents(paths: DataPaths) -> dict[str, bytes | None]:
         except OSError:
             continue
     return found
+
+
+def write_mirrors(paths: DataPaths) -> None:
+    """Write all mirrors as the database has them, over what is there. Raises `StorageError`.
+
+    The files may be of a time when another machine led, and are no edits of a person then.
+    """
+    found = ask_rows(paths, lambda statements: _mirrors(statements, {}))
+    for name in MIRROR_FILES:
+        if name in found:
+            write_atomically(OsDisk(), paths.state / name, found[name], PRIVATE)
+        else:
+            remove_durably(OsDisk(), paths.state / name)
 
 
 def _mirrors(statements: Statements, by_hand: Mapping[str, bytes | None]) -> dict[str, bytes]:

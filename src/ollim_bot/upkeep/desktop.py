@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Protocol
 
+from ollim_bot.environment import for_other_programs
+
 _LIMIT = 10.0
 _APPLICATION = "ollim-bot"
 _LONGEST_TITLE, _LONGEST_TEXT = 100, 400
@@ -73,7 +75,7 @@ class DesktopNotifier:
         try:
             ended = subprocess.run(
                 command,
-                env=dict(self._environ),
+                env=for_other_programs(self._environ),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_LIMIT,

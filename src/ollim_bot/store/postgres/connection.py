@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import ip_address
 from pathlib import Path
 
 import psycopg
@@ -13,6 +12,7 @@ from psycopg import RawCursor
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
+from ollim_bot.domain.database_address import SAFE_MODE, is_on_this_machine
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.store.connection import Row, Statements, Value
 from ollim_bot.store.errors import (
@@ -31,9 +31,8 @@ ConnectTo = Callable[["Address"], Connection]
 IDLE_IN_STEP = 3.0
 _LOCK, _STATEMENT, _UNANSWERED, _CONNECT = 5.0, 10.0, 5.0, 5
 
-_SAFE_MODE = "verify-full"
 _UNSAFE = (
-    f"To another machine it must be {_SAFE_MODE}: the conversation would go over the network for "
+    f"To another machine it must be {SAFE_MODE}: the conversation would go over the network for "
     "others to read"
 )
 
@@ -56,26 +55,13 @@ def parse_address(text: str) -> Address:
     except psycopg.Error:
         raise WrongInput("DATABASE_URL is no address of a PostgreSQL server.") from None
     host = parts.get("hostaddr") or parts.get("host", "")
-    if not _is_here(host):
-        if parts.setdefault("sslmode", _SAFE_MODE) != _SAFE_MODE:
+    if not is_on_this_machine(host):
+        if parts.setdefault("sslmode", SAFE_MODE) != SAFE_MODE:
             raise WrongInput(f"DATABASE_URL has sslmode={parts['sslmode']}. {_UNSAFE}.")
         parts.setdefault("sslrootcert", "system")
-    where = "this machine" if _is_here(host) else host
+    where = "this machine" if is_on_this_machine(host) else host
     named = Path(f"the PostgreSQL database {parts.get('dbname', 'of its user')} on {where}")
     return Address(make_conninfo(**parts), named)
-
-
-def _is_here(hosts: str) -> bool:
-    return all(_is_local(each) for each in hosts.split(","))
-
-
-def _is_local(host: str) -> bool:
-    if not host or host.startswith(("/", "@")) or host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def connect_to(address: Address, idle_in_step: float = IDLE_IN_STEP) -> Connection:
@@ -105,7 +91,7 @@ def connect_to(address: Address, idle_in_step: float = IDLE_IN_STEP) -> Connecti
 def _check_safety(connection: Connection, address: Address) -> None:
     """Refuse a machine that the environment names and the address does not."""
     mode = connection.info.get_parameters().get("sslmode")
-    if not _is_here(connection.info.host) and mode != _SAFE_MODE:
+    if not is_on_this_machine(connection.info.host) and mode != SAFE_MODE:
         connection.close()
         raise ServerGone(address.place, f"it has sslmode={mode}. {_UNSAFE}")
 

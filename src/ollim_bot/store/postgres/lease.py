@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
+from ollim_bot import __version__
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import EXPIRES_AFTER, HeldLease
 from ollim_bot.store.connection import Row
@@ -25,23 +26,68 @@ from ollim_bot.store.postgres.connection import (
 from ollim_bot.store.postgres.schema import make_lease_row
 from ollim_bot.store.schema import SCHEMA
 
-_UNTIL = f"clock_timestamp() + interval '{EXPIRES_AFTER} seconds'"
+_RENEWED = (
+    f"until = clock_timestamp() + interval '{EXPIRES_AFTER} seconds', renewed = clock_timestamp()"
+)
+# Those who wait hear here at once that the lease is free, or asked for.
+_CHANNEL = "ollim_lease"
+_LEADER = """SELECT name, epoch,
+    CASE WHEN until > clock_timestamp()
+        THEN extract(epoch FROM until - clock_timestamp()) ELSE 0 END,
+    schema, version, extract(epoch FROM clock_timestamp() - since),
+    extract(epoch FROM clock_timestamp() - renewed)
+    FROM lease WHERE epoch > 0"""
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The machine that leads, or led last; `seconds_left` is 0 once another one may take over."""
+    """The machine that leads, or led last; `seconds_left` is 0 once another one may take over.
+
+    It took over `since` seconds ago, and has last renewed the lease `renewed` seconds ago.
+    """
 
     name: str
     epoch: int
     seconds_left: float
     schema: int
+    version: str = field(default="", compare=False)
+    since: float = field(default=0.0, compare=False)
+    renewed: float = field(default=0.0, compare=False)
+
+    @property
+    def is_leading(self) -> bool:
+        return self.seconds_left > 0
+
+
+def read_leader(connection: Connection) -> Leader | None:
+    """The leader as its row says it; None if none ever led. Raises `psycopg.Error`."""
+    row = connection.execute(_LEADER).fetchone()
+    return None if row is None else _leader(row)
+
+
+def _leader(row: Row) -> Leader:
+    name, epoch, left, schema, version, since, renewed = row
+    return Leader(name, epoch, float(left), schema, version, float(since), float(renewed))
+
+
+def request_hand_over(connection: Connection) -> int | None:
+    """Ask the leader to let go; returns its epoch, or None if no machine leads.
+
+    The leader finds it at its next renewal, or at once by `Lease.wait`. Raises `psycopg.Error`.
+    """
+    row = connection.execute(
+        "UPDATE lease SET wanted = epoch WHERE until > clock_timestamp() RETURNING epoch"
+    ).fetchone()
+    connection.execute(f"NOTIFY {_CHANNEL}")
+    return None if row is None else int(row[0])
 
 
 class Lease:
     """Takes, renews and releases the lease for this process, on a connection of its own.
 
-    `name` is what people call this machine; it identifies nothing. Each method raises
+    `name` is what people call this machine; it identifies nothing. `move` is the name of the move
+    that may lead in a closed database. `is_wanted` says since the last
+    renewal or `wait` that this process was asked to let another one lead. Each method raises
     `StorageError` if the server does not answer; what it has done is unknown then, and the lease
     counts as it did before.
     """
@@ -52,13 +98,16 @@ class Lease:
         name: str,
         boot: Callable[[], float] = boot_time,
         connect: ConnectTo = connect_to,
+        move: str = "",
     ) -> None:
         self.holder = secrets.token_hex(16)
         self.held: HeldLease | None = None
+        self.is_wanted = False
         self._address = address
         self._name = name
         self._boot = boot
         self._connect = connect
+        self._move = move
         self._connection: Connection | None = None
         self._lock = threading.Lock()
 
@@ -67,18 +116,25 @@ class Lease:
         return self._address.place
 
     def take(self) -> HeldLease | None:
-        """Lead from now on; None while another process may, or since a newer version did."""
+        """Lead from now on; None while another process may, or since a newer version did.
+
+        None also while the database is closed by another move.
+        """
         with self._lock:
             asked_at = self._boot()
             row = self._row(
-                f"UPDATE lease SET holder = $1, name = $2, epoch = epoch + 1, step = '',"
-                f" until = {_UNTIL} WHERE schema <= $3"
+                "UPDATE lease SET holder = $1, name = $2, epoch = epoch + 1, step = '',"
+                f" version = $4, since = clock_timestamp(), {_RENEWED} WHERE schema <= $3"
                 # An earlier try of this process counts, whose answer was lost.
-                " AND (until < clock_timestamp() OR holder = $1) RETURNING epoch",
+                " AND (until < clock_timestamp() OR holder = $1)"
+                " AND closed IN ('', $5) RETURNING epoch",
                 self.holder,
                 self._name,
                 SCHEMA,
+                __version__,
+                self._move,
             )
+            self.is_wanted = False
             self.held = None if row is None else HeldLease(self.holder, int(row[0]), asked_at)
             return self.held
 
@@ -89,13 +145,29 @@ class Lease:
                 return False
             asked_at = self._boot()
             row = self._row(
-                f"UPDATE lease SET until = {_UNTIL} WHERE holder = $1 AND epoch = $2"
-                " RETURNING epoch",
+                f"UPDATE lease SET {_RENEWED} WHERE holder = $1 AND epoch = $2"
+                " RETURNING wanted = epoch",
                 self.holder,
                 self.held.epoch,
             )
             self.held = None if row is None else self.held.renewed(asked_at)
+            self.is_wanted = row is not None and bool(row[0])
             return self.held is not None
+
+    def wait(self, seconds: float) -> None:
+        """Wait for so long, or until the lease is free or asked for, if another process tells it.
+
+        `release` waits for it too: a leader waits for a second at most.
+        """
+        with self._lock:
+            self.is_wanted = self._is_asked()
+            if self.is_wanted or self._connection is None:
+                return
+            try:
+                told = [*self._connection.notifies(timeout=seconds, stop_after=1)]
+            except psycopg.Error as refused:
+                raise translated(self.place, refused) from refused
+            self.is_wanted = bool(told) and self._is_asked()
 
     def release(self) -> None:
         """Let another process lead at once."""
@@ -108,6 +180,7 @@ class Lease:
                     self.holder,
                     held.epoch,
                 )
+                self._row(f"SELECT pg_notify('{_CHANNEL}', '')")
 
     def may_act(self) -> bool:
         """Whether nobody else can lead yet; asked right before everything that cannot be undone."""
@@ -117,18 +190,17 @@ class Lease:
     def leader(self) -> Leader | None:
         """The machine that leads, or led last; None if none ever did."""
         with self._lock:
-            row = self._row(
-                "SELECT name, epoch, schema, CASE WHEN until > clock_timestamp()"
-                " THEN extract(epoch FROM until - clock_timestamp()) ELSE 0 END FROM lease"
-            )
-        if row is None or not row[1]:
-            return None
-        return Leader(str(row[0]), int(row[1]), float(row[3]), int(row[2]))
+            row = self._row(_LEADER)
+        return None if row is None else _leader(row)
 
     def close(self) -> None:
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
+
+    def _is_asked(self) -> bool:
+        row = self._row("SELECT epoch FROM lease WHERE wanted = epoch")
+        return row is not None and self.held is not None and row[0] == self.held.epoch
 
     def _row(self, sql: str, *arguments: Any) -> Row | None:
         """What the statement returns; it is run again if the connection was lost."""
@@ -136,9 +208,16 @@ class Lease:
             if self._connection is None or is_lost(self._connection):
                 self._connection = self._connect(self._address)
                 make_lease_row(self._connection, self.place)
+                self._listen(self._connection)
             try:
                 return self._connection.execute(sql, arguments).fetchone()
             except psycopg.Error as refused:
                 if is_last or not is_lost(self._connection):
                     raise translated(self.place, refused) from refused
         return None
+
+    def _listen(self, connection: Connection) -> None:
+        try:
+            connection.execute(f"LISTEN {_CHANNEL}")
+        except psycopg.Error as refused:
+            raise translated(self.place, refused) from refused

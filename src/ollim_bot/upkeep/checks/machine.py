@@ -21,7 +21,13 @@ from ollim_bot.domain.provider import (
 )
 from ollim_bot.engine.launcher import cli_path
 from ollim_bot.engine.login import login_status
-from ollim_bot.environment import chosen_zone, open_file_warning, read_env_file, system_zone
+from ollim_bot.environment import (
+    chosen_zone,
+    for_other_programs,
+    open_file_warning,
+    read_env_file,
+    system_zone,
+)
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import ModelChoice, Settings
@@ -198,7 +204,7 @@ def version_in(environment: Mapping[str, str]) -> Version:
         ran = subprocess.run(
             (cli, "--version"),
             cwd="/",
-            env=environment,
+            env=for_other_programs(environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PROGRAM_SECONDS,

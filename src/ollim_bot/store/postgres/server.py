@@ -1,0 +1,129 @@
+"""A database on a PostgreSQL server as it is found: whose it is, who leads, whether it is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import psycopg
+
+from ollim_bot.errors import WriteFailed
+from ollim_bot.store.postgres.connection import Address, Connection, connect_to, translated
+from ollim_bot.store.postgres.lease import Leader, read_leader, request_hand_over
+from ollim_bot.store.postgres.schema import make_lease_row, schema_of
+
+R = TypeVar("R")
+
+# What `init` notes on the server: the move that brought the rows, and the names of the keys there.
+MOVE, KEY_NAMES = "standby_move", "standby_keys"
+
+_FACTS = """SELECT current_setting('server_version_num')::int, current_setting('server_version'),
+    current_setting('server_encoding'), pg_is_in_recovery(), current_user,
+    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)"""
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+_OURS = frozenset(("lease", "meta", "records", "messages"))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServer:
+    """`schema` is 0 for a database without our tables. `closed` is the move it waits for.
+
+    `move` names the move that brought the rows and its epoch, `key_names` are keys used there.
+    """
+
+    number: int
+    version: str
+    encoding: str
+    is_replica: bool
+    user: str
+    can_create: bool
+    tables: frozenset[str]
+    leader: Leader | None = None
+    schema: int = 0
+    closed: str = ""
+    move: str = ""
+    key_names: tuple[str, ...] = ()
+
+    @property
+    def is_ours(self) -> bool:
+        return self.tables >= _OURS and self.schema > 0
+
+    @property
+    def is_empty(self) -> bool:
+        return self.tables <= {"lease"}
+
+
+def look_at(address: Address) -> FoundServer:
+    """Look at the database without changing it. Raises `StorageError`."""
+    return _asked(address, _found)
+
+
+def _found(connection: Connection) -> FoundServer:
+    facts = connection.execute(_FACTS).fetchone()
+    assert facts is not None
+    tables = frozenset(str(row[0]) for row in connection.execute(_TABLES).fetchall())
+    found = FoundServer(*facts, tables)
+    if "lease" not in tables or not _has_own_lease(connection):
+        return found
+    row = connection.execute("SELECT closed FROM lease").fetchone()
+    notes = dict(connection.execute("SELECT name, value FROM meta")) if "meta" in tables else {}
+    return FoundServer(
+        *facts,
+        tables,
+        read_leader(connection),
+        schema_of(connection) if tables >= _OURS else 0,
+        "" if row is None else str(row[0]),
+        str(notes.get(MOVE, "")),
+        tuple(str(notes.get(KEY_NAMES, "")).split()),
+    )
+
+
+def _has_own_lease(connection: Connection) -> bool:
+    row = connection.execute(
+        "SELECT count(*) FROM information_schema.columns WHERE table_schema = current_schema()"
+        " AND table_name = 'lease' AND column_name IN ('epoch', 'closed')"
+    ).fetchone()
+    return row is not None and row[0] == 2
+
+
+def close_for(address: Address, move: str, epoch: int) -> None:
+    """Let no process lead but that of this move, until the database is opened again.
+
+    Raises `WriteFailed` if another process has led since this epoch, and other `StorageError`s.
+    """
+
+    def close(connection: Connection) -> None:
+        make_lease_row(connection, address.place)
+        closing = "UPDATE lease SET closed = $1 WHERE epoch = $2 RETURNING epoch"
+        if connection.execute(closing, (move, epoch)).fetchone() is None:
+            raise WriteFailed(address.place, "was taken over meanwhile. Nothing was changed.")
+
+    _asked(address, close)
+
+
+def open_again(address: Address) -> None:
+    """Let processes lead. Raises `StorageError`."""
+    _asked(address, lambda connection: connection.execute("UPDATE lease SET closed = ''"))
+
+
+def ask_for_lease(address: Address) -> int | None:
+    """As `request_hand_over`, on a connection of its own. Raises `StorageError`."""
+    return _asked(address, request_hand_over)
+
+
+def _asked(address: Address, question: Callable[[Connection], R]) -> R:
+    with _connected(address) as connection:
+        return question(connection)
+
+
+@contextmanager
+def _connected(address: Address) -> Iterator[Connection]:
+    connection = connect_to(address)
+    try:
+        yield connection
+    except psycopg.Error as refused:
+        raise translated(address.place, refused) from refused
+    finally:
+        connection.close()

@@ -1,0 +1,390 @@
+"""Moves an installation to a PostgreSQL database and back, and lets a second machine join it.
+
+Only what needs psycopg imports this module.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ollim_bot.domain.ledger_check import check
+from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.environment import DATABASE_URL
+from ollim_bot.errors import OllimError, StorageError, WriteFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.settings import Secret, Settings
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.errors import Damaged
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.files import OsDisk
+from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.opening import DATABASE, ask, has_state, look_into, open_database
+from ollim_bot.store.postgres.connection import Address, parse_address
+from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot.store.postgres.lease import Leader, Lease
+from ollim_bot.store.postgres.server import (
+    KEY_NAMES,
+    MOVE,
+    FoundServer,
+    ask_for_lease,
+    close_for,
+    look_at,
+    open_again,
+)
+from ollim_bot.store.postgres.transfer import Counts, move_to_file, move_to_server
+from ollim_bot.store.schema import SCHEMA
+from ollim_bot.store.snapshot import write_mirrors
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.upkeep.backup import incomplete, keys_in, write_backup
+from ollim_bot.upkeep.env_file import change_env_file
+from ollim_bot.upkeep.instance import single_instance
+
+_OLDEST = 140_000
+_ALL = 10**9
+_STAMP = "%Y%m%dT%H%M%SZ"
+# In seconds: a hand-over takes less than the first, and is given up after the second.
+_BETWEEN_LOOKS, _PATIENCE = 0.1, 15.0
+# Made anew on each machine.
+_OWN_KEYS = (".env", "web_token")
+
+_TOO_OLD = "The server runs PostgreSQL {version}. It needs version 14 or newer."
+_ENCODING = (
+    "The database {place} stores text as {encoding}. Make one with the encoding UTF8: "
+    "`createdb --encoding=UTF8 --template=template0 ollim`."
+)
+_REPLICA = "{place} is a copy that follows another server, and cannot be written. Name the other."
+_MAY_NOT = (
+    "{user} may not make tables in {place}. Make it the owner: "
+    "`ALTER DATABASE … OWNER TO {user}`, or give it the right to create."
+)
+_FOREIGN = (
+    "{place} holds tables of something else. Make an empty database for ollim-bot, such as by "
+    "`createdb ollim`."
+)
+_TAKEN = (
+    "{place} holds the data of a bot already. To have this machine stand by for it, run "
+    "`ollim-bot standby join`. To move this bot there, make another, empty database."
+)
+_LED = (
+    "{place} is led by {name}. Stop the bot there first; after a move that was cut off, wait for "
+    "15 seconds."
+)
+_EMPTY = "{place} is empty. Run `ollim-bot standby init` first, on the machine that has your bot."
+_NOT_OURS = "{place} is not a database of ollim-bot."
+_OTHER_VERSION = (
+    "{place} belongs to another version of ollim-bot (schema {found}; this one knows {known}). "
+    "Install the same version on both machines."
+)
+_NOT_OPEN = (
+    "{place} waits for the end of a move. Run `ollim-bot standby init` again on the machine that "
+    "has your bot, or `ollim-bot standby leave` on the one that left."
+)
+_HAS_DATA = (
+    "{root} has the data of a bot of its own, which would not be used any more. Move that folder "
+    "away, or name another one with OLLIM_DATA_DIR."
+)
+_NOTHING_HERE = "There is no bot in {root} to move. Start it once, or use `ollim-bot standby join`."
+_DIFFERS = "`runs check` finds other things there than here, so nothing was switched"
+_LOST = "{place} was taken over by another process meanwhile. Nothing was switched; run it again."
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """This machine, and the installation on it. `say` is told each step before it is done."""
+
+    paths: DataPaths
+    environ: Mapping[str, str]
+    now: Callable[[], datetime]
+    say: Callable[[str], None] = lambda _: None
+
+    @property
+    def name(self) -> str:
+        return machine_name()
+
+    @property
+    def file(self) -> Path:
+        return self.paths.state / DATABASE
+
+
+def machine_name() -> str:
+    """What people call this machine."""
+    return platform.node() or "this machine"
+
+
+def key_names(settings: Settings) -> tuple[str, ...]:
+    """The names of all keys that this installation uses, by setting or by file; never a value."""
+    ntfy = {"NTFY_TOKEN": settings.ntfy.token, "NTFY_REPLY_TOKEN": settings.ntfy.reply_token}
+    single = {"DISCORD_TOKEN": settings.discord_token, "WEBHOOK_SECRET": settings.webhook_secret}
+    named = {**single, **ntfy, **settings.anthropic, **settings.named_secrets}
+    found = {name for name, value in named.items() if isinstance(value, Secret)}
+    root = settings.paths.root
+    files = {str(each) for each in keys_in(root)} if root.is_dir() else set[str]()
+    return tuple(sorted(found | {each for each in files if not each.endswith(_OWN_KEYS)}))
+
+
+def checked_server(address: Address, *, for_move: bool = False) -> FoundServer:
+    """What is there, if this version can use it. Raises `OllimError` with what to do."""
+    found, place = look_at(address), address.place
+    if found.number < _OLDEST:
+        raise OllimError(_TOO_OLD.format(version=found.version))
+    if found.encoding != "UTF8":
+        raise OllimError(_ENCODING.format(place=place, encoding=found.encoding))
+    if for_move and found.is_replica:
+        raise OllimError(_REPLICA.format(place=place))
+    if for_move and not found.can_create:
+        raise OllimError(_MAY_NOT.format(place=place, user=found.user))
+    if found.is_ours and found.schema > SCHEMA:
+        raise OllimError(_OTHER_VERSION.format(place=place, found=found.schema, known=SCHEMA))
+    return found
+
+
+def check_target(here: Machine, address: Address) -> FoundServer:
+    """Whether the rows of this machine can move there; nothing is changed. Raises `OllimError`."""
+    if not here.file.exists():
+        raise OllimError(_NOTHING_HERE.format(root=here.paths.root))
+    found, place = checked_server(address, for_move=True), address.place
+    if found.leader is not None and found.leader.is_leading:
+        raise OllimError(_LED.format(place=place, name=found.leader.name))
+    if not (found.is_ours or found.is_empty):
+        raise OllimError(_FOREIGN.format(place=place))
+    if found.is_ours and not _is_of_cut_off_move(found, _noted_move(here)):
+        raise OllimError(_TAKEN.format(place=place))
+    return found
+
+
+def _is_of_cut_off_move(found: FoundServer, move: str) -> bool:
+    """Whether the rows there came from here, and no bot has led there since."""
+    if not move:
+        return False
+    return found.closed == move or (
+        found.leader is not None and found.move == f"{move} {found.leader.epoch}"
+    )
+
+
+def _noted_move(here: Machine) -> str:
+    return look_into(here.paths, here.now(), lambda tx: tx.meta.get(MOVE)) or ""
+
+
+def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
+    """Move all rows of this machine to the empty database, and use it from now on.
+
+    A kill at any moment leaves an installation that works, with the file or with the server; the
+    same call then ends the move. Raises `OllimError`; nothing has changed here then.
+    """
+    address = parse_address(url.reveal())
+    with single_instance(here.paths.bot_pid, patience=0.2):
+        found = check_target(here, address)
+        _back_up(here)
+        move = _note_move(here)
+        here.say("Moving the rows.")
+        close_for(address, move, found.leader.epoch if found.leader else 0)
+        with _leading(here, address, move) as (lease, database):
+            counts = move_to_server(here.file, database, here.now(), replace=found.is_ours)
+            here.say("Comparing what is there with what is here.")
+            _compare(here, address, ask(here.paths, here.now(), _ledger), database.query(_ledger))
+            epoch = lease.held.epoch if lease.held else 0
+            database.run(lambda tx: _note_end(tx, f"{move} {epoch}", keys))
+            if not lease.renew():
+                raise OllimError(_LOST.format(place=address.place))
+            here.say("Opening the database.")
+            open_again(address)
+            here.say("Writing the address into `.env`.")
+            change_env_file(here.paths, {DATABASE_URL: url.reveal()})
+            put_file_aside(here)
+    return counts
+
+
+def end_cut_off_move(here: Machine, address: Address) -> bool:
+    """Put the file aside whose rows are on the server; False if there is none."""
+    if not here.file.exists() or not (move := _noted_move(here)):
+        return False
+    if not look_at(address).move.startswith(f"{move} "):
+        return False
+    with single_instance(here.paths.bot_pid, patience=0.2):
+        put_file_aside(here)
+    return True
+
+
+def put_file_aside(here: Machine) -> Path:
+    """Keep the file of SQLite under a name that says when it was used last."""
+    here.say("Keeping the file as it was.")
+    return _set_aside(here, "before-standby")
+
+
+def _set_aside(here: Machine, reason: str) -> Path:
+    stamp = here.now().astimezone(UTC).strftime(_STAMP)
+    kept = here.file.with_name(f"{DATABASE}.{reason}-{stamp}")
+    number = 1
+    while kept.exists():
+        number += 1
+        kept = here.file.with_name(f"{DATABASE}.{reason}-{stamp}-{number}")
+    try:
+        for ending in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.rename(f"{here.file}{ending}", f"{kept}{ending}")
+        OsDisk().sync_folder(here.paths.state)
+    except OSError as refused:
+        raise WriteFailed(here.file, f"could not be renamed: {refused.strerror}.") from refused
+    return kept
+
+
+def _back_up(here: Machine) -> None:
+    here.say("Making a backup first.")
+    report = write_backup(here.paths, here.environ, here.now)
+    if not report.is_complete:
+        raise OllimError(f"{incomplete(report)} Nothing was moved.")
+    here.say(f"Backup: {report.path}")
+
+
+def _note_move(here: Machine) -> str:
+    """Name the move in the file, so that one that is cut off is known again."""
+    problems: list[StoreProblem] = []
+    database = open_database(here.paths, here.now, is_holder=True, report=problems.append)
+    try:
+        move = database.query(lambda tx: tx.meta.get(MOVE)) or secrets.token_hex(8)
+        database.run(lambda tx: tx.meta.put(MOVE, move))
+    finally:
+        database.close()
+    for problem in problems:
+        here.say(str(problem))
+    return move
+
+
+@contextmanager
+def _leading(
+    here: Machine, address: Address, move: str
+) -> Iterator[tuple[Lease, PostgresDatabase]]:
+    lease = Lease(address, here.name, move=move)
+    try:
+        held = lease.take()
+        if held is None:
+            leader = lease.leader()
+            raise OllimError(
+                _LED.format(place=address.place, name=leader.name if leader else "another machine")
+            )
+        database = open_postgres(address, here.now, lease=held)
+        try:
+            yield lease, database
+        finally:
+            database.close()
+            with suppress(StorageError):
+                lease.release()
+    finally:
+        lease.close()
+
+
+def _ledger(tx: Transaction) -> list[LedgerRow]:
+    return tx.ledger.page(0, _ALL)[0]
+
+
+def _compare(
+    here: Machine, address: Address, before: list[LedgerRow], after: list[LedgerRow]
+) -> None:
+    """Raise `Damaged` unless `runs check` says the same about both."""
+    watched_until, now = HeartbeatFile(here.paths).read(), here.now()
+    if before != after or check(before, now, watched_until) != check(after, now, watched_until):
+        raise Damaged(address.place, _DIFFERS)
+
+
+def _note_end(tx: Transaction, move: str, keys: tuple[str, ...]) -> None:
+    tx.meta.put(MOVE, move)
+    tx.meta.put(KEY_NAMES, " ".join(keys))
+
+
+def join(here: Machine, url: Secret) -> FoundServer:
+    """Have this machine stand by for the database.
+
+    Raises `OllimError`; nothing has changed then.
+    """
+    address = parse_address(url.reveal())
+    if has_state(here.paths):
+        raise OllimError(_HAS_DATA.format(root=here.paths.root))
+    found, place = checked_server(address), address.place
+    if found.is_empty:
+        raise OllimError(_EMPTY.format(place=place))
+    if not found.is_ours:
+        raise OllimError(_NOT_OURS.format(place=place))
+    if found.schema != SCHEMA:
+        raise OllimError(_OTHER_VERSION.format(place=place, found=found.schema, known=SCHEMA))
+    if found.closed:
+        raise OllimError(_NOT_OPEN.format(place=place))
+    prepare_data_directory(here.paths)
+    with single_instance(here.paths.bot_pid, patience=0.2):
+        change_env_file(here.paths, {DATABASE_URL: url.reveal()})
+    return found
+
+
+def leave_as_standby(here: Machine) -> None:
+    """Take the address out of `.env`, and nothing else. Raises `OllimError`."""
+    with single_instance(here.paths.bot_pid, patience=0.2):
+        change_env_file(here.paths, {DATABASE_URL: None})
+
+
+def is_left(here: Machine, found: FoundServer) -> bool:
+    """Whether all rows are back in the file here, and only the address was not taken out yet."""
+    return bool(found.closed) and found.closed == _noted_move(here)
+
+
+def move_back(here: Machine, url: Secret) -> Counts:
+    """Move all rows into a new file here, close the database, and use the file from now on.
+
+    A kill before the database is closed changes nothing; after it, the same command ends the move.
+    Raises `OllimError`; nothing has changed then.
+    """
+    address, move = parse_address(url.reveal()), secrets.token_hex(8)
+    with single_instance(here.paths.bot_pid, patience=0.2):
+        with _leading(here, address, "") as (lease, database):
+            if here.file.exists():
+                _set_aside(here, "unused")
+            database.run(lambda tx: tx.meta.put(MOVE, move))
+            here.say("Moving the rows.")
+            counts = move_to_file(database, here.file, here.now())
+            here.say("Comparing what is here with what is there.")
+            _compare(here, address, database.query(_ledger), ask(here.paths, here.now(), _ledger))
+            write_mirrors(here.paths)
+            if not lease.renew():
+                raise OllimError(_LOST.format(place=address.place))
+            here.say("Closing the database to all machines.")
+            close_for(address, move, lease.held.epoch if lease.held else 0)
+        here.say("Taking the address out of `.env`.")
+        change_env_file(here.paths, {DATABASE_URL: None})
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Who led before, who leads after so many seconds; `after` is None if no machine does."""
+
+    before: Leader
+    after: Leader | None
+    seconds: float
+
+    @property
+    def is_done(self) -> bool:
+        return self.after is not None and self.after.epoch > self.before.epoch
+
+
+def hand_over(address: Address, patience: float = _PATIENCE) -> HandOver | None:
+    """Ask the leader to let go, and wait until another machine leads; None if none leads now.
+
+    Raises `StorageError`.
+    """
+    began = time.monotonic()
+    before = look_at(address).leader
+    if before is None or ask_for_lease(address) is None:
+        return None
+    while True:
+        leader, passed = look_at(address).leader, time.monotonic() - began
+        after = leader if leader is not None and leader.is_leading else None
+        result = HandOver(before, after, passed)
+        if result.is_done or passed > patience:
+            return result
+        time.sleep(_BETWEEN_LOOKS)

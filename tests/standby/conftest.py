@@ -1,0 +1,21 @@
+"""An empty place on a server, and machines with homes of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.postgres_server import new_address
+from tests.standby.scene import StandbyScene
+
+from ollim_bot.store.postgres.connection import Address
+
+
+@pytest.fixture
+def address() -> Address:
+    return new_address()
+
+
+@pytest.fixture
+def scene(tmp_path: Path, address: Address, monkeypatch: pytest.MonkeyPatch) -> StandbyScene:
+    return StandbyScene(tmp_path, address, monkeypatch)

@@ -1,0 +1,110 @@
+"""Machines with homes of their own, and one database for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from tests.cli.terminal import SUNDAY, Terminal
+from tests.postgres.test_tables import corpus
+
+from ollim_bot.environment import read_env_file
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.database import Database
+from ollim_bot.store.opening import ask, open_database
+from ollim_bot.store.postgres.connection import Address, parse_address
+from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.transaction import Step, Transaction
+
+R = TypeVar("R")
+
+
+def url_of(address: Address) -> str:
+    """The address as a person writes it."""
+    parts = {name: str(value) for name, value in conninfo_to_dict(address.conninfo).items()}
+    return f"postgresql:///{parts.pop('dbname')}?{urlencode(parts, quote_via=quote)}"
+
+
+class StandbyScene:
+    """`desk` has a bot with a conversation; `name` is what the machine in use is called."""
+
+    def __init__(self, folder: Path, address: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.url = url_of(address)
+        self.address = parse_address(self.url)
+        self.file = folder / "address.txt"
+        self.file.write_text(f"{self.url}\n")
+        self.file.chmod(0o600)
+        self._patch = monkeypatch
+        self.use("desk")
+        self.desk = self.machine("desk")
+        self.fill(self.desk)
+
+    def use(self, name: str) -> None:
+        self._patch.setattr("platform.node", lambda: name)
+
+    def machine(self, name: str) -> Terminal:
+        home = self.folder / name
+        home.mkdir()
+        terminal = Terminal(home)
+        prepare_data_directory(terminal.paths)  # without a history, for which git would run
+        return terminal
+
+    def fill(self, terminal: Terminal) -> None:
+        def add(tx: Transaction) -> None:
+            for message in corpus():
+                tx.messages.add(message)
+
+        with opened(terminal) as database:
+            database.run(add)
+
+    def init(self, terminal: Terminal | None = None) -> str:
+        words = ("standby", "init", "--unfinished", "--yes", "--from", str(self.file))
+        return (terminal or self.desk).done(*words)
+
+    def on_server(self, question: Step[R]) -> R:
+        database = open_postgres(self.address, lambda: SUNDAY, lease=None)
+        try:
+            return database.query(question)
+        finally:
+            database.close()
+
+    @contextmanager
+    def leading(self, name: str) -> Iterator[Lease]:
+        lease = Lease(self.address, name)
+        assert lease.take() is not None
+        try:
+            yield lease
+        finally:
+            lease.release()
+            lease.close()
+
+
+@contextmanager
+def opened(terminal: Terminal) -> Iterator[Database]:
+    database = open_database(
+        terminal.paths, lambda: terminal.now, is_holder=True, report=lambda _: None
+    )
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def in_file(terminal: Terminal, question: Step[R]) -> R:
+    return ask(terminal.paths, terminal.now, question)
+
+
+def env_of(terminal: Terminal) -> dict[str, str]:
+    path = terminal.paths.env_file
+    return dict(read_env_file(path.read_text()).values) if path.exists() else {}
+
+
+def has_address(terminal: Terminal) -> bool:
+    return "DATABASE_URL" in env_of(terminal)

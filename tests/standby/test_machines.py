@@ -1,0 +1,154 @@
+"""A second machine joins, sees who leads, takes over when asked, and leaves."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+from tests.cli.setup_scene import ScriptedPerson
+from tests.standby.scene import StandbyScene, env_of, has_address
+
+from ollim_bot import __version__
+from ollim_bot.cli import standby as command
+from ollim_bot.cli.caller import Caller
+from ollim_bot.store.postgres.connection import connect_to
+from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.schema import SCHEMA
+from ollim_bot.upkeep.instance import single_instance
+
+
+def test_a_second_machine_joins_sees_the_leader_and_leaves(scene: StandbyScene) -> None:
+    scene.desk.write(".env", "DISCORD_TOKEN=secret-of-desk\n")
+    scene.init()
+    scene.use("shelf")
+    shelf = scene.machine("shelf")
+    told = shelf.done("standby", "join", "--from", str(scene.file))
+    assert "This machine stands by for the PostgreSQL database" in told
+    assert "keys that are not here: DISCORD_TOKEN." in told
+    assert "secret-of-desk" not in told
+    assert env_of(shelf) == {"DATABASE_URL": scene.url}
+    assert shelf.paths.env_file.stat().st_mode & 0o777 == 0o600
+    assert "DATABASE_URL is set already" in shelf.refused(
+        "standby", "join", "--from", str(scene.file), code=1
+    )
+    with scene.leading("desk") as lease, single_instance(shelf.paths.bot_pid):
+        told = shelf.done("standby", "status")
+        assert "desk has led for " in told
+        assert "This machine stands by." in told
+        assert scene.url not in told
+        facts = shelf.json("standby", "status")
+        assert lease.held is not None
+        assert facts.pop("renewed_ago") < 60
+        assert facts == {
+            "database": "the PostgreSQL database postgres on this machine",
+            "role": "stands by",
+            "leader": "desk",
+            "last_leader": "desk",
+            "leads_for": facts["leads_for"],
+            "epoch": lease.held.epoch,
+            "schema": SCHEMA,
+            "version": __version__,
+            "is_closed": False,
+        }
+        assert "is already running" in shelf.refused("standby", "leave", "--yes", code=1)
+    told = shelf.done("standby", "leave", "--yes")
+    assert "This machine stands by no more." in told
+    assert not has_address(shelf)
+    assert "No standby is set up." in shelf.done("standby", "status")
+    assert shelf.json("standby", "status")["role"] == "alone"
+    assert "No machine leads. desk led last" in scene.desk.done("standby", "status")
+
+
+def test_a_hand_over_names_the_machine_that_leads_then(scene: StandbyScene) -> None:
+    scene.init()
+    desk = scene.desk
+    assert "No machine leads now" in desk.refused("standby", "hand-over", code=1)
+
+    def let_go(lease: Lease) -> None:
+        while not lease.is_wanted:
+            lease.wait(60)
+        lease.release()
+
+    def take_over(lease: Lease) -> None:
+        while lease.take() is None:
+            lease.wait(60)
+
+    with (
+        closing(Lease(scene.address, "desk")) as old,
+        closing(Lease(scene.address, "shelf")) as new,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        assert old.take() is not None
+        ends = [threads.submit(let_go, old), threads.submit(take_over, new)]
+        assert desk.done("standby", "hand-over").startswith("shelf leads now, after ")
+        for end in ends:
+            end.result()
+        assert new.may_act()
+
+
+def test_what_cannot_be_done_is_refused_with_what_to_do(
+    scene: StandbyScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, file = scene.desk, str(scene.file)
+    init = ("standby", "init", "--unfinished", "--yes", "--from")
+    shelf = scene.machine("shelf")
+    unsafe = scene.folder / "unsafe.txt"
+    unsafe.write_text("postgresql://ollim:pass@db.example.org/ollim?sslmode=require")
+    refusals = [
+        (desk.refused("standby", "init", code=1), "Standby is not finished."),
+        (desk.refused("standby", "init", "--unfinished"), "Name a file with the address"),
+        (desk.refused(*init, "nowhere.txt"), "nowhere.txt cannot be read"),
+        (desk.run("standby", "init", "--unfinished", "--from", file).err, "Add --yes"),
+        (shelf.refused(*init, file, code=1), "There is no bot in"),
+        (shelf.refused("standby", "join", "--from", file, code=1), "is empty. Run `ollim-bot"),
+        (desk.refused("standby", "hand-over", code=1), "No standby is set up."),
+        (desk.refused("standby", "leave", code=1), "No standby is set up."),
+        (desk.refused("standby", "join", "--from", file, code=1), "has the data of a bot"),
+    ]
+    answer = desk.run(*init, str(unsafe))
+    refusals.append((answer.err, "lets others on the network read the conversation"))
+    assert answer.code == 2
+    assert "pass@" not in answer.err
+    assert "others on this machine can read" in answer.err
+    with single_instance(desk.paths.bot_pid):
+        refusals.append((desk.run(*init, file).err, "is already running"))
+    with scene.leading("shelf"):
+        refusals.append((desk.refused(*init, file, code=1), "is led by shelf"))
+    with closing(connect_to(scene.address)) as connection:
+        connection.execute("CREATE TABLE invoices (id BIGINT)")
+        refusals.append((desk.refused(*init, file, code=1), "holds tables of something else"))
+        refusals.append(
+            (shelf.refused("standby", "join", "--from", file, code=1), "is not a database of")
+        )
+        connection.execute("DROP TABLE invoices")
+        scene.init()
+        scene.fill(shelf)
+        refusals.append((shelf.refused(*init, file, code=1), "holds the data of a bot already"))
+        connection.execute(f"UPDATE lease SET schema = {SCHEMA + 1}")
+        third = scene.machine("third")
+        refusals.append(
+            (third.refused("standby", "join", "--from", file, code=1), "another version")
+        )
+    monkeypatch.setattr(command, "find_spec", lambda _: None)
+    refusals.append((third.refused("standby", "join", code=1), "with its extra `[postgres]`"))
+    assert [(said, part) for said, part in refusals if part not in said] == []
+    assert not has_address(shelf)
+    assert not has_address(third)
+
+
+def test_init_says_who_can_read_and_asks(
+    scene: StandbyScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    desk = scene.desk
+    caller = Caller(desk.environ, desk.home, lambda: desk.now)
+    person = ScriptedPerson(scene.url, "")
+    command.init({"unfinished": True}, caller, person)
+    assert "They are not encrypted there. Who can read them: who runs this machine" in person.screen
+    assert "Nothing was changed." in person.screen
+    assert scene.url not in person.screen
+    assert not has_address(desk)
+    command.init({"unfinished": True}, caller, ScriptedPerson(scene.url, "y"))
+    assert has_address(desk)

@@ -1,0 +1,130 @@
+"""All rows of an installation move to a server and back, also if the way is cut off."""
+
+from __future__ import annotations
+
+import pytest
+from bench.ledger import write_a_year
+from devtools.doubles.immediate_store import ImmediateStore
+from devtools.doubles.journal import RecordingJournal
+from tests.cli.terminal import Terminal
+from tests.postgres.test_tables import found
+from tests.standby.scene import StandbyScene, env_of, has_address, in_file, opened
+from tests.store.scene import NOW
+from tests.stores import Stores
+
+from ollim_bot.settings import Secret
+from ollim_bot.store.connection import Statements
+from ollim_bot.store.job_files import open_repositories
+from ollim_bot.store.opening import ask_rows
+from ollim_bot.store.postgres.server import look_at
+from ollim_bot.store.schema import tables
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.upkeep import standby
+
+
+def all_rows(rows: Statements) -> dict[str, list[tuple[object, ...]]]:
+    """Everything but the facts about the database itself."""
+    return {
+        table.name: rows.rows(f"SELECT * FROM {table.name} ORDER BY {', '.join(table.key)}")
+        for table in tables()
+        if table.name != "meta"
+    }
+
+
+def kept_files(terminal: Terminal, reason: str) -> list[str]:
+    return sorted(each.name for each in terminal.paths.state.glob(f"ollim.db.{reason}-*"))
+
+
+def test_a_year_moves_to_the_server_and_back_unchanged(
+    scene: StandbyScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.ledger.DAILY", 2)
+    desk = scene.desk
+    with opened(desk) as database:
+        jobs = open_repositories(desk.paths, RecordingJournal())
+        write_a_year(Stores(ImmediateStore(database), jobs))
+    before = ask_rows(desk.paths, all_rows)
+    searches, checked = in_file(desk, found), desk.run("runs", "check")
+    assert len(before["ledger"]) > 2_000
+
+    told = scene.init()
+    assert "Backup: " in told
+    assert "From the next start on, your bot uses the PostgreSQL database" in told
+    assert scene.url not in told
+    assert env_of(desk)["DATABASE_URL"] == scene.url
+    assert desk.paths.env_file.stat().st_mode & 0o777 == 0o600
+    assert not (desk.paths.state / "ollim.db").exists()
+    assert len(kept_files(desk, "before-standby")) == 1
+    assert scene.on_server(found) == searches
+
+    told = desk.done("standby", "leave", "--yes")
+    assert "back. From the next start on, your bot uses a file on this machine." in told
+    assert not has_address(desk)
+    assert ask_rows(desk.paths, all_rows) == before
+    assert in_file(desk, found) == searches
+    assert desk.run("runs", "check") == checked
+    with opened(desk) as database:
+        assert database.query(found) == searches
+
+
+class Killed(BaseException):
+    pass
+
+
+def machine_of(terminal: Terminal, die_at: int) -> standby.Machine:
+    """A machine whose process is killed before a step, or at none with a large number."""
+    steps = iter(range(1000))
+
+    def say(_: str) -> None:
+        if next(steps) == die_at:
+            raise Killed
+
+    return standby.Machine(terminal.paths, terminal.environ, lambda: terminal.now, say)
+
+
+def words_of(scene: StandbyScene, terminal: Terminal) -> int:
+    """How many messages the installation has, in the place that it uses."""
+
+    def count(tx: Transaction) -> int:
+        return len(tx.messages.since(NOW))
+
+    return scene.on_server(count) if has_address(terminal) else in_file(terminal, count)
+
+
+def test_a_kill_at_each_step_leaves_an_installation_that_works(scene: StandbyScene) -> None:
+    desk, url = scene.desk, Secret(scene.url)
+    expected = words_of(scene, desk)
+    assert expected > 100
+    failures = []
+    for die_at in range(20):
+        try:
+            standby.move_there(machine_of(desk, die_at), url, ())
+        except Killed:
+            if has_address(desk):
+                break
+            with opened(desk):
+                pass
+            if words_of(scene, desk) != expected:
+                failures.append(die_at)
+    assert failures == []
+    # The file was not put aside yet; the same command does it.
+    assert die_at > 5
+    assert words_of(scene, desk) == expected
+    assert (desk.paths.state / "ollim.db").exists()
+    with scene.leading("desk"):
+        assert "It is complete now." in scene.init()
+    assert not (desk.paths.state / "ollim.db").exists()
+    assert "DATABASE_URL is set already" in desk.refused("standby", "init", "--unfinished", code=1)
+
+    for die_at in range(20):
+        try:
+            standby.move_back(machine_of(desk, die_at), url)
+        except Killed:
+            assert has_address(desk)
+            if look_at(scene.address).closed:
+                break
+            assert words_of(scene, desk) == expected
+    assert die_at >= 2
+    assert "the address is taken out now" in desk.done("standby", "leave", "--yes")
+    assert not has_address(desk)
+    assert words_of(scene, desk) == expected
