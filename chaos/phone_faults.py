@@ -11,9 +11,9 @@ from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Delayed, Dro
 from devtools.localntfy.protocol import Refusal
 from devtools.localntfy.server import Fault
 
-from chaos.owner_actions import Action, remind
+from chaos.owner_actions import Action, remind, remind_at
 from chaos.phone_actions import DONE, a_card
-from chaos.scene import ChaosScene
+from chaos.scene import ChaosScene, soon
 from chaos.write_faults import restart_after_crash
 
 _POLLS = 40
@@ -41,7 +41,7 @@ async def _fail(name: str, scene: ChaosScene, rng: random.Random) -> None:
         if card := await a_card(scene, rng):
             await scene.phones.press(scene.phones.first, card, DONE)
         return
-    await remind(scene, rng)
+    remind_at(scene, soon(-1))
 
 
 async def kill_before_confirming(scene: ChaosScene, rng: random.Random) -> None:
@@ -116,9 +116,9 @@ async def mute_streams(scene: ChaosScene, rng: random.Random) -> None:
 
 
 def count_hits(scene: ChaosScene) -> None:
-    """Count the faults of the server that are used up."""
+    """Count the faults of the server that are used up: those that were planned first."""
     left = list(scene.phones.server.faults_left)
-    for (name, pattern), times in scene.phones.planned.items():
+    for (name, pattern), times in reversed(scene.phones.planned.items()):
         kept = min(times, left.count(pattern))
         scene.hits[name] += times - kept
         for _ in range(kept):

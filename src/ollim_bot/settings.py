@@ -106,10 +106,6 @@ class NtfyAccount:
     token: Secret | None = None
     reply_token: Secret | None = None
 
-    def at(self, server: str) -> NtfyAccount:
-        """The account at that server; without tokens if they are for another."""
-        return self if self.url == server.rstrip("/") else NtfyAccount(server)
-
 
 @dataclass(frozen=True, slots=True)
 class Settings(Location):

@@ -135,7 +135,7 @@ async def test_a_phone_is_paired_tried_and_forgotten(terminal: Terminal) -> None
         # What leaves the machine is said before anything is sent.
         leaves = owner.screen.index("What leaves this machine: the words")
         assert owner.screen.index("also that you took a dose") > leaves
-        assert owner.screen.index("Go on?") > owner.screen.index("An iPhone does not")
+        assert owner.screen.index("Go on?") > owner.screen.index("On an iPhone it stays")
         assert scene.printed.count("\n") >= 15
         assert "Waiting for the press: 10:00 left." in scene.printed
 

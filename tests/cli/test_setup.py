@@ -47,14 +47,14 @@ async def ran(scene: SetupScene, person: ScriptedPerson, *words: str, **options:
     return await asyncio.to_thread(lambda: scene.run(person, *words, **options))  # type: ignore[arg-type]
 
 
-async def test_a_person_with_a_claude_account_and_a_token_needs_thirteen_keys_and_a_paste(
+async def test_a_person_with_a_claude_account_and_a_token_needs_fourteen_keys_and_a_paste(
     scene: SetupScene,
 ) -> None:
     scene.service = FakeMachineStart()
     async with LocalDiscord(token=TOKEN) as discord:
         own_lines = f"# mine\nDISCORD_API_URL={discord.api_url}\n"
         scene.write(own_lines)
-        person = ScriptedPerson("", "", "", "1", TOKEN, "", "", "", "", "", "y")
+        person = ScriptedPerson("", "", "", "1", TOKEN, "", "", "", "", "", "", "y")
         assert await ran(scene, person) is None
     assert scene.claude.is_signed_in
     assert scene.service.is_there
@@ -63,7 +63,7 @@ async def test_a_person_with_a_claude_account_and_a_token_needs_thirteen_keys_an
     assert scene.reports == 1
     # The page promises both numbers.
     typed = person.keystrokes - len(TOKEN)
-    assert (len(person.questions), typed) == (11, 13)
+    assert (len(person.questions), typed) == (12, 14)
     assert f"{len(person.questions)} questions, {typed} keys" in DOCS.read_text()
     assert TOKEN not in person.screen
     assert "Signed in to Claude with the account ada@example.org." in person.screen
@@ -76,7 +76,7 @@ def test_every_answer_can_be_given_and_the_files_are_said_before(scene: SetupSce
     with served(CalendarAnswer(body=ics(DENTIST))) as server:
         person = ScriptedPerson(
             "Ada \"the\" Lovelace", "Max $", "Europe/Paris", "3", "localhost:1", "y", "",
-            "qwen3:8b", "", server.address("/secret.ics"), "7.00", "take my pills",
+            "qwen3:8b", "", "", server.address("/secret.ics"), "7.00", "take my pills",
             "sometime", "every day at 7.30", "y", "10-7", "22-7",
         )  # fmt: skip
         assert scene.run(person) is None
@@ -88,7 +88,7 @@ def test_every_answer_can_be_given_and_the_files_are_said_before(scene: SetupSce
         "ANTHROPIC_AUTH_TOKEN": "none",
         "ANTHROPIC_MODEL": "qwen3:8b",
     }
-    before, _, _ = person.screen.partition("1/10")
+    before, _, _ = person.screen.partition("1/11")
     assert "~/.ollim-bot/.env" in before
     assert "state/calendars" in before
     assert "secret.ics" not in person.screen
@@ -104,7 +104,7 @@ def test_every_answer_can_be_given_and_the_files_are_said_before(scene: SetupSce
 
 
 def test_enter_at_every_question_changes_nothing_at_all(scene: SetupScene) -> None:
-    person = ScriptedPerson(*[""] * 10)
+    person = ScriptedPerson(*[""] * 11)
     before = sorted(scene.home.iterdir())
     assert scene.run(person) is None
     assert person.answers == []
@@ -119,6 +119,7 @@ WRONG = {
     "timezone": (("Europe/Berln", ""), "Did you mean Europe/Berlin?"),
     "model": (("5", "2", "two words", ""), "not one of the four"),
     "discord": (("two words", ""), "a space or a strange letter"),
+    "phone": (("3", "1", "ftp://x", ""), "not a plain web address"),
     "calendar": (("my calendar", "https://127.0.0.1:1/x", ""), "not a web address"),
     "routine": (("25:00", "whenever", ""), "not a time of day"),
     "reminder": (("take my pills", "sometime", ""), "I do not understand that."),
@@ -143,10 +144,10 @@ def test_a_near_zone_takes_one_enter(scene: SetupScene) -> None:
     assert scene.env == {"OLLIM_TIMEZONE": "Europe/Berlin"}
 
 
-@pytest.mark.parametrize(("at", "stop"), [*((at, STOP) for at in range(11)), (3, HANG_UP)])
+@pytest.mark.parametrize(("at", "stop"), [*((at, STOP) for at in range(12)), (3, HANG_UP)])
 def test_a_stop_at_any_step_keeps_what_was_confirmed(scene: SetupScene, at: int, stop: str) -> None:
     scene.service = FakeMachineStart()
-    answers = ["Ada", "Max", "Europe/Paris", "4", "", "", "8:30", "", "", "", ""]
+    answers = ["Ada", "Max", "Europe/Paris", "4", "", "", "", "8:30", "", "", "", ""]
     person = ScriptedPerson(*answers[:at], stop)
     assert isinstance(scene.run(person), KeyboardInterrupt)
     given = {"OLLIM_USER_NAME": "Ada", "OLLIM_BOT_NAME": "Max", "OLLIM_TIMEZONE": "Europe/Paris"}
@@ -154,7 +155,7 @@ def test_a_stop_at_any_step_keeps_what_was_confirmed(scene: SetupScene, at: int,
     assert scene.env == dict(list(given.items())[:at])
     assert f"Stopped at {STEPS[at].title}." in person.screen
     assert "`ollim-bot setup` goes on." in person.screen
-    assert len(list(scene.paths.root.glob("routines/*.md"))) == (at > 6)
+    assert len(list(scene.paths.root.glob("routines/*.md"))) == (at > 7)
     assert not scene.service.is_there
     assert scene.reports == 0
 
@@ -167,10 +168,10 @@ def test_a_stop_inside_a_step_leaves_that_step_undone(scene: SetupScene) -> None
 
 def test_a_second_run_shows_what_is_there_and_asks_no_more_than_it_must(scene: SetupScene) -> None:
     scene.service = FakeMachineStart()
-    first = ScriptedPerson("Ada", "", "Europe/Paris", "4", "", "", "8:30", "", "y", "22-7", "y")
+    first = ScriptedPerson("Ada", "", "Europe/Paris", "4", *[""] * 3, "8:30", "", "y", "22-7", "y")
     assert scene.run(first) is None
     text = scene.text
-    second = ScriptedPerson(*[""] * 6)
+    second = ScriptedPerson(*[""] * 7)
     assert scene.run(second) is None
     asked = " ".join(second.questions)
     assert "[Ada]" in asked
@@ -364,7 +365,7 @@ def test_a_secret_on_the_command_line_is_refused_and_not_repeated(
 
 
 def test_flags_answer_their_questions_in_a_terminal_too(scene: SetupScene) -> None:
-    person = ScriptedPerson("", "4", *[""] * 6)
+    person = ScriptedPerson("", "4", *[""] * 7)
     words = ("--user-name", "Ada", "--bot-name", "Max", "--no-service")
     scene.service = FakeMachineStart()
     assert scene.run(person, *words) is None
@@ -383,9 +384,9 @@ def test_without_a_terminal_and_without_flags_it_says_what_to_do(scene: SetupSce
 
 def test_wrong_settings_are_named_and_can_be_mended(scene: SetupScene) -> None:
     scene.write("OLLIM_TIMEZONE=Berln\nOLLIM_USER_NAME='Ada\n")
-    person = ScriptedPerson("Ada", "", "Europe/Berlin", *[""] * 7)
+    person = ScriptedPerson("Ada", "", "Europe/Berlin", *[""] * 8)
     assert scene.run(person) is None
-    assert "Berln" in person.screen.partition("1/10")[0]
+    assert "Berln" in person.screen.partition("1/11")[0]
     assert scene.env == {"OLLIM_TIMEZONE": "Europe/Berlin", "OLLIM_USER_NAME": "Ada"}
 
 
@@ -427,7 +428,7 @@ def test_the_service_is_installed_by_its_own_command(
         assert scene.service.is_installed(), person.screen + scene.printed
         assert "ExecStart=" in scene.printed
         assert "The bot is running" in person.screen
-        again = ScriptedPerson(*[""] * 10)
+        again = ScriptedPerson(*[""] * 11)
         assert scene.run(again) is None
     assert "start with this machine" not in again.screen
 

@@ -331,7 +331,7 @@ def test_what_rings_on_the_phone_is_counted_as_it_would_be_sent() -> None:
         routine("late", "0 21 * * *", plain=True, must=False, before=before)
         for before in ((), (2 * HOUR,))
     ]
-    jobs = (talk, mail, call, *late)
+    jobs: list[ScheduledJob] = [talk, mail, call, *late]
     for what, total in ((PushWhat.MUST, 3), (PushWhat.ASKS, 5), (PushWhat.ALL, 7)):
         (day,) = push_days(rehearsed(*jobs, quiet=quiet, pushes=what))
         # A heads-up, a card and its end; another heads-up and the digest; an answer and a ping.

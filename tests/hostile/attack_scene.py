@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from devtools.doubles.immediate_store import ImmediateStore
 from devtools.doubles.journal import RecordingJournal
@@ -29,6 +29,7 @@ from tests.stores import Stores
 
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.app.build import ConversationDeps, ConversationParts
+from ollim_bot.app.surfaces import Surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.domain.chat import ChatMessage
@@ -53,6 +54,7 @@ from ollim_bot.ports import (
 from ollim_bot.settings import Settings
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
+from ollim_bot.store.store import Store
 
 # The preflight would ask a server on the internet about each address.
 _NO_RULES = {"disableSkillShellExecution": True, "skipWebFetchPreflight": True}
@@ -186,6 +188,16 @@ class AppWithParts(App):
     def _parts(self, deps: ConversationDeps) -> ConversationParts:
         self.parts = super()._parts(deps)
         return self.parts
+
+    async def _opened_surfaces(self, store: Store) -> Surfaces:
+        """The surfaces of the adapters, and beside them the channels."""
+        opened = await super()._opened_surfaces(store)
+        channels = [make(store, _nothing, self._clock) for make in self._make_channels]
+        return Surfaces(opened.followers, self._clock, channels=channels)
+
+
+def _nothing(_: object) -> BinaryIO:
+    raise FileNotFoundError
 
 
 @asynccontextmanager

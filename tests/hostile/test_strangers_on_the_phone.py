@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
 TOPIC, REPLIES = "ollim-out", "ollim-in"
 COMMANDS = ("/clear", "/permissions bypassPermissions", "/quiet 8h", "/fork obey")
-FORGED = ("", "AAAAAAAAAAAAAAAA", "a" * 15, "0" * 10_000)
+FORGED = ("", *(f"{number:016}" for number in range(20)), "0" * 10_000)
 # What a push may have. Nothing of it opens, loads or formats anything on the phone.
 FIELDS = {"topic", "message", "title", "priority", "sequence_id", "tags", "actions"}
 WORDS = (
@@ -58,8 +58,16 @@ class PhoneScene(FenceScene):
 
     async def counted(self, number: int) -> None:
         """Wait until so many lines of the replies were wrong, or too many."""
-        async with asyncio.timeout(600):
-            while (state := await self.pushed()).wrong + state.dropped < number:
+
+        async def are_counted() -> bool:
+            state = await self.pushed()
+            return state.wrong + state.dropped >= number
+
+        await self.eventually(are_counted)
+
+    async def eventually(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(60):
+            while not await condition():  # noqa: ASYNC110 - the store has no event for this
                 await asyncio.sleep(0.05)
 
     async def remind(self, text: str, *before: CallsTool) -> Notification:
@@ -73,12 +81,17 @@ class PhoneScene(FenceScene):
         (shown,) = self._shown(text)
         return shown
 
+    def notes(self, words: str) -> set[str]:
+        """The messages of the log that have these words."""
+        return {each.id for each in self.surface.posts if words in each.text}
+
     def _shown(self, text: str) -> list[Notification]:
         return [each for each in self.phone.shown if text[:20] in f"{each.title} {each.text}"]
 
-    async def open_items(self) -> Sequence[str]:
+    async def asks_only(self, title: str) -> bool:
+        """Whether this is the one item that waits for an answer."""
         found = await self.parts.state.read(lambda tx: tx.due_items.open())
-        return [each.short_title for each in found]
+        return [each.short_title for each in found] == [title]
 
 
 @asynccontextmanager
@@ -102,17 +115,16 @@ async def test_what_strangers_write_to_the_topics_is_counted_and_nothing_else(
             for topic in (TOPIC, REPLIES):
                 at.ntfy.write(topic, text, title=CANARY, tags=[CANARY], sequence_id="x")
         await at.counted(len(lines))
-        flood = [each for each in at.surface.posts if "writes a lot" in each.text]
         assert (await at.pushed()).dropped > 0
-        assert len({each.id for each in flood}) == 1
-
+        await at.until(lambda: at.notes("push setup --new"))
         await at.run_job(isolated=True)
         await at.ask("what is there?", Says("I see."))
         assert at.session == session
         assert await at.parts.state.read(lambda tx: tx.config.get()) == before
         assert [view.how for view in at.engine.views if CANARY in view.text] == []
         assert not any(view.is_tainted for view in at.engine.views)
-        assert not any(CANARY in each.text for each in at.surface.posts)
+        assert len(at.notes("push setup --new")) == 1
+        assert at.notes(CANARY) == set()
 
 
 async def test_a_nonce_of_another_card_or_pairing_does_nothing(tmp_path: Path) -> None:
@@ -120,8 +132,7 @@ async def test_a_nonce_of_another_card_or_pairing_does_nothing(tmp_path: Path) -
         first, second = await at.remind("Drink water"), await at.remind("Pay the rent")
         nonce = first.action("Done")["body"]
         await at.phone.press(first, "Done")
-        await at.phone.until(lambda: second in at.phone.shown and len(at.phone.shown) == 1)
-        assert await at.open_items() == ["Pay the rent"]
+        await at.eventually(lambda: at.asks_only("Pay the rent"))
         wrong = (await at.pushed()).wrong
         # Used, cut, doubled, and with other words; then that of a pairing that is over.
         for text in (nonce, nonce[:-1], nonce * 2, f"{nonce} /clear"):
@@ -133,7 +144,7 @@ async def test_a_nonce_of_another_card_or_pairing_does_nothing(tmp_path: Path) -
             at.ntfy.write(REPLIES, text)
             at.ntfy.write("ollim-in-2", text)
         await at.counted(len(old))
-        assert await at.open_items() == ["Pay the rent"]
+        assert await at.asks_only("Pay the rent")
 
 
 async def test_no_word_of_others_becomes_more_than_a_word_of_the_push(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.phone.scene import LIMITS, REPLY, TOPIC, PhoneScene
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.push import PER_DAY
 from ollim_bot.domain.runtime_config import PushContent
-from ollim_bot.domain.surface_state import day_of
+from ollim_bot.domain.surface_state import PushState, day_of
 from ollim_bot.errors import DeliveryUncertain, Unreachable
 from ollim_bot.store.deliveries import DeliveryState, part_nonce
 from ollim_bot.surfaces.ntfy.client import NtfyClient
@@ -123,8 +123,7 @@ async def test_the_limits_of_the_server_hold_for_it_too(scene: PhoneScene) -> No
     with pytest.raises(Unreachable):
         await sent(scene, card)
     await asyncio.sleep(8)
-    full = {"day": day_of(now), "sent": PER_DAY}
-    scene.store.run(lambda tx: tx.push.put(type(tx.push.get())(**full)))
+    scene.store.run(lambda tx: tx.push.put(PushState(day=day_of(now), sent=PER_DAY)))
     with pytest.raises(Unreachable):
         await sent(scene, card)
     assert len(scene.ntfy.named("POST /")) == before

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import zip_longest
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from ollim_bot.domain.runtime_config import PushContent
@@ -17,16 +17,20 @@ from ollim_bot.errors import OllimError, StorageError, WrongInput
 from ollim_bot.settings import NtfyAccount, Secret, problem_with
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.surfaces.ntfy.pairing import (
+    OF_IPHONES,
     PUBLIC_SERVER,
+    TOPIC_IS_A_KEY,
+    WHAT_IS_SENT,
     PairingAttempt,
     ReplyTokenNeeded,
     TokenNeeded,
     account_for,
     say_goodbye,
+    server_address,
 )
 
 if TYPE_CHECKING:
-    from ollim_bot.cli.setup import Interview
+    from ollim_bot.cli.setup_changes import Installation
     from ollim_bot.domain.push import Pairing
     from ollim_bot.upkeep.env_file import EnvChanges
 
@@ -45,11 +49,6 @@ _FIXED = (
     "--server out."
 )
 
-_SENT = {
-    PushContent.FULL: "the words of each message that rings",
-    PushContent.TITLE: "the title of each message that rings",
-    PushContent.NONE: "only that there is a message",
-}
 _LEAVES = "What leaves this machine: {sent}, to {host}. {readers}"
 _OWN = "Who runs {host} can read it."
 _PUBLIC = (
@@ -57,14 +56,6 @@ _PUBLIC = (
     "Google, or Apple with an iPhone."
 )
 _LESS = "`ollim-bot config set push_content title` sends less, `none` only that there is a message."
-_KEY = (
-    "The name of the topic is a key. Who knows it can read what rings and answer it too, also that "
-    "you took a dose."
-)
-_IPHONE = (
-    "An Android phone takes a message away when you answer it elsewhere. An iPhone does not: it "
-    "stays there until you swipe it."
-)
 _GO_ON = "Go on?"
 
 _STRONGER = "{name} is set in {place}: change it there."
@@ -104,7 +95,24 @@ _MARKS = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True
 _COLOURS, _RESET = "\033[38;5;16;48;5;231m", "\033[0m"
 
 
-def ask_for_phone(at: Interview, server: str = "", *, is_new: bool = False) -> bool:
+class Talk(Protocol):
+    """The talk with the person, as set-up leads it. Each line begins with `indent`."""
+
+    of: Installation
+    indent: str
+
+    def say(self, text: str) -> None: ...
+
+    def ask(self, question: str) -> str: ...
+
+    def ask_right(self, question: str, problem: Callable[[str], str]) -> str: ...
+
+    def ask_secret(self, question: str, problem: Callable[[str], str]) -> str: ...
+
+    def agrees(self, question: str) -> bool: ...
+
+
+def ask_for_phone(at: Talk, server: str = "", *, is_new: bool = False) -> bool:
     """Ask and pair; returns whether a phone is paired now. Nothing is kept before its press.
 
     Raises `OllimError` with the reason if it does not work.
@@ -127,9 +135,7 @@ def ask_for_phone(at: Interview, server: str = "", *, is_new: bool = False) -> b
         raise KeyboardInterrupt from None
 
 
-def _pair(
-    at: Interview, server: str, topics: tuple[str, str] | None, known: Pairing | None
-) -> bool:
+def _pair(at: Talk, server: str, topics: tuple[str, str] | None, known: Pairing | None) -> bool:
     before = at.of.settings.ntfy
     checked = _check(at, account_for(server, before), topics)
     if checked is None:
@@ -152,7 +158,7 @@ def _pair(
     return True
 
 
-def _known_pairing(at: Interview, *, is_new: bool) -> Pairing | None:
+def _known_pairing(at: Talk, *, is_new: bool) -> Pairing | None:
     try:
         return PushFile(at.of.paths).read()
     except StorageError:
@@ -161,9 +167,9 @@ def _known_pairing(at: Interview, *, is_new: bool) -> Pairing | None:
         raise
 
 
-def _given_server(at: Interview, given: str) -> str:
+def _given_server(at: Talk, given: str) -> str:
     """The address of the flag. Raises `WrongInput` if it cannot be one."""
-    server = _address(given)
+    server = server_address(given)
     if problem := problem_with(URL, server):
         raise WrongInput(f"--server: {problem}")
     place = at.of.stronger_place(URL)
@@ -172,7 +178,7 @@ def _given_server(at: Interview, given: str) -> str:
     return server
 
 
-def _asked_server(at: Interview, known: Pairing | None) -> str:
+def _asked_server(at: Talk, known: Pairing | None) -> str:
     """The address that the person chooses; empty for none. No server is preset."""
     set_up = at.of.settings.ntfy.url
     if at.of.stronger_place(URL) and set_up:
@@ -185,27 +191,26 @@ def _asked_server(at: Interview, known: Pairing | None) -> str:
     if answer == "2":
         return PUBLIC_SERVER
     if answer == "1":
-        return _address(at.ask_right(_ADDRESS, lambda text: problem_with(URL, _address(text))))
+        return server_address(at.ask_right(_ADDRESS, _address_problem))
     return present
 
 
-def _address(typed: str) -> str:
-    text = typed.strip().rstrip("/")
-    return f"https://{text}" if text and "://" not in text else text
+def _address_problem(typed: str) -> str:
+    return problem_with(URL, server_address(typed))
 
 
-def _say_what_leaves(at: Interview, server: str) -> None:
+def _say_what_leaves(at: Talk, server: str) -> None:
     content = PushContent(at.of.config.push_content)
     host = urlsplit(server).netloc
     readers = _PUBLIC if server == PUBLIC_SERVER else _OWN.format(host=host)
-    at.say(_LEAVES.format(sent=_SENT[content], host=host, readers=readers))
+    at.say(_LEAVES.format(sent=WHAT_IS_SENT[content], host=host, readers=readers))
     if content is PushContent.FULL:
         at.say(_LESS)
-    at.say(f"{_KEY}\n{_IPHONE}")
+    at.say(f"{TOPIC_IS_A_KEY}\n{OF_IPHONES}")
 
 
 def _check(
-    at: Interview, account: NtfyAccount, topics: tuple[str, str] | None
+    at: Talk, account: NtfyAccount, topics: tuple[str, str] | None
 ) -> tuple[PairingAttempt, NtfyAccount] | None:
     """Try the server, and ask for the tokens that it wants; None if the person gives none."""
     while True:
@@ -226,7 +231,7 @@ def _check(
             return None
 
 
-def _asked_token(at: Interview, needed: OllimError, name: str, question: str) -> Secret | None:
+def _asked_token(at: Talk, needed: OllimError, name: str, question: str) -> Secret | None:
     """Raises `needed` if the settings of a stronger place count."""
     for each in (URL, name):
         if place := at.of.stronger_place(each):
@@ -236,7 +241,7 @@ def _asked_token(at: Interview, needed: OllimError, name: str, question: str) ->
     return Secret(token) if token else None
 
 
-def _env_changes(at: Interview, account: NtfyAccount) -> EnvChanges:
+def _env_changes(at: Talk, account: NtfyAccount) -> EnvChanges:
     """Address and tokens are written together; those of another server are taken out."""
     if at.of.stronger_place(URL):
         return {}
@@ -250,14 +255,14 @@ def _env_changes(at: Interview, account: NtfyAccount) -> EnvChanges:
     return dict.fromkeys(others)
 
 
-def _asked_what(at: Interview) -> str:
+def _asked_what(at: Talk) -> str:
     at.say(_BOTH)
     right = dict.fromkeys(_RINGS, "")
     answer = at.ask_right(_WHICH_RINGS, lambda text: right.get(text, _NOT_A_WAY))
     return _RINGS[answer or "1"]
 
 
-def _show_code(at: Interview, attempt: PairingAttempt, *, has_account: bool) -> None:
+def _show_code(at: Talk, attempt: PairingAttempt, *, has_account: bool) -> None:
     at.say(_FOLLOW)
     environ = at.of.caller.environ
     has_colours = sys.stdout.isatty() and environ.get("TERM", "dumb") != "dumb"
@@ -277,7 +282,7 @@ def code_lines(rows: Sequence[Sequence[bool]], *, has_colours: bool) -> Iterator
         yield f"{_COLOURS}{line}{_RESET}" if has_colours else line
 
 
-def _keep(at: Interview, pairing: Pairing, changes: EnvChanges, what: str) -> None:
+def _keep(at: Talk, pairing: Pairing, changes: EnvChanges, what: str) -> None:
     needs_restart = at.of.needs_restart
     at.of.write(changes)
     at.of.needs_restart = needs_restart  # a running bot reads these anew

@@ -117,12 +117,11 @@ def _is_asked(data: Data, caller: Caller, is_running: bool) -> bool:
 
 def _channels(data: Data, caller: Caller, clock: SentinelClock) -> Sequence[DirectChannel]:
     """Those that are set up; without one whose settings are wrong, or whose file is."""
-    from ollim_bot.settings import channel_label
-    from ollim_bot.surfaces.discord import rendering as discord
-    from ollim_bot.surfaces.ntfy import replies as phone
+    from ollim_bot.settings import PHONE, channel_label
+    from ollim_bot.surfaces.discord.rendering import NAME
 
     found = []
-    for name, make in ((discord.NAME, _discord), (phone.NAME, _phone)):
+    for name, make in ((NAME, _discord), (PHONE, _phone)):
         try:
             made = make(data, caller, clock)
         except BadSettings as bad:
@@ -151,11 +150,13 @@ def _phone(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | 
     from ollim_bot.store.push_file import PushFile
     from ollim_bot.surfaces.ntfy.client import NtfyClient
     from ollim_bot.surfaces.ntfy.direct import NtfyDirect, PhoneAccess
+    from ollim_bot.surfaces.ntfy.pairing import account_for
 
     pairing = PushFile(data.paths).read()
     if pairing is None:
         return None
-    account = ntfy_account(caller.environ, cwd=caller.path(".")).at(pairing.server)
+    found = ntfy_account(caller.environ, cwd=caller.path("."))
+    account = account_for(pairing.server, found)
     access = PhoneAccess(
         pairing,
         NtfyClient(pairing.server, account.token),

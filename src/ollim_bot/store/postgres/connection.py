@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import psycopg
@@ -138,7 +138,7 @@ def is_idle(connection: Connection) -> bool:
     return connection.info.transaction_status is TransactionStatus.IDLE
 
 
-@cache
+@lru_cache(1000)
 def in_dialect(sql: str) -> str:
     """A statement of the repositories in the words of PostgreSQL."""
     first, *others = sql.replace("instr(", "strpos(").split("?")

@@ -15,7 +15,7 @@ import psycopg
 from ollim_bot.domain.lease import HeldLease
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.store.backend import Backend
-from ollim_bot.store.connection import Row
+from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.errors import (
     Busy,
     Damaged,
@@ -45,6 +45,7 @@ from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
+Work = Callable[[Statements], R]
 
 _CHANNEL = "ollim_commits"
 # In seconds: a commit whose answer was lost is looked up for so long, within the holder's deadline.
@@ -119,15 +120,19 @@ class PostgresDatabase:
         return self.run_noting(step)[0]
 
     def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
+        return self.run_rows(lambda statements: step(self._transaction(statements)))
+
+    def run_rows(self, work: Work[R]) -> tuple[R, frozenset[str]]:
+        """As `run_noting`, for rows that no repository offers."""
         with self._lock:
             if self._over is not None:
                 raise self._over
             try:
                 try:
-                    result, statements = self._attempt(step)
+                    result, statements = self._attempt(work)
                 except ServerGone:
                     # Nothing was committed, and a new connection may do.
-                    result, statements = self._attempt(step)
+                    result, statements = self._attempt(work)
             except WriteFailed as refused:
                 self.is_writable = self.is_writable and isinstance(refused, Busy)
                 raise
@@ -142,6 +147,10 @@ class PostgresDatabase:
             return result, frozenset(statements.changed - {"mirrors", "meta"})
 
     def query(self, question: Step[R]) -> R:
+        return self.query_rows(lambda statements: question(self._transaction(statements)))
+
+    def query_rows(self, question: Work[R]) -> R:
+        """As `query`, for rows that no repository offers."""
         with self._reading:
             try:
                 return self._answer(question)
@@ -180,15 +189,18 @@ class PostgresDatabase:
                 if connection is not None:
                     connection.close()
 
-    def _prepare_tables(self, tx: Transaction) -> None:
+    def _transaction(self, statements: Statements) -> Transaction:
+        return Transaction(statements, self._now(), TsvectorIndex)
+
+    def _prepare_tables(self, statements: Statements) -> None:
         connection = self._connected()
         try:
             migrate(connection, self.path)
         except psycopg.Error as refused:
             raise translated(self.path, refused) from refused
-        tx.messages.prepare_search(is_supported=True)
+        self._transaction(statements).messages.prepare_search(is_supported=True)
 
-    def _attempt(self, step: Step[R]) -> tuple[R, PostgresStatements]:
+    def _attempt(self, work: Work[R]) -> tuple[R, PostgresStatements]:
         """Run the step once. A `ServerGone` means that nothing of it was committed."""
         if self._lease is None:
             raise OnStandby(self.path)
@@ -198,7 +210,7 @@ class PostgresDatabase:
         statements = PostgresStatements(connection, self.path)
         try:
             self._begin(connection, self._lease, step_id)
-            result = step(Transaction(statements, self._now(), TsvectorIndex))
+            result = work(statements)
             if self._mirrors is not None:
                 self._mirrors.prune(statements, sorted(statements.changed))
             if statements.failure is not None:
@@ -252,14 +264,13 @@ class PostgresDatabase:
                 raise OutcomeUnknown(self.path, reason)
             time.sleep(_BETWEEN_LOOKS)
 
-    def _answer(self, question: Step[R]) -> R:
+    def _answer(self, question: Work[R]) -> R:
         if self._reader is None or is_lost(self._reader):
             self._reader = self._opened()
         reader = self._reader
         try:
             reader.execute(_QUESTION)
-            statements = PostgresStatements(reader, self.path)
-            return question(Transaction(statements, self._now(), TsvectorIndex))
+            return question(PostgresStatements(reader, self.path))
         except psycopg.Error as refused:
             raise translated(self.path, refused) from refused
         except Malformed as wrong:

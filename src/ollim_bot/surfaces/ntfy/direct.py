@@ -16,12 +16,12 @@ from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.errors import DeliveryUncertain, Unreachable
-from ollim_bot.settings import Secret
+from ollim_bot.settings import PHONE, Secret
 from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.surfaces.ntfy.allowance import is_room, is_silent, next_day, pause_after
 from ollim_bot.surfaces.ntfy.client import MESSAGE, Event, NtfyClient, Push, ReplyButton, TooMany
 from ollim_bot.surfaces.ntfy.rendering import phone_buttons, wording
-from ollim_bot.surfaces.ntfy.replies import NAME, NONCE_BYTES
+from ollim_bot.surfaces.ntfy.replies import NONCE_BYTES
 from ollim_bot.upkeep.direct_channels import LookUp, SentinelClock
 
 _SILENT = "The server of the phone wants a pause."
@@ -58,7 +58,7 @@ class NtfyDirect:
     What a button posts must be known before it can be pressed.
     """
 
-    name = NAME
+    name = PHONE
 
     def __init__(self, access: PhoneAccess, clock: SentinelClock, commit: Commit) -> None:
         self._access = access

@@ -17,6 +17,7 @@ from threading import Thread
 from urllib.parse import urlsplit
 
 from ollim_bot.domain.push import Pairing
+from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.settings import NtfyAccount, Secret
 from ollim_bot.store.changes import Rows
@@ -40,6 +41,21 @@ _BORDER = 3
 _SHORT_PAUSE, _LONG_PAUSE = 0.1, 5.0
 _QUIET, _HIGH = 1, 4
 
+# What a person reads before a phone is paired.
+WHAT_IS_SENT = {
+    PushContent.FULL: "the words of each message that rings",
+    PushContent.TITLE: "the title of each message that rings",
+    PushContent.NONE: "only that there is a message",
+}
+TOPIC_IS_A_KEY = (
+    "The name of the topic is a key. Who knows it can read what rings and answer it too, also that "
+    "you took a dose."
+)
+OF_IPHONES = (
+    "An Android phone takes a message away when you answer it elsewhere. On an iPhone it stays "
+    "until you swipe it."
+)
+
 _CHECK = "Checking the server. There is nothing to do for you."
 _TITLE = "Is this your phone?"
 _TEXT = "Press the button, and ollim-bot knows that it reaches you here."
@@ -59,8 +75,8 @@ _TOO_OLD = (
 _NEEDS_TOKEN = "{server} does not let ollim-bot write and read its topics{with_token}."
 _NEEDS_REPLY_TOKEN = (
     "{server} does not let the buttons of your phone write to the topic of the answers"
-    "{with_token}. Open it for anonymous writing (`ntfy access everyone 'ollim-reply-*' write-only`), or "
-    "make a token that may only write there."
+    "{with_token}. Open it for anonymous writing (`ntfy access everyone 'ollim-reply-*' "
+    "write-only`), or make a token that may only write there."
 )
 _SAME_TOKEN = (
     "NTFY_REPLY_TOKEN is the same as NTFY_TOKEN. It stands in every button, so it has to be a "
@@ -91,6 +107,12 @@ def new_topics() -> tuple[str, str]:
     """
     first, second = (base64.b32encode(secrets.token_bytes(16)).decode() for _ in range(2))
     return f"ollim-{first.rstrip('=').lower()}", f"ollim-reply-{second.rstrip('=').lower()}"
+
+
+def server_address(typed: str) -> str:
+    """The address that a person means, with https if they name no other way."""
+    text = typed.strip().rstrip("/")
+    return f"https://{text}" if text and "://" not in text else text
 
 
 def account_for(server: str, account: NtfyAccount) -> NtfyAccount:

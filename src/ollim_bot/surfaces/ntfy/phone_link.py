@@ -19,13 +19,17 @@ from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.ntfy.client import NtfyClient, Push
 from ollim_bot.surfaces.ntfy.pairing import (
     NAME,
+    OF_IPHONES,
     PUBLIC_SERVER,
     TIME_FOR_PRESS,
+    TOPIC_IS_A_KEY,
+    WHAT_IS_SENT,
     PairingAttempt,
     ReplyTokenNeeded,
     TokenNeeded,
     account_for,
     keep,
+    server_address,
     unpair,
 )
 
@@ -33,22 +37,9 @@ _WHAT = (
     "What waits for you can ring on your phone, with its buttons, through the app ntfy and a "
     "server between the bot and the app. Nothing of this machine can be reached from outside."
 )
-_SENT = {
-    PushContent.FULL: "the words of each message that rings",
-    PushContent.TITLE: "the title of each message that rings",
-    PushContent.NONE: "only that there is a message",
-}
 _LEAVES = (
     "What leaves this machine: {sent}. Who runs the server can read it; `push_content` below says "
     "how much it is."
-)
-_KEY = (
-    "The name of the topic is a key. Who knows it can read what rings and answer it too, also that "
-    "you took a dose."
-)
-_IPHONE = (
-    "An Android phone takes a message away when you answer it elsewhere. On an iPhone it stays "
-    "until you swipe it."
 )
 _PUBLIC = (
     "Without a server of your own there is the public one, {host}, which needs no account: the "
@@ -100,15 +91,14 @@ class NtfyPhone:
         content = PushContent(self._rows.query(lambda tx: tx.config.get()).push_content)
         return PhoneOffer(
             PUBLIC_SERVER,
-            (_WHAT, _LEAVES.format(sent=_SENT[content]), _KEY, _IPHONE),
+            (_WHAT, _LEAVES.format(sent=WHAT_IS_SENT[content]), TOPIC_IS_A_KEY, OF_IPHONES),
             _PUBLIC.format(host=urlsplit(PUBLIC_SERVER).netloc),
             _STEPS,
             TIME_FOR_PRESS,
         )
 
     def server_address(self, typed: str) -> str:
-        text = typed.strip().rstrip("/")
-        address = f"https://{text}" if text and "://" not in text else text
+        address = server_address(typed)
         if problem := problem_with("NTFY_URL", address):
             raise WrongInput(problem)
         return address
