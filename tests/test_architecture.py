@@ -87,6 +87,7 @@ LATE = {
     ("integrations.google.login", "ollim_bot.integrations.google.oauth"),
     ("domain.repeats", "dateutil.rrule"),
     ("surfaces.ntfy.pairing", "segno"),
+    ("app.app", "ollim_bot.app.standby"),
 }
 
 # Modules that may name Discord beside its surface: the settings, the records of that surface, the
