@@ -6,6 +6,7 @@ import asyncio
 import logging
 import platform
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
 from ollim_bot.app.services import Service, start_again
@@ -16,10 +17,11 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Journal
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.mirrors import Mirrors, Report
+from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.postgres.connection import parse_address
 from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.shared import LeaderFile
 
 _STANDS_BY = (
     "{leader} leads, and this machine stands by: it shows everything and changes nothing. Use the "
@@ -27,8 +29,6 @@ _STANDS_BY = (
 )
 _NOBODY_LEADS = "No machine leads just now; this one stands by and changes nothing yet."
 _UNREACHABLE = "The database cannot be reached, so this machine stands by. {reason}"
-# So many numbers later, an older mirror on another machine is not recognised any more.
-_KEPT_HASHES = 5000
 
 _logger = logging.getLogger(__name__)
 
@@ -37,9 +37,16 @@ class SharedDatabase:
     """A PostgreSQL database that several machines share: one of them leads, by its lease."""
 
     def __init__(
-        self, url: str, clock: Clock, boot: Callable[[], float] = boot_time, name: str = ""
+        self,
+        url: str,
+        clock: Clock,
+        boot: Callable[[], float] = boot_time,
+        name: str = "",
+        *,
+        paths: DataPaths,
     ) -> None:
         """Read the address; nothing is connected yet. Raises `OllimError`."""
+        self._leader_file = LeaderFile(paths)
         self._address = parse_address(url)
         self._clock = clock
         self.lease = Lease(self._address, name or platform.node() or "this machine", boot)
@@ -53,6 +60,12 @@ class SharedDatabase:
         except StorageError as gone:
             _logger.warning("The lease could not be released, and expires: %s", gone)
         self.lease.close()
+
+    def note_leader(self) -> None:
+        """Let the commands on this machine change rows while this process leads."""
+        held = self.lease.held
+        if held is not None:
+            self._leader_file.write(held)
 
     def check(self) -> None:
         """Raises `StorageError` if the server does not answer."""
@@ -71,7 +84,7 @@ class SharedDatabase:
         journal: Journal,
     ) -> Backend:
         """The rows, for the steps of this lease. The state files are written anew from them."""
-        mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=_KEPT_HASHES)
+        mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
         return open_postgres(self._address, now, lease=self.lease.held, mirrors=mirrors)
 
     async def lead_or_stand_by(self, ends: asyncio.Event, show: Service) -> bool:
@@ -119,6 +132,9 @@ class SharedDatabase:
                 _logger.warning("%s", sentence)
             self.standing = sentence
         else:
-            is_led = leader is not None and leader.seconds_left > 0
-            self.standing = _STANDS_BY.format(leader=leader.name) if is_led else _NOBODY_LEADS
+            self.standing = _NOBODY_LEADS
+            if leader is not None and leader.is_leading:
+                self.standing = _STANDS_BY.format(leader=leader.name)
+                with suppress(StorageError):
+                    self._leader_file.remove()
         return False
