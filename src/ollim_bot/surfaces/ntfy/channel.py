@@ -263,7 +263,10 @@ class NtfyChannel(PushChannel):
         if nonce in self._arrived:
             return self._arrived[nonce]
         if (tried := self._doubtful.get(nonce)) is not None:
-            found = await self.find(part, tried.wall - _SKEW, ())
+            others = await self._store.read(
+                lambda tx: set(tx.deliveries.known_refs(self.name, _REMEMBERED))
+            )
+            found = await self.find(part, tried.wall - _SKEW, others)
             if found is not None:
                 return found
         try:
