@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 # The tables by which a database is known to be one of ours.
-_OURS = frozenset(("lease", "meta", "records", "messages"))
+OUR_TABLES = frozenset(("lease", "meta", "records", "messages"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class FoundServer:
 
     @property
     def has_tables(self) -> bool:
-        return self.tables >= _OURS
+        return self.tables >= OUR_TABLES
 
     @property
     def is_ours(self) -> bool:
