@@ -21,8 +21,10 @@ from tests.cli.terminal import Terminal
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.push import set_up_phone
 from ollim_bot.cli.push_setup import code_lines
+from ollim_bot.domain.surface_state import PushState
 from ollim_bot.environment import read_env_file
 from ollim_bot.errors import OllimError
+from ollim_bot.store.opening import look_into
 from ollim_bot.store.push_file import PushFile
 
 GO_ON, FOLLOWED = "y", ""
@@ -108,15 +110,13 @@ class Scene:
         return dict(read_env_file(path.read_text()).values) if path.exists() else {}
 
     def channels(self) -> dict[str, str]:
-        said: dict[str, str] = {}
+        """The identity of each channel that follows the log."""
+        paths, now = self.terminal.paths, self.terminal.now
+        found = look_into(paths, now, lambda tx: tx.channels.all()) or ()
+        return {each.name: each.identity for each in found}
 
-        def look(tx: Any) -> None:
-            said.update({each.name: each.identity for each in tx.channels.all()})
-
-        from ollim_bot.store.opening import look_into
-
-        look_into(self.terminal.paths, self.terminal.now, look)
-        return said
+    def push_state(self) -> PushState | None:
+        return look_into(self.terminal.paths, self.terminal.now, lambda tx: tx.push.get())
 
 
 @pytest.fixture
@@ -136,6 +136,10 @@ async def test_a_phone_is_paired_tried_and_forgotten(terminal: Terminal) -> None
         assert terminal.paths.push.stat().st_mode & 0o777 == 0o600
         assert scene.env == {}
         assert scene.channels() == {"ntfy": pairing.identity}
+        # The bot takes what came before, and the press itself, for no answer.
+        press = ntfy.published(pairing.reply_topic)[-1].id
+        identity = pairing.identity
+        assert scene.push_state() == PushState(identity, last_reply=press, last_press=terminal.now)
         # What leaves the machine is said before anything is sent.
         leaves = owner.screen.index("What leaves this machine: the words")
         assert owner.screen.index("also that you took a dose") > leaves
@@ -252,6 +256,8 @@ async def test_wrong_input_and_refused_servers_are_said_in_a_sentence(terminal: 
     assert "this is no terminal" in terminal.refused("push", "setup")
     async with LocalNtfy(version=(2, 15)) as old:
         scene = Scene(terminal, old)
+        terminal.write("state/push.json", "{")
+        assert "is not the pairing of a phone" in terminal.refused("push", "status", code=1)
         refused = await scene.set_up(Owner(GO_ON), server=old.url)
         assert "is too old" in str(refused)
         for wrong in ("http://ntfy.example.org", "ftp://x", "https://ada:pw@x.org"):

@@ -15,6 +15,7 @@ from devtools.localntfy.server import LocalNtfy
 from tests.phone.scene import REPLY, TOPIC, PhoneScene, secret_account
 
 from ollim_bot.domain.chat import Author
+from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.surface_state import day_of
 from ollim_bot.store.deliveries import DeliveryState
 
@@ -310,6 +311,23 @@ async def test_a_phone_is_paired_and_removed_while_the_bot_runs(scene: PhoneScen
     assert scene.published == ["water"]
     assert [each.text for each in scene.ntfy.published("ollim-other")] == ["tea"]
     assert scene.push.identity not in ("", pairing.identity)
+
+
+async def test_nothing_goes_to_an_old_phone_before_the_new_one_is_noticed(
+    scene: PhoneScene,
+) -> None:
+    """Another process has paired; the commit counts, though its file is read a moment later."""
+    async with scene.bot():
+        await scene.confirmed(scene.ask("water"))
+        new = Pairing(scene.ntfy.url, "ollim-new", REPLY, scene.clock.now())
+        scene.store.run(lambda tx: tx.channels.join("ntfy", new.identity))
+        tea = scene.ask("tea", must=True)
+        await asyncio.sleep(30)
+        assert scene.state_of(tea) is DeliveryState.OPEN
+        scene.pair("ollim-new")
+        await scene.confirmed(tea)
+    assert scene.published == ["water"]
+    assert [each.text for each in scene.ntfy.published("ollim-new")] == ["tea"]
 
 
 async def test_a_burst_waits_for_the_server_instead_of_being_refused(scene: PhoneScene) -> None:

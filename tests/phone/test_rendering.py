@@ -17,6 +17,7 @@ from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.domain.taint import Untrusted
+from ollim_bot.domain.text import literal
 from ollim_bot.surfaces.ntfy.rendering import (
     cut,
     is_over,
@@ -76,6 +77,8 @@ def test_each_choice_of_content_sends_no_more_than_it_says() -> None:
     assert found == expected
     assert wording(TAINTED, FULL, "Ollim").tags == ("warning",)
     assert wording(due(), FULL, "Ollim").tags == ()
+    event = said("Leave by 8:00.", Card("Leave by 8:00", literal("Dinner: [Ada]")))
+    assert wording(event, FULL, "Ollim").text == "Dinner: [Ada]"
 
 
 def test_the_phone_has_the_buttons_that_settle_a_card_and_no_others() -> None:

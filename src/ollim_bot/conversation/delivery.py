@@ -279,6 +279,7 @@ class DeliveryQueue:
     def __init__(self, store: Store, channel: Channel, clock: Clock) -> None:
         self._store = store
         self._channel = channel
+        self._is_joined = not isinstance(channel, PushChannel)
         self._transport = Transport(channel, clock)
         self._clock = clock
         self._attempts: dict[tuple[MessageId, int], PartAttempt] = {}
@@ -308,6 +309,7 @@ class DeliveryQueue:
         if isinstance(self._channel, PushChannel):
             await self._until_joined()
             await self._channel.connected()
+            self._is_joined = True
         lanes = [self._joined(), self._lane(self._deliver_next), self._lane(self._edit_next)]
         tasks = [asyncio.create_task(each) for each in lanes]
         try:
@@ -326,7 +328,7 @@ class DeliveryQueue:
         A further call continues with the parts that have not arrived. The step that later adds the
         message to the log must call `recorded`, so that no part is sent twice.
         """
-        if not self._transport.concerns(message):
+        if not self._is_joined or not self._transport.concerns(message):
             return
         held = self._unrecorded.get(message.id)
         if held is None:

@@ -128,6 +128,11 @@ def literal(text: str) -> str:
     return re.sub(_MARKUP, r"\\\1", text)
 
 
+def shown_literally(text: str) -> str:
+    """The text as markdown shows it where `literal` has escaped it."""
+    return re.sub(rf"\\{_MARKUP}", r"\1", text)
+
+
 def _is_seen(char: str) -> bool:
     return category(char) not in _UNSEEN
 

@@ -14,7 +14,7 @@ from ollim_bot.domain.due_items import DONE, SNOOZE, TAKEN
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.push import is_announced
 from ollim_bot.domain.runtime_config import PushContent
-from ollim_bot.domain.text import FROM_UNTRUSTED, one_line, visible
+from ollim_bot.domain.text import FROM_UNTRUSTED, one_line, shown_literally, visible
 
 # In bytes, as JSON writes it. The server takes as many, and turns what is longer into a file.
 LONGEST_TEXT = 4096
@@ -62,8 +62,8 @@ def wording(
         text = f"{_WRITTEN}{describe(message.at.replace(second=0, microsecond=0), now)}\n{text}"
     priority = _LOUD if message.must else _USUAL
     return Wording(
-        one_line(title or name, _LONGEST_TITLE),
-        cut(visible(text, besides=_KEPT)) or _OTHER,
+        one_line(shown_literally(title or name), _LONGEST_TITLE),
+        cut(visible(shown_literally(text), besides=_KEPT)) or _OTHER,
         _SILENT if is_repeated else priority,
         () if message.untrusted is None else (_UNTRUSTED_TAG,),
     )
