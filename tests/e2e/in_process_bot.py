@@ -49,6 +49,7 @@ class InProcessBot(Bot):
         self._clock = clock or LoopClock(self._read.zone)
         self._engine = ModelEngine(model, self._clock)
         self._app: App | None = None
+        self.ends: list[str] = []
         self._running: asyncio.Task[None] | None = None
         self._others: set[asyncio.Task[Any]] = set()
 
@@ -93,6 +94,7 @@ class InProcessBot(Bot):
                     engine=self._engine,
                     journal=RecordingJournal(),
                     newer_version=_none_newer,
+                    end=self.ends.append,
                 )
                 self._app = app_with(self._read, adapters, self._print)
                 if await self._app.run() is Ending.STOPPED:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ollim_bot import __version__
 from ollim_bot.app.build import (
@@ -18,13 +19,15 @@ from ollim_bot.app.build import (
     ConversationParts,
     build_schedule,
 )
+from ollim_bot.app.lead import LeaseKeeper, end_process
 from ollim_bot.app.persona import Persona
-from ollim_bot.app.provider_engine import ProviderEngine, open_provider_engine
+from ollim_bot.app.provider_engine import ProviderEngine, engine_on_standby, open_provider_engine
 from ollim_bot.app.services import Service, first_error, keep_running
 from ollim_bot.app.surfaces import MakeChannel, MakePhone, Surfaces, open_surfaces
 from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
-from ollim_bot.clock import MovableClock, SystemClock, zone_of
+from ollim_bot.clock import MovableClock, SystemClock, boot_time, zone_of
 from ollim_bot.conversation import texts
+from ollim_bot.conversation.delivery import always
 from ollim_bot.conversation.desktop import Reach
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec, job_key
@@ -122,6 +125,14 @@ _A_DAY = 24 * 60 * 60.0
 
 AnnounceStart = Callable[[Provider, WebSurface | None], None]
 
+_NO_DRIVER = (
+    "DATABASE_URL is set, but what speaks to PostgreSQL is not installed. Install "
+    "`ollim-bot[postgres]` in place of `ollim-bot`."
+)
+
+if TYPE_CHECKING:
+    from ollim_bot.app.standby import SharedDatabase
+
 _logger = logging.getLogger(__name__)
 
 
@@ -143,6 +154,8 @@ class Adapters:
     events: Events = file_events
     open_server: OpenServer | None = None
     newer_version: Callable[[], Awaitable[str | None]] = newer_version
+    end: Callable[[str], None] = end_process
+    boot: Callable[[], float] = boot_time
 
 
 class App:
@@ -188,7 +201,8 @@ class App:
         self._feeds = CalendarFeeds(settings.paths, calendars)
         self._news = Watches()
         self._google_tokens = GoogleTokenStore(settings.paths, self._clock.now, settings.google)
-        self._google = GoogleClient(self._google_tokens, settings.google.api)
+        self._shared: SharedDatabase | None = None
+        self._google = GoogleClient(self._google_tokens, settings.google.api, may_act=self._may_act)
         self._scheduler: Scheduler | None = None
         self._servers: ToolServers | None = None
         self._updates: BotUpdates | None = None
@@ -209,6 +223,8 @@ class App:
             vital: list[Service] = []
             journal = ChangeJournal(await self._journal(lifetime), paths.root)
             edits = HandEdits(journal, paths.root, self._clock)
+            if self._settings.database_url and not await self._led(lifetime, edits):
+                return self._ending
             store = self._adapters.store or await self._opened_store(lifetime, vital, edits)
             zone = await self._owner_zone(store)
             keep_changes = partial(journal.run, self._changes(store, edits))
@@ -254,6 +270,58 @@ class App:
                 event = SessionEvent(parts.state.session, SessionChange.RESTARTING, now)
                 await store.transact(lambda tx: tx.session_history.append(event))
         return self._ending
+
+    async def _led(self, lifetime: AsyncExitStack, edits: HandEdits) -> bool:
+        """Stand by until this machine leads the database that it shares; False if told to end."""
+        shared = self._shared = self._shared_database()
+        lifetime.push_async_callback(asyncio.to_thread, shared.close)
+        if self._is_trial:
+            await asyncio.to_thread(shared.check)
+            return False
+        show = partial(self._show_to_readers, shared, edits)
+        if not await shared.lead_or_stand_by(self._is_wanted_to_end, show):
+            return False
+        keeper = LeaseKeeper(shared.lease, self._adapters.end, self._adapters.boot)
+        keeper.start()
+        lifetime.push_async_callback(asyncio.to_thread, keeper.stop)
+        return True
+
+    def _shared_database(self) -> SharedDatabase:
+        try:
+            from ollim_bot.app.standby import SharedDatabase
+        except ModuleNotFoundError as missing:
+            raise OllimError(_NO_DRIVER) from missing
+        url = self._settings.database_url
+        assert url is not None
+        return SharedDatabase(url.reveal(), self._clock, self._adapters.boot)
+
+    def _may_act(self) -> bool:
+        """Whether no other machine can lead; asked right before what cannot be undone."""
+        return self._shared is None or self._shared.lease.may_act()
+
+    async def _show_to_readers(self, shared: SharedDatabase, edits: HandEdits) -> None:
+        """Show the page for reading only, and which machine leads, until cancelled."""
+        async with AsyncExitStack() as lifetime:
+            opening = asyncio.to_thread(shared.open_for_reading, self._clock.now)
+            store = DatabaseStore(await opening, self._clock)
+            lifetime.push_async_callback(store.close)
+            await self._owner_zone(store)
+            engine = self._adapters.engine
+            chosen = await engine_on_standby(self._settings, store, self._clock, engine)
+            surfaces = await self._opened_surfaces(store, lambda: shared.standing)
+            repositories, persona = self._opened_repositories(store, edits), self._persona(store)
+            parts = self._parts(self._deps(store, repositories, chosen, edits, surfaces, persona))
+            for load in (parts.fanout.load, parts.state.load, parts.board.load):
+                await load()
+            announce = partial(self._announce, chosen.provider)
+            services = [*surfaces.services(parts.conversation, parts), store.run_upkeep]
+            services += [parts.fanout.run, parts.board.run, *surfaces.greetings(parts, announce)]
+            async with asyncio.TaskGroup() as group:
+                for run in services:
+                    group.create_task(run())
+                while True:
+                    await parts.board.trouble(shared.standing)
+                    await shared.standing_changed()
 
     def _own_services(
         self, store: Store, parts: ConversationParts, scheduler: Scheduler
@@ -371,16 +439,19 @@ class App:
             shared=self._job_readings,
         )
 
-    async def _opened_surfaces(self, store: Store) -> Surfaces:
+    async def _opened_surfaces(
+        self, store: Store, read_only: Callable[[], str] | None = None
+    ) -> Surfaces:
         if self._adapters.surfaces is not None:
             return Surfaces(self._adapters.surfaces, self._clock)
         return await open_surfaces(
             self._settings,
             store,
             self._clock,
-            self._make_channels,
+            () if read_only else self._make_channels,
             self._heartbeat_age,
             self._problem,
+            read_only,
         )
 
     async def _loaded_servers(self, store: Store) -> ToolServers:
@@ -405,14 +476,7 @@ class App:
             if not self._is_trial:
                 settle_update(self._settings.paths, __version__, self._clock.now())
                 self._place_transcripts(self._settings.paths)
-            database = open_for_bot(
-                self._settings.paths,
-                self._clock.now,
-                report=self._state_problem,
-                tell=self._tell_of_return,
-                disk=self._adapters.disk,
-                journal=journal,
-            )
+            database = self._opened_database(journal)
             if database.is_writable:
                 take_over(database)
             return database
@@ -424,6 +488,14 @@ class App:
         lifetime.push_async_callback(store.close)
         vital.append(store.run_upkeep)
         return store
+
+    def _opened_database(self, journal: Journal) -> Backend:
+        paths, now, disk = self._settings.paths, self._clock.now, self._adapters.disk
+        report = self._state_problem
+        if self._shared is not None:
+            return self._shared.open_for_leader(paths, now, report, disk, journal)
+        tell = self._tell_of_return
+        return open_for_bot(paths, now, report=report, tell=tell, disk=disk, journal=journal)
 
     def _tell_of_return(self, tx: Transaction, returned: AfterReturn) -> None:
         sentence = texts.returned_to_copy(returned, self._clock.now())
@@ -499,6 +571,7 @@ class App:
             heartbeat=HeartbeatFile(paths, self._adapters.disk).read,
             reach=self._reaching(surfaces),
             phone=self._make_phone(store, self._clock) if self._make_phone else None,
+            may_act=always if self._shared is None else self._shared.lease.may_act,
         )
 
     def _reaching(self, surfaces: Surfaces) -> Reach:

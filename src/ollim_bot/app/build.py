@@ -38,7 +38,7 @@ from ollim_bot.conversation.commands.sessions import (
     SessionsPanel,
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
-from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues
+from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, MayAct, always
 from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.desktop import DesktopWatch, Reach
 from ollim_bot.conversation.forks.commands import (
@@ -145,7 +145,7 @@ class ConversationDeps:
     Google's own addresses. `patience` is how many seconds to wait for a slow surface. `zone` is the
     owner's while the configuration names none. `heartbeat` reads until when the bot surely ran.
     `reach` are the ways to the owner besides a page that has to be opened. With `phone`, the page
-    pairs the owner's phone.
+    pairs the owner's phone. `may_act` is asked right before everything that is sent.
     """
 
     engine: AgentEngine
@@ -181,6 +181,7 @@ class ConversationDeps:
     heartbeat: ReadHeartbeat = no_heartbeat
     reach: Reach = field(default_factory=Reach)
     phone: PhoneLink | None = None
+    may_act: MayAct = always
 
 
 class ConversationParts:
@@ -271,7 +272,7 @@ class ConversationParts:
         self.state = ConversationState(store)
         talking = [each for each in deps.channels if not isinstance(each, PushChannel)]
         self.fanout = SurfaceFanout(store, deps.surfaces, talking, patience=deps.patience)
-        queues = [DeliveryQueue(store, channel, clock) for channel in deps.channels]
+        queues = [DeliveryQueue(store, each, clock, deps.may_act) for each in deps.channels]
         self.deliveries = DeliveryQueues(store, queues, clock)
         program = deps.status.program
         self.poster = MessagePoster(store, self.fanout, queues, clock, program=program)

@@ -70,6 +70,17 @@ async def open_provider_engine(
         yield ProviderEngine(provider, claude, _no_login)
 
 
+async def engine_on_standby(
+    settings: Settings, store: Store, clock: Clock, engine: AgentEngine | None
+) -> ProviderEngine:
+    """The provider as this machine would choose it; no session is opened while it stands by."""
+    if engine is not None:
+        return ProviderEngine(OFFLINE, engine, _no_login)
+    provider = await _provider(settings, store)
+    claude = _claude(settings, clock, settings.engine_environment(), provider)
+    return ProviderEngine(provider, claude, _no_login)
+
+
 class _FirstAnswer:
     """Records the first answer of a provider: the built-in model never replaces it afterwards."""
 

@@ -91,8 +91,9 @@ async def open_surfaces(
     make_channels: Sequence[MakeChannel],
     heartbeat_age: Callable[[], float | None],
     on_problem: Callable[[str], None],
+    read_only: Callable[[], str] | None = None,
 ) -> Surfaces:
-    """Make the page, if it is on, and the channels."""
+    """Make the page, if it is on, and the channels. `read_only` is as in `WebSurface`."""
     paths = settings.paths
     opener = files_of(paths.root, paths.attachments)
     channels = [make(store, opener, clock) for make in make_channels]
@@ -106,6 +107,7 @@ async def open_surfaces(
         read_mark=RememberedMark(store),
         clock=clock,
         health=Health(__version__, heartbeat_age),
+        read_only=read_only,
     )
     return Surfaces([page], clock, channels=channels, page=page)
 

@@ -101,9 +101,18 @@ _REMEMBERED = 120.0
 # A message is still found if our clock was, or is, wrong by this much.
 _SKEW = timedelta(hours=1)
 
+_OTHERS_LEAD = "Another machine may lead by now, so this one sends nothing."
+
 _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+# Whether this process may do what cannot be undone.
+MayAct = Callable[[], bool]
+
+
+def always() -> bool:
+    """What a bot that has no standby answers, whenever it is asked whether it may act."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +170,15 @@ class Unrecorded:
 
 
 class Transport:
-    """Calls a channel: each call lasts a minute at most and raises only the contract's errors."""
+    """Calls a channel: each call lasts a minute at most and raises only the contract's errors.
 
-    def __init__(self, channel: Channel, clock: Clock) -> None:
+    Nothing is sent and nothing is edited unless `may_act` says so right before.
+    """
+
+    def __init__(self, channel: Channel, clock: Clock, may_act: MayAct) -> None:
         self._channel = channel
         self._clock = clock
+        self._may_act = may_act
 
     @property
     def name(self) -> str:
@@ -193,6 +206,8 @@ class Transport:
             return ()
 
     async def edit(self, ref: str, content: ChatMessage, within: float) -> None:
+        if not self._may_act():
+            raise errors.Unreachable(_OTHERS_LEAD)
         late = errors.DeliveryUncertain("It takes too long to answer.")
         await self._answer(self._channel.edit(ref, content), late, within)
 
@@ -212,6 +227,8 @@ class Transport:
 
     async def sent(self, part: MessagePart, attempt: PartAttempt) -> str | None:
         """The new id; None if the outcome is unknown. Raises `DeliveryFailed` if it never came."""
+        if not self._may_act():
+            raise errors.Unreachable(_OTHERS_LEAD)
         was_in_doubt = attempt.is_in_doubt
         if not was_in_doubt:
             attempt.is_in_doubt, attempt.first_try = True, Instant.of(self._clock)
@@ -276,11 +293,13 @@ class DeliveryQueue:
     message arrived, the delivery is given up and reported, never repeated.
     """
 
-    def __init__(self, store: Store, channel: Channel, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, channel: Channel, clock: Clock, may_act: MayAct = always
+    ) -> None:
         self._store = store
         self._channel = channel
         self._is_joined = not isinstance(channel, PushChannel)
-        self._transport = Transport(channel, clock)
+        self._transport = Transport(channel, clock, may_act)
         self._clock = clock
         self._attempts: dict[tuple[MessageId, int], PartAttempt] = {}
         self._draft_edits: dict[MessageId, float] = {}

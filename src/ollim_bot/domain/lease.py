@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Self
 
+# In seconds. A standby asks for the lease so often.
+ASK_EVERY = 2.0
 # In seconds. The holder gives up before another machine can take over, by its own clock.
 RENEW_EVERY, GIVE_UP_AFTER, EXPIRES_AFTER = 5.0, 10.0, 15.0
 
@@ -34,3 +37,18 @@ class HeldLease:
     def seconds_left(self, now: float) -> float:
         """How long the holder may still act without another renewal."""
         return max(0.0, self.renewed_at + GIVE_UP_AFTER - now)
+
+
+class LeaseDuty(Enum):
+    """What the holder of a lease has to do now."""
+
+    WAIT = "wait"
+    RENEW = "renew"
+    END = "end"
+
+
+def duty_of(held: HeldLease | None, now: float) -> LeaseDuty:
+    """A holder whose time is over ends for good, even if no other machine has taken over yet."""
+    if held is None or not held.may_act(now):
+        return LeaseDuty.END
+    return LeaseDuty.RENEW if held.is_renewal_due(now) else LeaseDuty.WAIT

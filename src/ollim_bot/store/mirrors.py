@@ -33,6 +33,10 @@ Report = Callable[[StoreProblem], None]
 # Reads the one row of a query of two arguments, as it is committed.
 ReadRow = Callable[[str, str, str], Row]
 _SPECS = {spec.name: spec for spec in MIRRORED}
+_DIFFERS = (
+    "differs from the database, which several machines share and which counts. It was set aside as "
+    "state/{}."
+)
 
 
 class Mirrors:
@@ -41,12 +45,19 @@ class Mirrors:
     A commit stores the hash of the content that it leads to, under a growing number. Hashes of
     lower numbers are dropped only once a newer content is known to be in the file. So a file with
     any other hash was written by a person. `journal` gets a note for each new line of the session
-    history.
+    history. `kept` is how many numbers a hash is kept for although its content was replaced: other
+    machines that share the database may still have a file with it.
     """
 
     def __init__(
-        self, paths: DataPaths, disk: Disk, report: Report, journal: Journal | None = None
+        self,
+        paths: DataPaths,
+        disk: Disk,
+        report: Report,
+        journal: Journal | None = None,
+        kept: int = 0,
     ) -> None:
+        self._kept = kept
         self._state = paths.state
         self._disk = disk
         self._report = report
@@ -70,7 +81,7 @@ class Mirrors:
                     "mirrors",
                     "DELETE FROM mirrors WHERE name = ? AND number < ?",
                     name,
-                    self._in_file[name],
+                    self._in_file[name] - self._kept,
                 )
 
     def written_names(self) -> list[str]:
@@ -133,6 +144,30 @@ class Mirrors:
         for spec in MIRRORED:
             self._reconcile(statements, spec)
         self._reconcile_history(SessionHistory(statements))
+
+    def replace(self, statements: Statements) -> None:
+        """Have `follow` write every file that is not current, and adopt nothing from any of them.
+
+        One that this program has not written is set aside and reported.
+        """
+        history = SessionHistory(statements).all()
+        lines = b"".join(SESSION_EVENTS.encode(event) + b"\n" for event in history)
+        for name, path in ((each.name, self._state / each.file) for each in MIRRORED):
+            self._replace(path, lambda found, name=name: mirror_age(statements, name, found))  # type: ignore[misc]
+            self._stale.add(name)
+        self._replace(self._state / HISTORY_FILE, lambda found: _history_age(found, history))
+        self._history = lines
+
+    def _replace(self, path: Path, age: Callable[[bytes | None], MirrorAge]) -> None:
+        try:
+            content = self._content(path)
+            if content is not None and age(content) is MirrorAge.BY_HAND:
+                kept_as = set_aside(self._disk, path, "").kept_as or path
+                self._report(StoreProblem(path, _DIFFERS.format(kept_as.name)))
+        except UnsuitableFile as unfit:
+            self._report(set_aside(self._disk, path, unfit.reason))
+        except OSError as refused:
+            self._report(StoreProblem(path, f"cannot be read: {refused.strerror}."))
 
     def _reconcile(self, statements: Statements, spec: RecordSpec[object]) -> None:
         path = self._state / spec.file
@@ -244,6 +279,12 @@ class MirrorAge(Enum):
     CURRENT = "current"
     BEHIND = "behind"
     BY_HAND = "by hand"
+
+
+def _history_age(content: bytes | None, known: list[SessionEvent]) -> MirrorAge:
+    in_file, bad = _events(content or b"")
+    is_ours = not bad and not Counter(in_file) - Counter(known)
+    return MirrorAge.BEHIND if is_ours else MirrorAge.BY_HAND
 
 
 def mirror_age(statements: Statements, name: str, content: bytes | None) -> MirrorAge:

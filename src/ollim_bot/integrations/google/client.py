@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -41,11 +41,14 @@ _UNCERTAIN = (
     "Google did not answer, so it is not known whether this was done. Look before you try again."
 )
 
+_OTHERS_LEAD = "Another machine may lead by now, so this one changes nothing at Google."
+
 
 class GoogleClient:
     """Calls one API of Google after the other; each thread may use it.
 
-    `api_url` takes the place of the hosts of all APIs. `pause` waits between two tries.
+    `api_url` takes the place of the hosts of all APIs. `pause` waits between two tries. Nothing is
+    changed at Google unless `may_act` says so right before.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class GoogleClient:
         *,
         pause: Pause = time.sleep,
         limits: HttpLimits | None = None,
+        may_act: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._may_act = may_act
         self._tokens = tokens
         self._api_url = api_url
         self._pause = pause
@@ -116,6 +121,8 @@ class GoogleClient:
         self, method: str, address: str, headers: Mapping[str, str], body: bytes | None
     ) -> HttpResponse:
         token = self._tokens.valid()
+        if method != "GET" and not self._may_act():
+            raise Unreachable(_OTHERS_LEAD)
         answer = ask_google(method, address, _with_bearer(headers, token), body, self._limits)
         if answer.status == 401:
             token = self._tokens.renewed(token)

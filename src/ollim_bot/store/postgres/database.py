@@ -117,6 +117,8 @@ class PostgresDatabase:
                 raise OtherSchema(self.path, found, SCHEMA)
             return
         self._attempt(self._prepare_tables)
+        if self._mirrors is not None:
+            self._mirrors.follow(self._read_row, set(), [])
 
     def run(self, step: Step[R]) -> R:
         return self.run_noting(step)[0]
@@ -201,6 +203,8 @@ class PostgresDatabase:
         except psycopg.Error as refused:
             raise translated(self.path, refused) from refused
         self._transaction(statements).messages.prepare_search(is_supported=True)
+        if self._mirrors is not None:
+            self._mirrors.replace(statements)
 
     def _attempt(self, work: Work[R]) -> tuple[R, PostgresStatements]:
         """Run the step once. A `ServerGone` means that nothing of it was committed."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
 from ollim_bot.domain.surface_state import KnownBrowser, KnownBrowsers
 from ollim_bot.errors import OllimError
@@ -344,6 +344,8 @@ _LONGEST_TEXT = 512
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _HOST = re.compile(r"(\[::1\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 _HARMLESS = ("GET", "HEAD")
+# Shows what a change would lead to, and changes nothing.
+_PREVIEWS = "/previews"
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -509,3 +511,16 @@ def _key_json(given: BrowserKey) -> dict[str, object]:
         "generation": given.generation,
         "key": encoded(given.key),
     }
+
+
+def refusing_changes(read_only: Callable[[], str]) -> Middleware:
+    """Refuse each request that would change something, with the sentence of `read_only`."""
+
+    @web.middleware
+    async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
+        is_entrance = request.path in _ENTRANCES or request.path.endswith(_PREVIEWS)
+        if request.method not in _HARMLESS and not is_entrance:
+            raise RequestRefused(503, read_only())
+        return await handler(request)
+
+    return admit

@@ -30,6 +30,7 @@ from ollim_bot.surfaces.web.access import (
     BrowserKeys,
     add_headers,
     forget_former_cookie,
+    refusing_changes,
 )
 from ollim_bot.surfaces.web.api import NAME, Api, Uploads
 from ollim_bot.surfaces.web.frames import Json, command_json, status_json
@@ -332,6 +333,7 @@ def page_app(
     socket: TabSocket,
     limits: WebLimits,
     health: Callable[[], object],
+    read_only: Callable[[], str] | None,
 ) -> web.Application:
     folder = secrets.token_hex(8)
 
@@ -351,8 +353,9 @@ def page_app(
     async def healthy(_: web.Request) -> web.Response:
         return web.json_response(health())
 
+    changes = [] if read_only is None else [refusing_changes(read_only)]
     app = web.Application(
-        client_max_size=limits.body, middlewares=[refusals_in_shape, access.admit]
+        client_max_size=limits.body, middlewares=[refusals_in_shape, access.admit, *changes]
     )
     app.on_response_prepare.append(add_headers)
     app.add_routes(
@@ -420,7 +423,10 @@ class Health:
 
 
 class WebSurface:
-    """A `ChatSurface`. No method waits for a tab."""
+    """A `ChatSurface`. No method waits for a tab.
+
+    With `read_only` nothing can be changed here: it returns the sentence that says why.
+    """
 
     name = NAME
 
@@ -434,7 +440,9 @@ class WebSurface:
         clock: Clock,
         health: Health,
         limits: WebLimits | None = None,
+        read_only: Callable[[], str] | None = None,
     ) -> None:
+        self._read_only = read_only
         self._port = at.port
         self._keys = keys
         self._limits = limits = limits or WebLimits()
@@ -506,7 +514,8 @@ class WebSurface:
         socket = TabSocket(
             reception, book, self._presenter, read, panels, self._tabs, self._limits, self._keys
         )
-        app = page_app(self._access, api, socket, self._limits, self._health.report)
+        health, limits = self._health.report, self._limits
+        app = page_app(self._access, api, socket, limits, health, self._read_only)
         app.on_shutdown.append(self._tabs.close)
         await self._keys.open()
         async with serving(app, self._port, self._limits, self._connections) as self._port:

@@ -1,0 +1,124 @@
+"""Standing by: asks for the lease until this machine leads, and opens the shared database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+from collections.abc import Callable
+from datetime import datetime
+
+from ollim_bot.app.services import Service, start_again
+from ollim_bot.clock import boot_time
+from ollim_bot.domain.lease import ASK_EVERY
+from ollim_bot.errors import StorageError
+from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Clock, Disk, Journal
+from ollim_bot.store.backend import Backend
+from ollim_bot.store.files import OsDisk
+from ollim_bot.store.mirrors import Mirrors, Report
+from ollim_bot.store.postgres.connection import parse_address
+from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.postgres.lease import Lease
+
+_STANDS_BY = (
+    "{leader} leads, and this machine stands by: it shows everything and changes nothing. Use the "
+    "page or the commands on {leader}."
+)
+_NOBODY_LEADS = "No machine leads just now; this one stands by and changes nothing yet."
+_UNREACHABLE = "The database cannot be reached, so this machine stands by. {reason}"
+# So many numbers later, an older mirror on another machine is not recognised any more.
+_KEPT_HASHES = 5000
+
+_logger = logging.getLogger(__name__)
+
+
+class SharedDatabase:
+    """A PostgreSQL database that several machines share: one of them leads, by its lease."""
+
+    def __init__(
+        self, url: str, clock: Clock, boot: Callable[[], float] = boot_time, name: str = ""
+    ) -> None:
+        """Read the address; nothing is connected yet. Raises `OllimError`."""
+        self._address = parse_address(url)
+        self._clock = clock
+        self.lease = Lease(self._address, name or platform.node() or "this machine", boot)
+        self.standing = _NOBODY_LEADS
+        self._was_refused = asyncio.Event()
+
+    def close(self) -> None:
+        """Let another machine lead at once, if this one does."""
+        try:
+            self.lease.release()
+        except StorageError as gone:
+            _logger.warning("The lease could not be released, and expires: %s", gone)
+        self.lease.close()
+
+    def check(self) -> None:
+        """Raises `StorageError` if the server does not answer."""
+        self.lease.leader()
+
+    def open_for_reading(self, now: Callable[[], datetime]) -> Backend:
+        """The rows, for questions only. Raises `StorageError`."""
+        return open_postgres(self._address, now, lease=None)
+
+    def open_for_leader(
+        self,
+        paths: DataPaths,
+        now: Callable[[], datetime],
+        report: Report,
+        disk: Disk | None,
+        journal: Journal,
+    ) -> Backend:
+        """The rows, for the steps of this lease. The state files are written anew from them."""
+        mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=_KEPT_HASHES)
+        return open_postgres(self._address, now, lease=self.lease.held, mirrors=mirrors)
+
+    async def lead_or_stand_by(self, ends: asyncio.Event, show: Service) -> bool:
+        """Return when this machine leads; False if `ends` is set before.
+
+        While it stands by, `show` runs, and is started again after each failure.
+        """
+        asking = asyncio.create_task(self._until_leading())
+        others = {asyncio.create_task(ends.wait()), asyncio.create_task(self._show(show))}
+        try:
+            await asyncio.wait({asking, *others}, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                asking.result()
+            return asking.done()
+        finally:
+            for each in (asking, *others):
+                each.cancel()
+            await asyncio.wait({asking, *others})
+
+    async def standing_changed(self) -> None:
+        """Return when `standing` may have changed."""
+        self._was_refused.clear()
+        await self._was_refused.wait()
+
+    async def _until_leading(self) -> None:
+        while not await asyncio.to_thread(self._take):
+            self._was_refused.set()
+            await self._clock.sleep(ASK_EVERY)
+
+    async def _show(self, show: Service) -> None:
+        async def tell(error: BaseException) -> None:
+            _logger.warning("The page cannot be shown while this machine stands by: %s", error)
+
+        await self._was_refused.wait()
+        _logger.info("%s", self.standing)
+        await start_again(show, "page of a standby", tell, self._clock)
+
+    def _take(self) -> bool:
+        try:
+            if self.lease.take() is not None:
+                return True
+            leader = self.lease.leader()
+        except StorageError as gone:
+            if self.standing != (sentence := _UNREACHABLE.format(reason=gone)):
+                _logger.warning("%s", sentence)
+            self.standing = sentence
+        else:
+            is_led = leader is not None and leader.seconds_left > 0
+            self.standing = _STANDS_BY.format(leader=leader.name) if is_led else _NOBODY_LEADS
+        return False
