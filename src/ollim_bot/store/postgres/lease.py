@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import psycopg
 from ollim_bot import __version__
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import EXPIRES_AFTER, HeldLease
+from ollim_bot.domain.standby import Leader
 from ollim_bot.store.connection import Row
 from ollim_bot.store.postgres.connection import (
     Address,
@@ -37,26 +37,6 @@ _LEADER = """SELECT name, epoch,
     schema, version, extract(epoch FROM clock_timestamp() - since),
     extract(epoch FROM clock_timestamp() - renewed)
     FROM lease WHERE epoch > 0"""
-
-
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """The machine that leads, or led last; `seconds_left` is 0 once another one may take over.
-
-    It took over `since` seconds ago, and has last renewed the lease `renewed` seconds ago.
-    """
-
-    name: str
-    epoch: int
-    seconds_left: float
-    schema: int
-    version: str = field(default="", compare=False)
-    since: float = field(default=0.0, compare=False)
-    renewed: float = field(default=0.0, compare=False)
-
-    @property
-    def is_leading(self) -> bool:
-        return self.seconds_left > 0
 
 
 def read_leader(connection: Connection) -> Leader | None:
