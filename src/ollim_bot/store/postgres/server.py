@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 import psycopg
@@ -31,22 +32,24 @@ def look_at(address: Address) -> FoundServer:
 
 
 def _found(connection: Connection) -> FoundServer:
-    facts = connection.execute(_FACTS).fetchone()
-    assert facts is not None
-    tables = frozenset(str(row[0]) for row in connection.execute(_TABLES).fetchall())
-    found = FoundServer(*facts, tables)
+    row = connection.execute(_FACTS).fetchone()
+    assert row is not None
+    number, version, encoding, is_replica, user, can_create = row
+    tables = frozenset(str(name) for (name,) in connection.execute(_TABLES).fetchall())
+    found = FoundServer(number, version, encoding, is_replica, user, can_create, tables)
     if "lease" not in tables or not _has_own_lease(connection):
         return found
-    row = connection.execute("SELECT closed FROM lease").fetchone()
-    notes = dict(connection.execute("SELECT name, value FROM meta")) if "meta" in tables else {}
-    return FoundServer(
-        *facts,
-        tables,
-        read_leader(connection),
-        schema_of(connection) if found.has_tables else 0,
-        "" if row is None else str(row[0]),
-        str(notes.get(MOVE, "")),
-        tuple(str(notes.get(KEY_NAMES, "")).split()),
+    closed = connection.execute("SELECT closed FROM lease").fetchone()
+    notes: dict[str, str] = {}
+    if found.has_tables:
+        notes.update(connection.execute("SELECT name, value FROM meta").fetchall())
+    return replace(
+        found,
+        leader=read_leader(connection),
+        schema=schema_of(connection) if found.has_tables else 0,
+        closed="" if closed is None else str(closed[0]),
+        move=notes.get(MOVE, ""),
+        key_names=tuple(notes.get(KEY_NAMES, "").split()),
     )
 
 
