@@ -32,6 +32,7 @@ from ollim_bot.app.build import ConversationDeps, ConversationParts
 from ollim_bot.app.surfaces import Surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.background import BackgroundRuns
+from ollim_bot.conversation.delivery import always
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inbox import InputId
@@ -192,7 +193,7 @@ class AppWithParts(App):
     async def _opened_surfaces(self, store: Store) -> Surfaces:
         """The surfaces of the adapters, and beside them the channels."""
         opened = await super()._opened_surfaces(store)
-        channels = [make(store, _nothing, self._clock) for make in self._make_channels]
+        channels = [make(store, _nothing, self._clock, always) for make in self._make_channels]
         return Surfaces(opened.followers, self._clock, channels=channels)
 
 

@@ -452,6 +452,7 @@ class App:
             () if read_only else self._make_channels,
             self._heartbeat_age,
             self._problem,
+            self._may_act,
             read_only,
         )
 
