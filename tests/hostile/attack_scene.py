@@ -32,6 +32,7 @@ from ollim_bot.app.build import ConversationDeps, ConversationParts
 from ollim_bot.app.surfaces import Surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.background import BackgroundRuns
+from ollim_bot.conversation.delivery import always
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inbox import InputId

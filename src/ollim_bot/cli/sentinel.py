@@ -46,6 +46,11 @@ def run(given: Given, caller: Caller) -> None:
             state = "never started" if heartbeat is None else "running"
             print_json({"bot": state, "heartbeat": heartbeat, "delivered": [], "undelivered": []})
         return
+    if (answer := _of_the_others(data, caller)) is not None:
+        if is_json:
+            state = {"bot": answer, "heartbeat": heartbeat, "delivered": [], "undelivered": []}
+            print_json(state)
+        return
     report = _report(data, caller)
     if is_json:
         print_json(_object(report))
@@ -53,6 +58,31 @@ def run(given: Given, caller: Caller) -> None:
         _tell(report)
     if report.has_failed:
         raise OllimError("" if is_json else _undelivered(report))
+
+
+def _of_the_others(data: Data, caller: Caller) -> str | None:
+    """How the bot is, by a database that several machines share; None if none answers.
+
+    While it answers, its lease says who delivers. If no machine leads, the supervisor is asked to
+    start the bot here.
+    """
+    try:
+        url = caller.settings().database_url
+    except BadSettings:
+        return None
+    if url is None:
+        return None
+    try:
+        from ollim_bot.store.postgres.lease import leader_at
+
+        leader = leader_at(url.reveal())
+    except (OllimError, ModuleNotFoundError) as unanswered:
+        note(str(unanswered))
+        return None
+    if leader is not None and leader.seconds_left > 0:
+        return "running"
+    _is_asked(data, caller, is_running=False)
+    return "silent"
 
 
 class _Clock:
