@@ -195,7 +195,7 @@ class AppWithParts(App):
     ) -> Surfaces:
         """The surfaces of the adapters, and beside them the channels."""
         opened = await super()._opened_surfaces(store, read_only)
-        channels = [make(store, _nothing, self._clock) for make in self._make_channels]
+        channels = [make(store, _nothing, self._clock, always) for make in self._make_channels]
         return Surfaces(opened.followers, self._clock, channels=channels)
 
 

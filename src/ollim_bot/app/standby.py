@@ -13,6 +13,7 @@ from functools import partial
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import ASK_EVERY
+from ollim_bot.domain.standby import Leader
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Journal
@@ -22,7 +23,7 @@ from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.mirrors import Mirrors, Report
 from ollim_bot.store.postgres.connection import parse_address
 from ollim_bot.store.postgres.database import open_postgres
-from ollim_bot.store.postgres.lease import Leader, Lease
+from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 

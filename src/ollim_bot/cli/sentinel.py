@@ -40,16 +40,11 @@ def run(given: Given, caller: Caller) -> None:
     is_json = "json" in given
     data = open_data(caller)
     heartbeat = HeartbeatFile(data.paths).read()
+    state = _state(heartbeat, data, caller)
     # Nearly every call ends here, so the rest is not imported before.
-    if heartbeat is None or is_beating(heartbeat, data.now):
+    if state is not None:
         if is_json:
-            state = "never started" if heartbeat is None else "running"
             print_json({"bot": state, "heartbeat": heartbeat, "delivered": [], "undelivered": []})
-        return
-    if (answer := _of_the_others(data, caller)) is not None:
-        if is_json:
-            state = {"bot": answer, "heartbeat": heartbeat, "delivered": [], "undelivered": []}
-            print_json(state)
         return
     report = _report(data, caller)
     if is_json:
@@ -83,6 +78,13 @@ def _of_the_others(data: Data, caller: Caller) -> str | None:
         return "running"
     _is_asked(data, caller, is_running=False)
     return "silent"
+
+
+def _state(heartbeat: datetime | None, data: Data, caller: Caller) -> str | None:
+    """Why there is nothing to do; None if the bot is silent."""
+    if heartbeat is None:
+        return "never started"
+    return "running" if is_beating(heartbeat, data.now) else _of_the_others(data, caller)
 
 
 class _Clock:
