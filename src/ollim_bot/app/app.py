@@ -85,7 +85,7 @@ from ollim_bot.store.opening import (
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
-from ollim_bot.store.shared import NO_DRIVER
+from ollim_bot.store.shared import NO_DRIVER, LeaderFile
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import (
     count_set,
@@ -291,7 +291,8 @@ class App:
         url = self._settings.database_url
         assert url is not None
         paths = self._settings.paths
-        return SharedDatabase(url.reveal(), self._clock, self._adapters.boot, paths=paths)
+        heartbeat, leader = HeartbeatFile(paths, self._adapters.disk), LeaderFile(paths)
+        return SharedDatabase(url.reveal(), self._clock, heartbeat, leader, self._adapters.boot)
 
     def _may_act(self) -> bool:
         """Whether no other machine can lead; asked right before what cannot be undone."""
@@ -449,6 +450,7 @@ class App:
             () if read_only else self._make_channels,
             self._heartbeat_age,
             self._problem,
+            self._may_act,
             read_only,
         )
 
@@ -485,6 +487,9 @@ class App:
         store = DatabaseStore(await asyncio.to_thread(opened), self._clock, take_over)
         lifetime.push_async_callback(store.close)
         vital.append(store.run_upkeep)
+        if self._shared is not None:
+            await self._shared.adopt_heartbeat(store)
+            vital.append(partial(self._shared.share_heartbeat, store))
         return store
 
     def _opened_database(self, journal: Journal) -> Backend:

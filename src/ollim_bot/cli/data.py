@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from ollim_bot.domain.jobs import Job, JobKind
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
-    from ollim_bot.store.backend import Backend
+    from ollim_bot.store.backend import Backend, SharedBackend
     from ollim_bot.store.changes import CommandNotes, FileChanges, Rows
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.job_folder import MarkdownRepository, Notes
     from ollim_bot.store.job_formats import JobFormat
     from ollim_bot.store.journal import GitJournal
-    from ollim_bot.store.postgres.commands import CommandDatabase
     from ollim_bot.store.transaction import Step, Transaction
 
 J = TypeVar("J", bound="Job")
@@ -59,9 +58,10 @@ class Data:
         self.agent = agent
         self.journal = journal
         self.environ = environ
+        self._is_told = False
 
     @cached_property
-    def shared(self) -> CommandDatabase | None:
+    def shared(self) -> SharedBackend | None:
         """The database on a server that this machine uses; None if it uses a file.
 
         Raises `OllimError` if it cannot be used here. It is closed with this object.
@@ -211,7 +211,10 @@ class Data:
             return look_into(self.paths, self.now, question)
         try:
             return self.shared.query(question)
-        except StorageError:
+        except StorageError as unread:
+            if not self._is_told:
+                note(str(unread))
+            self._is_told = True
             return None
 
     def ask(self, question: Step[T]) -> T:

@@ -23,8 +23,8 @@ NO_DRIVER = (
 class LeaderFile:
     """What the bot of this machine leads with, for commands beside it; there is none otherwise.
 
-    Only the owner's account can read it. It stays when the bot ends: for commands it counts only
-    while the server says the same, and without a server it tells that this machine led last.
+    Only the owner's account can read it. A bot that was killed leaves it behind: what it says
+    counts only while the server says the same.
     """
 
     def __init__(self, paths: DataPaths) -> None:
@@ -36,7 +36,7 @@ class LeaderFile:
         write_atomically(OsDisk(), self._path, line.encode(), PRIVATE)
 
     def read(self) -> tuple[str, int] | None:
-        """The holder and the epoch; None if the bot here did not lead last."""
+        """The holder and the epoch; None if the bot here does not lead."""
         found = self._parts()
         return None if found is None else found[:2]
 
@@ -46,7 +46,7 @@ class LeaderFile:
         return found is not None and found[2] == pid
 
     def remove(self) -> None:
-        """Note that another machine leads. Raises `StorageError`."""
+        """Raises `StorageError`."""
         if self._path.exists():
             remove_durably(OsDisk(), self._path)
 
