@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 J = TypeVar("J", bound="Job")
 T = TypeVar("T")
 
+_ONLY_IN_FILE = (
+    "{what} does not reach the rows of a PostgreSQL database yet. Move them back with `ollim-bot "
+    "standby leave`, do it, and move them there again."
+)
 _UNKNOWN_ADDRESS = (
     "The bot here uses a PostgreSQL database, and this command does not know its address. Write "
     "DATABASE_URL into {}."
@@ -91,6 +95,11 @@ class Data:
 
             if LeaderFile(self.paths).is_of(running_pid(self.paths.bot_pid)):
                 raise OllimError(_UNKNOWN_ADDRESS.format(self.paths.env_file))
+
+    def require_file(self, what: str) -> None:
+        """Raises `OllimError` if the rows are on a server, where `what` does not reach them."""
+        if self.shared is not None:
+            raise OllimError(_ONLY_IN_FILE.format(what=what))
 
     def repository(self, folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
         """Open one repository only: to open all of them would slow a listing."""
