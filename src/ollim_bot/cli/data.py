@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from ollim_bot.domain.jobs import Job, JobKind
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
-    from ollim_bot.store.backend import Backend, SharedBackend
+    from ollim_bot.store.backend import SharedBackend
     from ollim_bot.store.changes import CommandNotes, FileChanges, Rows
+    from ollim_bot.store.database import Database
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.job_folder import MarkdownRepository, Notes
     from ollim_bot.store.job_formats import JobFormat
@@ -257,7 +258,7 @@ class Data:
         return self.shared is not None or has_state(self.paths)
 
     @contextmanager
-    def database(self) -> Iterator[Backend]:
+    def database(self) -> Iterator[Database | SharedBackend]:
         """Open the database beside the running bot; if none runs, with the instance lock."""
         from ollim_bot.store.opening import open_database
         from ollim_bot.upkeep.instance import single_instance

@@ -48,6 +48,7 @@ class CommandDatabase:
     """
 
     is_writable = True
+    is_holder = False
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class CommandDatabase:
 
     def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
         held = self._lease_of_bot()
+        self.is_holder = held is None
         try:
             if held is None:
                 with self._leading() as own:
