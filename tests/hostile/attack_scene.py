@@ -190,9 +190,11 @@ class AppWithParts(App):
         self.parts = super()._parts(deps)
         return self.parts
 
-    async def _opened_surfaces(self, store: Store) -> Surfaces:
+    async def _opened_surfaces(
+        self, store: Store, read_only: Callable[[], str] | None = None
+    ) -> Surfaces:
         """The surfaces of the adapters, and beside them the channels."""
-        opened = await super()._opened_surfaces(store)
+        opened = await super()._opened_surfaces(store, read_only)
         channels = [make(store, _nothing, self._clock, always) for make in self._make_channels]
         return Surfaces(opened.followers, self._clock, channels=channels)
 

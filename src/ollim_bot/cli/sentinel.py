@@ -42,14 +42,12 @@ def run(given: Given, caller: Caller) -> None:
     heartbeat = HeartbeatFile(data.paths).read()
     # Nearly every call ends here, so the rest is not imported before.
     if heartbeat is None or is_beating(heartbeat, data.now):
+        state: str | None = "never started" if heartbeat is None else "running"
+    else:
+        state = _by_the_lease(data, caller)
+    if state is not None:
         if is_json:
-            state = "never started" if heartbeat is None else "running"
             print_json({"bot": state, "heartbeat": heartbeat, "delivered": [], "undelivered": []})
-        return
-    if (answer := _of_the_others(data, caller)) is not None:
-        if is_json:
-            state = {"bot": answer, "heartbeat": heartbeat, "delivered": [], "undelivered": []}
-            print_json(state)
         return
     report = _report(data, caller)
     if is_json:
@@ -60,7 +58,7 @@ def run(given: Given, caller: Caller) -> None:
         raise OllimError("" if is_json else _undelivered(report))
 
 
-def _of_the_others(data: Data, caller: Caller) -> str | None:
+def _by_the_lease(data: Data, caller: Caller) -> str | None:
     """How the bot is, by a database that several machines share; None if none answers.
 
     While it answers, its lease says who delivers. If no machine leads, the supervisor is asked to
