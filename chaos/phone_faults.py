@@ -12,7 +12,7 @@ from devtools.localntfy.protocol import Refusal
 from devtools.localntfy.server import Fault
 
 from chaos.owner_actions import Action, remind, remind_at
-from chaos.phone_actions import DONE, a_card
+from chaos.phone_actions import DONE, a_card, press
 from chaos.scene import ChaosScene, soon
 from chaos.write_faults import restart_after_crash
 
@@ -59,6 +59,16 @@ async def kill_before_confirming(scene: ChaosScene, rng: random.Random) -> None:
     await scene.kill()
     scene.hits["kill -9"] += 1
     scene.hits["kill between push and confirmation"] += 1
+    await restart_after_crash(scene, rng)
+
+
+async def kill_after_press(scene: ChaosScene, rng: random.Random) -> None:
+    """Kill while the bot may be taking a press, or has just taken it."""
+    await press(scene, rng)
+    await asyncio.sleep(rng.uniform(0, 0.4))
+    await scene.kill()
+    scene.hits["kill -9"] += 1
+    scene.hits["kill after a press"] += 1
     await restart_after_crash(scene, rng)
 
 
@@ -128,6 +138,7 @@ def count_hits(scene: ChaosScene) -> None:
 
 FAULTS: Mapping[str, Action] = {
     "kill before the phone confirms": kill_before_confirming,
+    "kill after a press": kill_after_press,
     "the phone's server away": outage,
     "the phone's server restarts": restart,
     "the phone's server forgets": forget,
@@ -137,10 +148,12 @@ FAULTS: Mapping[str, Action] = {
 }
 WEIGHTS: Mapping[str, int] = dict.fromkeys(FAULTS, 1) | {
     "phone: answer to a push lost": 2,
+    "kill after a press": 2,
     "kill before the phone confirms": 2,
 }
 COUNTED_FAULTS: tuple[str, ...] = (
     "kill between push and confirmation",
+    "kill after a press",
     "pressed while the bot was dead",
     "pressed after an answer on the page",
     "strangers wrote to the phone's topics",

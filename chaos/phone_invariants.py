@@ -76,13 +76,16 @@ def _nothing_else_has_rung(evidence: Evidence) -> Iterator[Finding]:
 def _nothing_rings_twice(evidence: Evidence) -> Iterator[Finding]:
     """A server that has lost what it kept cannot say what it had: a repeat replaces then."""
     lost = [row["pushes"] for row in evidence.noted("forgotten")]
-    counted: Counter[tuple[object, ...]] = Counter()
+    counted: Counter[tuple[int, str]] = Counter()
+    texts: dict[str, str] = {}
     for row in _pushes(evidence):
         age = sum(each <= row["place"] for each in lost)
-        counted[age, row["sequence"], row["text"], *row["buttons"]] += 1
-    for (_, _, text, *_), times in counted.items():
+        if row["is_heard"]:
+            counted[age, row["sequence"]] += 1
+            texts[row["sequence"]] = row["text"]
+    for (_, sequence), times in counted.items():
         if times > 1:
-            yield wrong(f"{str(text).strip()!r} rang {times} times")
+            yield wrong(f"{texts[sequence].strip()!r} rang {times} times")
 
 
 def _what_is_answered_is_gone(evidence: Evidence) -> Iterator[Finding]:

@@ -78,7 +78,7 @@ class Phones:
                 "sequence": each.sequence_id,
                 "event": each.event,
                 "text": f"{each.title}\n{each.text}",
-                "buttons": [action["label"] for action in each.actions],
+                "is_heard": each.details.get("priority", 3) >= 3,
             }
             for each in self.pushes
         ]

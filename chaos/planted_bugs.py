@@ -173,6 +173,29 @@ PLANTED_BUGS = (
         "        return self.at.astimezone(UTC)\n",
         focus=("travel",),
     ),
+    PlantedBug(
+        "what the phone may have got is never found",
+        "surfaces/ntfy/channel.py",
+        "            if each.kind == MESSAGE and each.sequence == nonce:\n",
+        "            if not each.id:\n",
+        focus=("phone: answer to a push lost", "kill before the phone confirms"),
+    ),
+    PlantedBug(
+        "a press is noted before it is done",
+        "surfaces/ntfy/replies.py",
+        "            is_done = await self._pressed(service, button)\n",
+        "            await self._note(last, wrong, event.text, is_done=True)\n"
+        "            await asyncio.sleep(1.0)\n"
+        "            is_done = await self._pressed(service, button)\n",
+        focus=("kill after a press",),
+    ),
+    PlantedBug(
+        "presses are read from now on",
+        "surfaces/ntfy/replies.py",
+        "        since = state.last_reply or str(int(self._pairing.paired_at.timestamp()))\n",
+        "        since = str(int(self._clock.now().timestamp()) + (not state))\n",
+        focus=("press while the bot is dead",),
+    ),
 )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
+from multiprocessing.util import Finalize
 from urllib.parse import quote, urlencode
 
 import psycopg
@@ -28,7 +28,8 @@ def server() -> LocalPostgres | None:
     if binaries is None:
         return None
     started = LocalPostgres(binaries)
-    atexit.register(started.stop)
+    # Also at the end of a worker, which is a fork.
+    Finalize(None, started.stop, exitpriority=0)
     started.start()
     return started
 

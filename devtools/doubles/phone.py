@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from threading import Event
+from time import monotonic
 
 from ollim_bot.domain.phone import PairingStatus, PhoneCode, PhoneOffer
 from ollim_bot.errors import OllimError, WrongInput
@@ -15,6 +16,8 @@ OFFER = PhoneOffer(
     ("Install the app.", "Scan the code.", "Press the button of the test."),
 )
 CODE = PhoneCode("ollim-topic", "ollim-replies", ("###", "# #", "###"))
+# No test waits so long, and a thread that is forgotten ends.
+_LONGEST = 20.0
 SINCE = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
@@ -46,11 +49,13 @@ class FakePhoneLink:
     def wait(self, code: PhoneCode, is_cancelled: Event) -> str | None:
         assert code == CODE
         self._note("wait")
-        while not (is_cancelled.is_set() or self.late.is_set()):
+        ends_at = monotonic() + _LONGEST
+        while not (is_cancelled.is_set() or self.late.is_set()) and monotonic() < ends_at:
             if self.pressed.wait(0.005):
                 self.phone = PairingStatus(self._server, SINCE)
                 return "Your phone is paired."
-        self.has_ended.set()
+        if monotonic() < ends_at:
+            self.has_ended.set()
         return None
 
     def paired(self) -> PairingStatus | None:

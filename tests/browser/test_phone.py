@@ -50,7 +50,7 @@ async def test_each_state_of_the_phone_is_right_in_four_forms(scene: PageScene) 
     await go_to(page, "p")
     problems: list[object] = []
     for scheme in ("light", "dark"):
-        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        await page.emulate_media(color_scheme=scheme)
         for width, height in SIZES:
             await page.set_viewport_size({"width": width, "height": height})
             for words, state in states.items():

@@ -87,7 +87,7 @@ def message(name: str, author: str, text: str, ref: str, **refs: str) -> Row:
 
 def push(name: str, text: str, of: str = "2") -> Row:
     row = {"id": name, "sequence": sequence_of(of), "event": "message", "text": text}
-    return row | {"buttons": ["Done", "10 min", "1 h"]}
+    return row | {"is_heard": True}
 
 
 def forgotten(pushes: int, presses: int) -> Row:

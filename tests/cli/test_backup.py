@@ -135,12 +135,15 @@ def test_a_restore_keeps_what_was_there_and_takes_its_keys(used: Terminal) -> No
 def test_a_restore_on_another_machine_names_the_keys_that_are_missing(
     used: Terminal, elsewhere: Terminal
 ) -> None:
-    told = elsewhere.json("restore", str(made(used, "there.tar.gz")))
-    assert told["missing"] == [".env"]
+    used.write("state/push.json", "{}")
+    file = made(used, "there.tar.gz")
+    told = elsewhere.json("restore", str(file))
+    assert told["missing"] == [".env", "state/push.json"]
     assert told["aside"] is None
     assert told["brought"] == []
     assert "call the dentist" in elsewhere.done("reminder", "list")
     assert os.listdir(elsewhere.home) == [".ollim-bot"]
+    assert "No phone is paired then." in elsewhere.done("restore", str(file))
 
 
 def test_a_restore_waits_for_no_bot_and_for_no_update(used: Terminal) -> None:

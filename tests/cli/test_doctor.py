@@ -24,8 +24,8 @@ pytestmark = pytest.mark.real_engine
 PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
 # What a fresh machine does not use.
 UNUSED = {
-    *("bot", "webhooks", "calendars", "Discord", "Google", "service", "sentinel", "backup"),
-    *("memory", "reach"),
+    *("bot", "webhooks", "calendars", "Discord", "phone", "Google", "service", "sentinel"),
+    *("backup", "memory", "reach"),
 }
 NAMES = [
     "environment",
@@ -53,6 +53,7 @@ NAMES = [
     "Claude program",
     "model",
     "Discord",
+    "phone",
     "Google",
     "page",
     "reach",
@@ -143,11 +144,11 @@ def test_what_only_the_agents_environment_lacks_is_not_found_wrong(terminal: Ter
     assert (answer.code, answer.err, wrong(answer)) == (0, "", [])
     assert "PASS  webhooks: 1 file; the owner's doctor sees the secrets\n" in answer.out
     assert answer.out.splitlines()[-1] == (
-        "Not looked at, because you have no keys here: environment, model, Discord. The owner's "
-        "`/doctor` looks at them too."
+        "Not looked at, because you have no keys here: environment, model, Discord, phone. The "
+        "owner's `/doctor` looks at them too."
     )
     report = json.loads(terminal.run("doctor", "--json").out)
-    assert report["for_owner"] == ["environment", "model", "Discord"]
+    assert report["for_owner"] == ["environment", "model", "Discord", "phone"]
 
 
 def test_wrong_settings_do_not_keep_the_data_from_being_checked(terminal: Terminal) -> None:

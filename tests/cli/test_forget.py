@@ -86,7 +86,7 @@ def test_a_sentence_is_found_nowhere_afterwards(terminal: Terminal) -> None:
     for place in ("files", "the log", "run records", "other state", "transcripts", "history"):
         assert f"\n  {place}" in said
     assert "automatic copies" in said
-    assert "The bot cannot reach: backups that you made; Discord; ntfy;" in said
+    assert "The bot cannot reach: backups that you made; Discord; the server of your phone;" in said
     assert "cannot be undone" in said
 
 

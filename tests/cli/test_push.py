@@ -21,8 +21,10 @@ from tests.cli.terminal import Terminal
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.push import set_up_phone
 from ollim_bot.cli.push_setup import code_lines
+from ollim_bot.domain.surface_state import PushState
 from ollim_bot.environment import read_env_file
 from ollim_bot.errors import OllimError
+from ollim_bot.store.opening import look_into
 from ollim_bot.store.push_file import PushFile
 
 GO_ON, FOLLOWED = "y", ""
@@ -54,7 +56,7 @@ class Scene:
         self,
         person: ScriptedPerson,
         now: Callable[[], datetime] | None = None,
-        **given: object,
+        **given: str | bool,
     ) -> OllimError | KeyboardInterrupt | None:
         return await asyncio.to_thread(self._set_up, person, now, given)
 
@@ -62,7 +64,7 @@ class Scene:
         self,
         person: ScriptedPerson,
         now: Callable[[], datetime] | None,
-        given: dict[str, object],
+        given: dict[str, str | bool],
     ) -> OllimError | KeyboardInterrupt | None:
         terminal = self.terminal
         caller = Caller(terminal.environ, terminal.home, now or (lambda: terminal.now))
@@ -75,11 +77,15 @@ class Scene:
                 self.printed = out.getvalue()
         return None
 
-    async def pair(self, *answers: str, token: str = "", **given: object) -> Owner:
+    async def pair(
+        self, *answers: str, token: str = "", server: str = "", is_new: bool = False
+    ) -> Owner:
         """Set up with a phone that presses the button."""
         owner = Owner(*answers)
-        running = asyncio.create_task(self.set_up(owner, **given))
-        await asyncio.wait([running, owner.topic], return_when=asyncio.FIRST_COMPLETED)
+        given = {"server": server} | ({"new": "yes"} if is_new else {})
+        running = asyncio.create_task(self.set_up(owner, None, **given))
+        ends: list[asyncio.Future[Any]] = [running, owner.topic]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         assert owner.topic.done(), (running.result(), owner.screen)
         async with Phone(self.ntfy.url, owner.topic.result(), token=token) as phone:
             await self.press_next(phone)
@@ -104,15 +110,13 @@ class Scene:
         return dict(read_env_file(path.read_text()).values) if path.exists() else {}
 
     def channels(self) -> dict[str, str]:
-        said: dict[str, str] = {}
+        """The identity of each channel that follows the log."""
+        paths, now = self.terminal.paths, self.terminal.now
+        found = look_into(paths, now, lambda tx: tx.channels.all()) or ()
+        return {each.name: each.identity for each in found}
 
-        def look(tx: Any) -> None:
-            said.update({each.name: each.identity for each in tx.channels.all()})
-
-        from ollim_bot.store.opening import look_into
-
-        look_into(self.terminal.paths, self.terminal.now, look)
-        return said
+    def push_state(self) -> PushState | None:
+        return look_into(self.terminal.paths, self.terminal.now, lambda tx: tx.push.get())
 
 
 @pytest.fixture
@@ -132,6 +136,10 @@ async def test_a_phone_is_paired_tried_and_forgotten(terminal: Terminal) -> None
         assert terminal.paths.push.stat().st_mode & 0o777 == 0o600
         assert scene.env == {}
         assert scene.channels() == {"ntfy": pairing.identity}
+        # The bot takes what came before, and the press itself, for no answer.
+        press = ntfy.published(pairing.reply_topic)[-1].id
+        identity = pairing.identity
+        assert scene.push_state() == PushState(identity, last_reply=press, last_press=terminal.now)
         # What leaves the machine is said before anything is sent.
         leaves = owner.screen.index("What leaves this machine: the words")
         assert owner.screen.index("also that you took a dose") > leaves
@@ -197,7 +205,7 @@ async def test_tokens_are_asked_for_where_the_server_wants_them_and_kept_with_th
         assert await second.topic == first.topic
         assert "This adds another one" in second.screen
         assert terminal.json("push", "status")["push_what"] == "asks"
-        third = await scene.pair(GO_ON, "", FOLLOWED, token=token, server=ntfy.url, new=True)
+        third = await scene.pair(GO_ON, "", FOLLOWED, token=token, server=ntfy.url, is_new=True)
         assert await third.topic != first.topic
         assert "The old topic is no longer used, and the phone was told" in third.screen
         assert ntfy.published(first.topic)[-1].text.startswith("ollim-bot sends nothing more")
@@ -217,13 +225,13 @@ async def test_without_the_press_nothing_is_kept(terminal: Terminal) -> None:
         answers = ("1", ntfy.url, GO_ON, token)
         ended = [
             await scene.set_up(Owner(*answers, ""), clock),
-            await scene.set_up(Owner("1", ntfy.url, GO_ON, STOP)),
+            await scene.set_up(Owner("1", ntfy.url, GO_ON, STOP), clock),
         ]
         assert "Nothing was changed." in (await _screen(scene, "1", ntfy.url, GO_ON, ""))
         ntfy.access.close_to_strangers("*", except_for="write")
         late = Owner(*answers, FOLLOWED)
         ended.append(await scene.set_up(late, clock))
-        ended.append(await scene.set_up(Owner(*answers, STOP)))
+        ended.append(await scene.set_up(Owner(*answers, STOP), clock))
         ended.append(await scene.set_up(Owner("1", ntfy.url, ""), clock))
     said = [type(each).__name__ if isinstance(each, KeyboardInterrupt) else each for each in ended]
     assert [str(each)[:20] for each in said] == [
@@ -248,6 +256,8 @@ async def test_wrong_input_and_refused_servers_are_said_in_a_sentence(terminal: 
     assert "this is no terminal" in terminal.refused("push", "setup")
     async with LocalNtfy(version=(2, 15)) as old:
         scene = Scene(terminal, old)
+        terminal.write("state/push.json", "{")
+        assert "is not the pairing of a phone" in terminal.refused("push", "status", code=1)
         refused = await scene.set_up(Owner(GO_ON), server=old.url)
         assert "is too old" in str(refused)
         for wrong in ("http://ntfy.example.org", "ftp://x", "https://ada:pw@x.org"):

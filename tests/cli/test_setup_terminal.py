@@ -87,11 +87,12 @@ async def test_the_first_run_in_a_terminal_of_60_columns(tmp_path: Path) -> None
 
     def talk() -> str:
         screen = SetupTerminal(scene, "setup")
-        screen.answer("1/11", "Ada\n")
-        screen.answer("2/11", "\n")
+        screen.answer("1/12", "Ada\n")
+        screen.answer("2/12", "\n")
         screen.answer("Your time zone", "\n")
         screen.answer("1 to 4", "\n")
         screen.answer("Token", f"{TOKEN}\n")
+        screen.answer("1 or 2", "\n")
         screen.answer("Its address", "\n")
         screen.answer("At what time", "8:30\n")
         screen.answer("What is it", "\n")

@@ -145,14 +145,18 @@ class PhoneScene:
         found = self.store.query(lambda tx: tx.deliveries.get("ntfy", message_id))
         return None if found is None else found.state
 
+    def is_over(self, message_id: MessageId) -> bool:
+        return self.state_of(message_id) is not DeliveryState.OPEN
+
     @property
     def push(self) -> PushState:
         return self.store.query(lambda tx: tx.push.get())
 
     @property
     def published(self) -> list[str]:
-        """The texts that the server got for the phone, in order."""
-        return [each.text for each in self.ntfy.published(TOPIC) if each.event == "message"]
+        """The texts that the server got for the phone, in order, without how late they are."""
+        sent = [each.text for each in self.ntfy.published(TOPIC) if each.event == "message"]
+        return [each.splitlines()[-1] for each in sent]
 
     async def until(self, is_so: Callable[[], object], seconds: float = 600.0) -> None:
         """Wait for the condition by looking after each second of virtual time."""

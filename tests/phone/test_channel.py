@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from devtools.localdiscord.faults import AnswerLost, Dropped
@@ -14,6 +15,7 @@ from devtools.localntfy.server import LocalNtfy
 from tests.phone.scene import REPLY, TOPIC, PhoneScene, secret_account
 
 from ollim_bot.domain.chat import Author
+from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.surface_state import day_of
 from ollim_bot.store.deliveries import DeliveryState
 
@@ -45,7 +47,8 @@ async def test_without_a_witness_in_the_topic_only_an_unbroken_stream_tells_that
 ) -> None:
     async with scene.bot():
         await scene.ntfy.followed(REPLY)
-        for number, fault in enumerate((Dropped(), AnswerLost())):
+        faults: tuple[Dropped | AnswerLost, ...] = (Dropped(), AnswerLost())
+        for number, fault in enumerate(faults):
             scene.ntfy.topics.forget()
             scene.ntfy.next_fail(SEND, fault)
             asked = scene.ask(f"water {number}")
@@ -73,7 +76,8 @@ async def test_after_an_hour_without_the_server_all_comes_once_and_in_order(
         await scene.confirmed(*asked)
         await scene.until(lambda: not scene.service.status.trouble)
     async with scene.phone() as phone:
-        await phone.shows("water", "pill", "tea")
+        await phone.until(lambda: len(phone.shown) == 3)
+    assert all(each.text.startswith("late · written today ") for each in phone.shown)
     assert [each.priority for each in phone.shown] == [3, 4, 3]
     assert (scene.published, scene.push.sent) == (["water", "pill", "tea"], 3)
 
@@ -256,7 +260,7 @@ async def test_after_a_refusal_nothing_is_sent_before_its_time(scene: PhoneScene
     async with scene.bot():
         count = len(scene.ntfy.requests)
         await asyncio.sleep(waited(0) - 1)
-        assert len(scene.ntfy.requests) == count
+        assert (len(scene.ntfy.requests), scene.ntfy.topics.followers) == (count, [])
         await scene.confirmed(asked)
     assert scene.published == ["300", "10", "tomorrow"]
 
@@ -301,9 +305,29 @@ async def test_a_phone_is_paired_and_removed_while_the_bot_runs(scene: PhoneScen
         scene.pair("ollim-other")
         other = scene.ask("tea")
         await scene.confirmed(other)
+        scene.ntfy.write(REPLY, scene.ntfy.published(TOPIC)[0].actions[0]["body"])
+        await scene.until(lambda: scene.push.wrong == 1)
+    assert scene.service.presses == []
     assert scene.published == ["water"]
     assert [each.text for each in scene.ntfy.published("ollim-other")] == ["tea"]
     assert scene.push.identity not in ("", pairing.identity)
+
+
+async def test_nothing_goes_to_an_old_phone_before_the_new_one_is_noticed(
+    scene: PhoneScene,
+) -> None:
+    """Another process has paired; the commit counts, though its file is read a moment later."""
+    async with scene.bot():
+        await scene.confirmed(scene.ask("water"))
+        new = Pairing(scene.ntfy.url, "ollim-new", REPLY, scene.clock.now())
+        scene.store.run(lambda tx: tx.channels.join("ntfy", new.identity))
+        tea = scene.ask("tea", must=True)
+        await asyncio.sleep(30)
+        assert scene.state_of(tea) is DeliveryState.OPEN
+        scene.pair("ollim-new")
+        await scene.confirmed(tea)
+    assert scene.published == ["water"]
+    assert [each.text for each in scene.ntfy.published("ollim-new")] == ["tea"]
 
 
 async def test_a_burst_waits_for_the_server_instead_of_being_refused(scene: PhoneScene) -> None:
@@ -327,7 +351,7 @@ async def test_only_what_is_chosen_rings_and_never_the_conversation(scene: Phone
             scene.say(f"{what}: a ping", job="news")
             scene.ask(f"{what}: must", must=True)
             last = scene.ask(f"{what}: asks")
-            await scene.until(lambda last=last: scene.state_of(last) is not DeliveryState.OPEN)
+            await scene.until(partial(scene.is_over, last))
     assert scene.published == [
         *("asks: must", "asks: asks", "must: must"),
         *("all: a ping", "all: must", "all: asks"),

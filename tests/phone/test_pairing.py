@@ -106,6 +106,8 @@ async def test_without_a_press_nothing_is_paired_after_ten_minutes() -> None:
     async with LocalNtfy() as ntfy:
         at = attempt(ntfy, now=lambda: moments[-1])
         await asyncio.to_thread(at.send_test)
+        for wrong in ("check", "It reaches me", "0" * 32, at.reply_topic):
+            ntfy.write(at.reply_topic, wrong)
         assert await asyncio.to_thread(at.wait_for_press, lambda: False, on_wait) is None
         assert [each.total_seconds() / 60 for each in left] == [10, 6, 2]
         await asyncio.to_thread(at.send_test)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-import psycopg
 import pytest
 from devtools.localpostgres import LocalPostgres, find_binaries
 from tests.patience import patience
+from tests.postgres.network import Network, on_network
 from tests.postgres_server import leading
 from tests.store.scene import NOW, StoreScene
 
@@ -22,52 +20,14 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.store.errors import OnStandby, OtherSchema, OutcomeUnknown, ServerGone
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
-from ollim_bot.store.postgres import database as postgres_database
-from ollim_bot.store.postgres.connection import Address, Connection, connect_to, parse_address
-from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot.store.postgres.connection import Address, connect_to, parse_address
+from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.transaction import Transaction
 
 
 def note_row(tx: Transaction) -> int:
     tx.ledger.append(LedgerRow(NOW, "noted"))
     return tx.ledger.count()
-
-
-@dataclass
-class Network:
-    """Loses the connection at the statements that have a word; `is_done` says after they ran."""
-
-    word: str = ""
-    is_done: bool = False
-    is_down: bool = False
-    lost: list[str] = field(default_factory=list)
-
-    def connect(self, address: Address) -> Connection:
-        if self.is_down:
-            raise ServerGone(address.place, "no route")
-        connection = connect_to(address)
-        run = connection.execute
-
-        def execute(sql: Any, *arguments: Any) -> Any:
-            if not self.word or self.word not in sql:
-                return run(sql, *arguments)
-            if self.is_done:
-                run(sql, *arguments)
-            self.lost.append(sql)
-            self.word = ""
-            connection.close()
-            raise psycopg.OperationalError("server closed the connection unexpectedly")
-
-        connection.execute = execute  # type: ignore[method-assign, assignment]
-        return connection
-
-
-@contextmanager
-def on_network(address: Address, network: Network) -> Iterator[PostgresDatabase]:
-    with leading(address, lambda: NOW) as (lease, _):
-        database = PostgresDatabase(address, lambda: NOW, lease=lease.held, connect=network.connect)
-        with closing(database):
-            yield database
 
 
 @pytest.mark.parametrize(
@@ -96,10 +56,7 @@ def test_a_question_is_asked_again_on_a_new_connection(address: Address) -> None
         assert network.lost
 
 
-def test_a_commit_that_cannot_be_looked_up_ends_the_process(
-    address: Address, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(postgres_database, "_LOOK_UP_FOR", -1.0)
+def test_a_commit_that_cannot_be_looked_up_ends_the_process(address: Address) -> None:
     network = Network()
     with on_network(address, network) as database:
         database.run(note_row)
@@ -188,7 +145,10 @@ def test_to_another_machine_the_connection_is_encrypted_and_checked() -> None:
         parsed = parse_address(there)
         assert "sslmode=verify-full" in parsed.conninfo
         assert "secret" not in str(parsed.place)
-    wrong = ("postgresql://me:secret@nas/ollim?sslmode=require", "host=nas sslmode=disable", "?x")
+    wrong = (
+        *("postgresql://me:secret@nas/ollim?sslmode=require", "host=nas sslmode=disable", "?x"),
+        "host=/run/postgresql,nas sslmode=prefer",
+    )
     for each in wrong:
         with pytest.raises(WrongInput) as refused:
             parse_address(each)

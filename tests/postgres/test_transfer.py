@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.postgres.network import Killed, Network, on_network
 from tests.postgres.test_tables import corpus, found
 from tests.postgres_server import leading
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import WriteFailed
-from ollim_bot.store.connection import Statements
 from ollim_bot.store.copies import damage_of
 from ollim_bot.store.opening import ask
-from ollim_bot.store.postgres import transfer
 from ollim_bot.store.postgres.connection import Address
 from ollim_bot.store.postgres.transfer import move_to_file, move_to_server
-from ollim_bot.store.schema import Table, tables
+from ollim_bot.store.schema import tables
 from ollim_bot.store.transaction import Transaction
 
 
@@ -52,6 +50,10 @@ def filled(folder: Path) -> Path:
     return path
 
 
+def searched(tx: Transaction) -> dict[str, list[str]]:
+    return found(tx, ("water", "ice cream", "strasse"))
+
+
 def rows_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
     with closing(sqlite3.connect(path)) as connection:
         return {
@@ -74,7 +76,7 @@ def test_rows_and_searches_are_the_same_after_the_way_there_and_back(
         with pytest.raises(WriteFailed, match="already"):
             move_to_server(source, database, NOW)
         assert move_to_server(source, database, NOW, replace=True) == counts
-        on_server = database.query(found)
+        on_server = database.query(searched)
         target.parent.mkdir(parents=True)
         assert move_to_file(database, target, NOW) == counts
         with pytest.raises(WriteFailed, match="already"):
@@ -83,36 +85,25 @@ def test_rows_and_searches_are_the_same_after_the_way_there_and_back(
     assert rows_of(target) == before
     assert damage_of(target) is None
     assert target.stat().st_mode & 0o777 == 0o600
-    assert ask(StoreScene(tmp_path / "after").paths, NOW, found) == on_server
-
-
-class Killed(BaseException):
-    pass
+    assert ask(StoreScene(tmp_path / "after").paths, NOW, searched) == on_server
 
 
 def test_a_move_that_is_killed_at_any_table_leaves_nothing(
-    address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    address: Address, tmp_path: Path
 ) -> None:
     source, target = filled(tmp_path), tmp_path / "moved.db"
-    pages, at = transfer._pages, [""]
-
-    def killed(rows: Statements, table: Table) -> Iterator[list[tuple[object, ...]]]:
-        yield from pages(rows, table)
-        if table.name == at[0]:
-            raise Killed
-
-    monkeypatch.setattr(transfer, "_pages", killed)
+    network = Network(kills=True)
     names = [table.name for table in tables()][::5]
-    with leading(address, lambda: NOW) as (_, database):
-        for at[0] in names:
+    with on_network(address, network) as database:
+        for word in (*(f"INSERT INTO {name} " for name in names), "COMMIT"):
+            network.word = word
             with pytest.raises(Killed):
                 move_to_server(source, database, NOW)
-            assert not any(database.query_rows(transfer._counts).values()), at
-        at[0] = ""
+            assert database.query(lambda tx: tx.ledger.count() + tx.messages.count()) == 0
         counts = move_to_server(source, database, NOW)
-        for at[0] in names:
+        for name in names:
+            network.word = f" FROM {name} ORDER BY"
             with pytest.raises(Killed):
                 move_to_file(database, target, NOW)
             assert [*tmp_path.glob("*moved*")] == []
-        at[0] = ""
         assert move_to_file(database, target, NOW) == counts

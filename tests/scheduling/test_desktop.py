@@ -25,14 +25,21 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass
 class RecordingDesktop:
+    """`last` is the id that the next notification gets; without one, its program fails."""
+
     shown: list[str] = field(default_factory=list)
+    replaced: list[tuple[str, str]] = field(default_factory=list)
+    last: str | None = None
 
     def can_show(self, mode: str) -> bool:
         return mode != "off"
 
-    def notify(self, _: str, text: str) -> bool:
+    def show(self, _: str, text: str) -> str | None:
         self.shown.append(text)
-        return False  # a program that fails is not asked again
+        return self.last
+
+    def replace(self, shown: str, _: str, text: str) -> None:
+        self.replaced.append((shown, text))
 
 
 @dataclass
@@ -77,6 +84,21 @@ async def test_what_comes_is_shown_once_and_only_where_nothing_else_shows_it(
         await at.store.transact(lambda tx: tx.channels.leave("phone"))
         await come(at, "salt")
         assert len(desktop.shown) == 3
+
+
+async def test_a_notification_is_replaced_when_its_card_is_answered(tmp_path: Path) -> None:
+    desktop = RecordingDesktop(last="7")
+    async with schedule_scene(ScriptedEngine(), tmp_path, reach=Reach(desktop=desktop)) as at:
+        await come(at, "tea")
+        tea = at.log[-1]
+        desktop.last = ""
+        await come(at, "cake")
+        assert (len(desktop.shown), desktop.replaced) == (2, [])
+        await press(at, tea, "Done")
+        await press(at, at.log[-1], "Done")
+        await at.advance(10)
+        ((shown, words),) = desktop.replaced
+        assert (shown, words) == ("7", "✓ Do tea · 10:17")
 
 
 async def test_what_was_answered_at_once_is_not_shown(tmp_path: Path) -> None:
@@ -159,6 +181,14 @@ def test_hostile_words_are_shown_as_they_are_and_a_desktop_is_needed(tmp_path: P
     assert there.notify("--icon=/etc/passwd", words)
     expected = ["--", "--icon=/etc/passwd", '&lt;b&gt;a&lt;/b&gt; &amp; $(id)" -- ']
     assert shown.read_text().splitlines()[2:] == expected
+    assert there.show("Ollim", words) == ""
+    there.replace("7", "--icon=/etc/passwd", words)
+    assert shown.read_text().splitlines()[-3:] == expected
+    assert "--replace-id=7" in shown.read_text()
+    program.write_text("#!/bin/sh\ncase $* in *--print-id*) echo 12;; esac\n")
+    assert there.show("Ollim", words) == "12"
+    program.write_text("#!/bin/sh\ncase $* in *--print-id*) exit 1;; esac\n")
+    assert there.show("Ollim", words) == "", "an old program knows no ids, and still shows it"
     without = DesktopNotifier({"PATH": str(tmp_path)})
     nothing = DesktopNotifier({"PATH": str(tmp_path / "none"), "DISPLAY": ":0"})
     modes = ("auto", "on", "off")

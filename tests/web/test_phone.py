@@ -132,6 +132,7 @@ async def test_without_a_press_nothing_is_kept() -> None:
             await end(page, link)
             if end is not stop:
                 await until(page, lambda view: not view.attempt)
+                assert await asyncio.to_thread(link.has_ended.wait, 5)
         assert await asyncio.to_thread(link.has_ended.wait, patience())
         view = await page.look({})
         assert (view.paired, view.attempt, bool(view.told)) == (None, None, bool(told))

@@ -12,8 +12,9 @@ from math import ceil
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from ollim_bot.cli.terminal import width_of
 from ollim_bot.domain.runtime_config import PushContent
-from ollim_bot.errors import OllimError, StorageError, WrongInput
+from ollim_bot.errors import OllimError, Unreadable, WrongInput
 from ollim_bot.settings import NtfyAccount, Secret, problem_with
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.surfaces.ntfy.pairing import (
@@ -72,6 +73,7 @@ _WHICH_RINGS = "1 or 2 (Enter: 1)"
 _FOLLOW = """\
 Install the app ntfy on your phone: from Google Play, F-Droid or the App Store.
 Android: scan this with the camera. It opens the app."""
+_TOO_NARROW = "This terminal is too narrow to show the code: type the names in the app."
 _BY_HAND = """\
 iPhone, or without a camera: press + in the app and type this.
   server  {server}
@@ -117,7 +119,7 @@ def ask_for_phone(at: Talk, server: str = "", *, is_new: bool = False) -> bool:
 
     Raises `OllimError` with the reason if it does not work.
     """
-    known = _known_pairing(at, is_new=is_new)
+    known = _known_pairing(at)
     chosen = _given_server(at, server) if server else _asked_server(at, known)
     if not chosen:
         return False
@@ -151,20 +153,24 @@ def _pair(at: Talk, server: str, topics: tuple[str, str] | None, known: Pairing 
         pairing = attempt.wait_for_press(on_wait=on_wait)
     if pairing is None:
         raise OllimError(_NO_PRESS)
-    _keep(at, pairing, changes, what)
+    needs_restart = at.of.needs_restart
+    at.of.write(changes)
+    at.of.needs_restart = needs_restart  # a running bot reads these anew
+    if what:
+        at.of.configure("push_what", what)
+    at.of.pair(pairing, attempt.last_reply)
     at.say(_PAIRED)
     if known is not None and known.identity != pairing.identity:
         at.say(_OLD if say_goodbye(known, before) else _OLD_UNTOLD)
     return True
 
 
-def _known_pairing(at: Talk, *, is_new: bool) -> Pairing | None:
+def _known_pairing(at: Talk) -> Pairing | None:
+    """A file that is no pairing counts as none. Raises `NewerFormat`."""
     try:
         return PushFile(at.of.paths).read()
-    except StorageError:
-        if is_new:
-            return None
-        raise
+    except Unreadable:
+        return None
 
 
 def _given_server(at: Talk, given: str) -> str:
@@ -246,8 +252,9 @@ def _env_changes(at: Talk, account: NtfyAccount) -> EnvChanges:
     if at.of.stronger_place(URL):
         return {}
     if account.token is not None or account.reply_token is not None:
-        tokens = [each and each.reveal() for each in (account.token, account.reply_token)]
-        return dict(zip((URL, TOKEN, REPLY_TOKEN), [account.url, *tokens], strict=True))
+        tokens = {TOKEN: account.token, REPLY_TOKEN: account.reply_token}
+        given = {name: each.reveal() if each else None for name, each in tokens.items()}
+        return {URL: account.url, **given}
     others = [name for name in (URL, TOKEN, REPLY_TOKEN) if at.of.is_set(name)]
     if not others or at.of.settings.ntfy.url == account.url:
         return {}
@@ -266,8 +273,12 @@ def _show_code(at: Talk, attempt: PairingAttempt, *, has_account: bool) -> None:
     at.say(_FOLLOW)
     environ = at.of.caller.environ
     has_colours = sys.stdout.isatty() and environ.get("TERM", "dumb") != "dumb"
-    for line in code_lines(attempt.code(), has_colours=has_colours):
-        print(f"{at.indent}{line}")
+    rows, width = attempt.code(), width_of(sys.stdout)
+    if width is not None and len(rows) + len(at.indent) > width:
+        at.say(_TOO_NARROW)
+    else:
+        for line in code_lines(rows, has_colours=has_colours):
+            print(f"{at.indent}{line}")
     at.say(_BY_HAND.format(server=attempt.server, topic=attempt.topic))
     if has_account:
         at.say(_ACCOUNT)
@@ -280,15 +291,6 @@ def code_lines(rows: Sequence[Sequence[bool]], *, has_colours: bool) -> Iterator
         pairs = zip(upper, lower, strict=True)
         line = "".join(_MARKS[up == has_colours, low == has_colours] for up, low in pairs)
         yield f"{_COLOURS}{line}{_RESET}" if has_colours else line
-
-
-def _keep(at: Talk, pairing: Pairing, changes: EnvChanges, what: str) -> None:
-    needs_restart = at.of.needs_restart
-    at.of.write(changes)
-    at.of.needs_restart = needs_restart  # a running bot reads these anew
-    if what:
-        at.of.configure("push_what", what)
-    at.of.pair(pairing)
 
 
 @contextmanager

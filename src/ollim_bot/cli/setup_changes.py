@@ -90,13 +90,13 @@ class Installation:
         with self._writable() as data, data.database() as database:
             database.run(lambda tx: set_by_owner(tx, Changer.COMMAND, key, value))
 
-    def pair(self, pairing: Pairing) -> None:
+    def pair(self, pairing: Pairing, last_reply: str) -> None:
         """Keep the pairing of a phone, which counts at once. Raises `StorageError`."""
         from ollim_bot.store.push_file import PushFile
         from ollim_bot.surfaces.ntfy.pairing import keep
 
         with self._writable() as data:
-            keep(pairing, PushFile(self.paths), data.rows)
+            keep(pairing, last_reply, PushFile(self.paths), data.rows)
 
     def _chosen_in_chat(self) -> dict[str, str]:
         """What was chosen there, by the names of the settings before which it counts."""

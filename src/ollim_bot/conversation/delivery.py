@@ -298,6 +298,7 @@ class DeliveryQueue:
     ) -> None:
         self._store = store
         self._channel = channel
+        self._is_joined = not isinstance(channel, PushChannel)
         self._transport = Transport(channel, clock, may_act)
         self._clock = clock
         self._attempts: dict[tuple[MessageId, int], PartAttempt] = {}
@@ -327,6 +328,7 @@ class DeliveryQueue:
         if isinstance(self._channel, PushChannel):
             await self._until_joined()
             await self._channel.connected()
+            self._is_joined = True
         lanes = [self._joined(), self._lane(self._deliver_next), self._lane(self._edit_next)]
         tasks = [asyncio.create_task(each) for each in lanes]
         try:
@@ -345,7 +347,7 @@ class DeliveryQueue:
         A further call continues with the parts that have not arrived. The step that later adds the
         message to the log must call `recorded`, so that no part is sent twice.
         """
-        if not self._transport.concerns(message):
+        if not self._is_joined or not self._transport.concerns(message):
             return
         held = self._unrecorded.get(message.id)
         if held is None:

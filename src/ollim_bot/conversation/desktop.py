@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -27,8 +27,11 @@ class Desktop(Protocol):
     def can_show(self, mode: str) -> bool:
         """Whether notifications are wanted and can be shown; `mode` is the setting."""
 
-    def notify(self, title: str, text: str) -> bool:
-        """Show a notification; False if that is not possible."""
+    def show(self, title: str, text: str) -> str | None:
+        """Show a notification; its id, or nothing if it has none; None if that is not possible."""
+
+    def replace(self, shown: str, title: str, text: str) -> None:
+        """Put these words into the notification with that id; it then goes by itself."""
 
 
 class OpenTabs(Protocol):
@@ -69,7 +72,10 @@ def has_channel(tx: Transaction) -> bool:
 
 
 class DesktopWatch:
-    """Shows each message once, unless it was read or answered at once."""
+    """Shows each message once, unless it was read or answered at once.
+
+    What waits for an answer is replaced when it was answered, if the desktop can do so.
+    """
 
     def __init__(self, store: Store, reach: Reach, clock: Clock, name: Callable[[], str]) -> None:
         self._store = store
@@ -77,6 +83,7 @@ class DesktopWatch:
         self._clock = clock
         self._name = name
         self._seen: int | None = None
+        self._asking: dict[MessageId, str] = {}
 
     async def load(self) -> None:
         """Take what the log has now as seen."""
@@ -92,6 +99,7 @@ class DesktopWatch:
                 if await self._store.read(lambda tx: tx.messages.last_seq()) != self._seen:
                     await self._clock.sleep(_GRACE)
                     await self._show_new()
+                await self._replace_answered()
                 await changed.wait()
 
     async def _show_new(self) -> None:
@@ -114,15 +122,37 @@ class DesktopWatch:
 
     async def _show(self, message: ChatMessage) -> None:
         assert self._reach.desktop is not None
-        words = message.card.text if message.card else message.text
-        if not await asyncio.to_thread(self._reach.desktop.notify, self._name(), words):
+        show = self._reach.desktop.show
+        shown = await asyncio.to_thread(show, self._name(), _words(message))
+        if shown is None:
             _logger.warning("A notification could not be shown on the desktop")
+        elif shown and message.card is not None:
+            self._asking[message.id] = shown
+
+    async def _replace_answered(self) -> None:
+        assert self._reach.desktop is not None
+        for message in await self._store.read(self._answered) if self._asking else ():
+            shown, words = self._asking.pop(message.id), _words(message)
+            await asyncio.to_thread(self._reach.desktop.replace, shown, self._name(), words)
+
+    def _answered(self, tx: Transaction) -> Sequence[ChatMessage]:
+        waiting = {each.card for each in tx.due_items.open()}
+        known = [tx.messages.get(each) for each in self._asking]
+        return [each for each in known if each and not _is_asking(each, each.id in waiting)]
+
+
+def _words(message: ChatMessage) -> str:
+    return message.card.text if message.card else message.text
+
+
+def _is_asking(message: ChatMessage, is_waiting: bool) -> bool:
+    buttons = message.card.buttons if message.card else ()
+    return is_waiting or any(each.action == "approve" and not each.is_used for each in buttons)
 
 
 def _is_news(message: ChatMessage, is_waiting: bool) -> bool:
     """Whether it came by itself or asks something, and was not answered."""
-    buttons = message.card.buttons if message.card else ()
-    if is_waiting or any(each.action == "approve" and not each.is_used for each in buttons):
+    if _is_asking(message, is_waiting):
         return True
     if message.card is not None and message.occurrence:
         return False

@@ -10,6 +10,7 @@ from typing import Protocol
 from ollim_bot.domain.health import HealthLine, HealthReport, WayOut
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock
+from ollim_bot.settings import channel_label
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.doctor import DoctorFinding, Repair
@@ -82,7 +83,11 @@ class HealthPage:
 
     def _read(self, tx: Transaction) -> tuple[list[WayOut], int]:
         ways = [
-            WayOut(name, tx.deliveries.newest_confirmed(name), tx.deliveries.count_open(name))
+            WayOut(
+                channel_label(name),
+                tx.deliveries.newest_confirmed(name),
+                tx.deliveries.count_open(name),
+            )
             for name in self._channels
             if tx.channels.is_joined(name)
         ]

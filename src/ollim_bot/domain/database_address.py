@@ -9,8 +9,12 @@ SCHEMES = ("postgresql", "postgres")
 SAFE_MODE = "verify-full"
 
 
-def is_on_this_machine(host: str) -> bool:
-    """Whether the host is a socket, or an address that no network sees; none is a socket."""
+def is_on_this_machine(hosts: str) -> bool:
+    """Whether each host is a socket, or an address that no network sees; none is a socket."""
+    return all(map(_is_local, hosts.split(",")))
+
+
+def _is_local(host: str) -> bool:
     if not host or host.startswith(("/", "@")) or host == "localhost":
         return True
     try:

@@ -25,8 +25,8 @@ _UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 # Elsewhere the word is the name of the bot, or part of a path.
 _NOUNS = (
     "about-me|auth|backup|cal|changes|completion|config|cost|doctor|doses|forget|gmail|google|help|"
-    "history|mcp|messages|receipt|rehearse|restore|runs|sentinel|service|setup|skill|tasks|today|undo|"
-    f"update|version|web|{'|'.join(JobKind)}"
+    "history|mcp|messages|push|receipt|rehearse|restore|runs|sentinel|service|setup|skill|standby|tasks|"
+    f"today|undo|update|version|web|{'|'.join(JobKind)}"
 )
 _COMMAND = rf"(?<![\w./-]){PROGRAM}(?= (?:{_NOUNS})\b|`)"
 _MARKUP = r"([\\`*_~|<>\[\]:#])"
@@ -126,6 +126,11 @@ def as_code(text: str, longest: int) -> str:
 def literal(text: str) -> str:
     """Escape the text, so that markdown shows each character unchanged."""
     return re.sub(_MARKUP, r"\\\1", text)
+
+
+def shown_literally(text: str) -> str:
+    """The text as markdown shows it where `literal` has escaped it."""
+    return re.sub(rf"\\{_MARKUP}", r"\1", text)
 
 
 def _is_seen(char: str) -> bool:

@@ -239,7 +239,7 @@ class Table(NamedTuple):
 SEARCH_TABLES = "search"
 
 _TABLE = r"(?s)CREATE TABLE (\w+) \((.*?)\);"
-_COLUMN = r"(?:^|[\s,])([a-z_]+) (TEXT|INTEGER)( PRIMARY KEY)?"
+_COLUMN = r"(?:^|[\s,])([a-z_]+) ([A-Z]+)( PRIMARY KEY)?"
 _KEY = r"PRIMARY KEY \(([^)]*)\)"
 
 

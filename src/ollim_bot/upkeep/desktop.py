@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Protocol
 
@@ -14,6 +14,8 @@ from ollim_bot.environment import for_other_programs
 _LIMIT = 10.0
 _APPLICATION = "ollim-bot"
 _LONGEST_TITLE, _LONGEST_TEXT = 100, 400
+_URGENT = ("--urgency=critical",)
+_PASSING = ("--urgency=low", "--expire-time=2000")
 # One of them names the desktop to which a program can speak.
 _SESSIONS = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
 # Words are arguments of the script, so that no text of a reminder becomes part of it.
@@ -49,9 +51,27 @@ class DesktopNotifier:
 
     def notify(self, title: str, text: str) -> bool:
         """Show a notification; False if there is no program for it, or the program fails."""
-        command = self._command(_plain(title, _LONGEST_TITLE), _plain(text, _LONGEST_TEXT))
+        return self._run(title, text, _URGENT) is not None
+
+    def show(self, title: str, text: str) -> str | None:
+        """Show a notification, and return its id; None if that is not possible.
+
+        The id is empty if it cannot be replaced: `osascript` and an old `notify-send` tell none.
+        """
+        told = self._run(title, text, (*_URGENT, "--print-id"))
+        if told is None:
+            return "" if self.notify(title, text) else None
+        return told.strip() if told.strip().isdigit() else ""
+
+    def replace(self, shown: str, title: str, text: str) -> None:
+        """Put these words into the notification with that id; it then goes by itself."""
+        self._run(title, text, (*_PASSING, f"--replace-id={shown}"))
+
+    def _run(self, title: str, text: str, options: Sequence[str]) -> str | None:
+        """What the program prints; None if there is none, or it fails."""
+        command = self._command(_plain(title, _LONGEST_TITLE), _plain(text, _LONGEST_TEXT), options)
         if command is None:
-            return False
+            return None
         try:
             ended = subprocess.run(
                 command,
@@ -62,15 +82,15 @@ class DesktopNotifier:
                 check=False,
             )
         except (OSError, subprocess.SubprocessError):
-            return False
-        return ended.returncode == 0
+            return None
+        return ended.stdout.decode("utf-8", "replace") if ended.returncode == 0 else None
 
-    def _command(self, title: str, text: str) -> list[str] | None:
+    def _command(self, title: str, text: str, options: Sequence[str] = ()) -> list[str] | None:
         path = self._environ.get("PATH")
         if program := shutil.which("notify-send", path=path):
-            urgent = ["--urgency=critical", f"--app-name={_APPLICATION}"]
+            named = [*options, f"--app-name={_APPLICATION}"]
             # The body may have markup, such as links and pictures.
-            return [program, *urgent, "--", title, escape(text, quote=False)]
+            return [program, *named, "--", title, escape(text, quote=False)]
         if program := shutil.which("osascript", path=path):
             script = [word for line in _SCRIPT for word in ("-e", line)]
             return [program, *script, title, text]

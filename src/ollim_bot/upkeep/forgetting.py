@@ -46,7 +46,7 @@ _RESERVED = frozenset(
 OUT_OF_REACH = (
     "backups that you made",
     "Discord",
-    "ntfy",
+    "the server of your phone",
     "the provider of the model",
     "Google and calendars that you subscribed to",
     "other machines, and what you typed in this terminal",

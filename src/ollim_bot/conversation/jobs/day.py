@@ -31,8 +31,8 @@ from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
 
 # The records beside those of the overviews: the gauge of pings, when it is quiet, and what was
-# changed by hand in the tasks.
-_MORE = frozenset({"budget", "held", "quiet", "config", "changes"})
+# changed by hand in the tasks, and the channels that reach the owner.
+_MORE = frozenset({"budget", "held", "quiet", "config", "changes", "channels"})
 _ADD, _OF_LINE = "add", ("line", "reading", "key")
 _NAME = MessageId("today")
 _RECEIPT_KEPT = timedelta(minutes=1)

@@ -31,6 +31,11 @@ ConnectTo = Callable[["Address"], Connection]
 IDLE_IN_STEP = 3.0
 _LOCK, _STATEMENT, _UNANSWERED, _CONNECT = 5.0, 10.0, 5.0, 5
 
+_UNSAFE = (
+    f"To another machine it must be {SAFE_MODE}: the conversation would go over the network for "
+    "others to read"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -52,10 +57,7 @@ def parse_address(text: str) -> Address:
     host = parts.get("hostaddr") or parts.get("host", "")
     if not is_on_this_machine(host):
         if parts.setdefault("sslmode", SAFE_MODE) != SAFE_MODE:
-            raise WrongInput(
-                f"DATABASE_URL has sslmode={parts['sslmode']}. To another machine it must be "
-                f"{SAFE_MODE}: the conversation would go over the network for others to read."
-            )
+            raise WrongInput(f"DATABASE_URL has sslmode={parts['sslmode']}. {_UNSAFE}.")
         parts.setdefault("sslrootcert", "system")
     where = "this machine" if is_on_this_machine(host) else host
     named = Path(f"the PostgreSQL database {parts.get('dbname', 'of its user')} on {where}")
@@ -78,11 +80,20 @@ def connect_to(address: Address, idle_in_step: float = IDLE_IN_STEP) -> Connecti
     except psycopg.Error as refused:
         raise ServerGone(address.place, reason_of(refused)) from refused
     try:
+        _check_safety(connection, address)
         connection.execute(_SETTINGS.format(idle=_milliseconds(idle_in_step)))
     except psycopg.Error as refused:
         connection.close()
         raise translated(address.place, refused) from refused
     return connection
+
+
+def _check_safety(connection: Connection, address: Address) -> None:
+    """Refuse a machine that the environment names and the address does not."""
+    mode = connection.info.get_parameters().get("sslmode")
+    if not is_on_this_machine(connection.info.host) and mode != SAFE_MODE:
+        connection.close()
+        raise ServerGone(address.place, f"it has sslmode={mode}. {_UNSAFE}")
 
 
 def _milliseconds(seconds: float) -> int:

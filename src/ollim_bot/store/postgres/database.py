@@ -49,7 +49,7 @@ Work = Callable[[Statements], R]
 
 _CHANNEL = "ollim_commits"
 # In seconds: a commit whose answer was lost is looked up for so long, within the holder's deadline.
-_LOOK_UP_FOR, _BETWEEN_LOOKS = 7.0, 0.2
+LOOK_UP_FOR, _BETWEEN_LOOKS = 7.0, 0.2
 _QUESTION = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -89,6 +89,7 @@ class PostgresDatabase:
         lease: HeldLease | None,
         mirrors: Mirrors | None = None,
         connect: ConnectTo = connect_to,
+        look_up_for: float = LOOK_UP_FOR,
     ) -> None:
         self.path = address.place
         self.is_writable = lease is not None
@@ -97,6 +98,7 @@ class PostgresDatabase:
         self._lease = lease
         self._mirrors = mirrors
         self._connect = connect
+        self._look_up_for = look_up_for
         self._sender = secrets.token_hex(8)
         self._lock = threading.RLock()
         self._reading = threading.Lock()
@@ -253,7 +255,7 @@ class PostgresDatabase:
 
     def _is_committed(self, lease: HeldLease, step_id: str, reason: str) -> bool:
         """Look up a commit whose answer was lost, once its transaction has ended on the server."""
-        until = time.monotonic() + _LOOK_UP_FOR
+        until = time.monotonic() + self._look_up_for
         while True:
             with suppress(StorageError, psycopg.Error):
                 row = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,16 +134,16 @@ class Lease:
 
     def _row(self, sql: str, *arguments: Any) -> Row | None:
         """What the statement returns; it is run again if the connection was lost."""
-        if self._connection is not None and not is_lost(self._connection):
-            with suppress(psycopg.OperationalError):
+        for is_last in (False, True):
+            if self._connection is None or is_lost(self._connection):
+                self._connection = self._connect(self._address)
+                make_lease_row(self._connection, self.place)
+            try:
                 return self._connection.execute(sql, arguments).fetchone()
-            self._connection.close()
-        self._connection = self._connect(self._address)
-        make_lease_row(self._connection, self.place)
-        try:
-            return self._connection.execute(sql, arguments).fetchone()
-        except psycopg.Error as refused:
-            raise translated(self.place, refused) from refused
+            except psycopg.Error as refused:
+                if is_last or not is_lost(self._connection):
+                    raise translated(self.place, refused) from refused
+        return None
 
 
 def leader_at(url: str) -> Leader | None:

@@ -11,8 +11,8 @@ from ollim_bot.domain.surface_state import PushState
 # Requests at once, then one per so many seconds.
 BURST, REFILL = 60, 5.0
 A_DAY, RESERVE = PER_DAY, KEPT_FOR_MUST
-# The clock of the server does not go exactly as ours.
-_MARGIN = 0.1
+# Of a request: the clock of the server does not go exactly as ours.
+_SPARE = 0.1
 _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 600.0
 
 
@@ -25,8 +25,7 @@ class Bucket:
 
     def wait(self, now: float) -> float:
         """How many seconds until the next request is surely taken; 0 if it is at once."""
-        missing = 1 - self._at(now).left
-        return missing * REFILL + _MARGIN if missing > 0 else 0.0
+        return max(0.0, (1 + _SPARE - self._at(now).left) * REFILL)
 
     def taken(self, now: float) -> Bucket:
         """After one more request, which may have to wait."""

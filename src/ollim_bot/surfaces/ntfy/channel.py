@@ -106,13 +106,14 @@ class FirstTry:
 class Offer:
     """What was committed before a push is sent: that it counts, and what its buttons post.
 
-    `is_room` is false if the day has no room for it.
+    `is_room` is false if the day has no room for it, `is_paired` if another phone is paired now.
     """
 
     state: PushState
     content: PushContent
     is_room: bool = True
     nonces: dict[str, str] | None = None
+    is_paired: bool = True
 
 
 class NtfyChannel(PushChannel):
@@ -262,7 +263,10 @@ class NtfyChannel(PushChannel):
         if nonce in self._arrived:
             return self._arrived[nonce]
         if (tried := self._doubtful.get(nonce)) is not None:
-            found = await self.find(part, tried.wall - _SKEW, ())
+            others = await self._store.read(
+                lambda tx: set(tx.deliveries.known_refs(self.name, _REMEMBERED))
+            )
+            found = await self.find(part, tried.wall - _SKEW, others)
             if found is not None:
                 return found
         try:
@@ -336,9 +340,9 @@ class NtfyChannel(PushChannel):
     async def _offered(self, message: ChatMessage, name: str, *, is_edit: bool = False) -> Offer:
         """Count what is about to be sent, once for each name and day, and offer its buttons.
 
-        Raises `Unreachable` while the server wants a pause.
+        Raises `Unreachable` while the server wants a pause, and once another phone is paired.
         """
-        now = self._clock.now()
+        now, identity = self._clock.now(), self._required().pairing.identity
         day = day_of(now)
         is_counted = self._counted.get(name) == day
         chosen = [each.custom_id for _, each in phone_buttons(message)]
@@ -351,6 +355,8 @@ class NtfyChannel(PushChannel):
         def step(tx: Transaction) -> Offer:
             state = tx.push.get()
             content = PushContent(tx.config.get().push_content)
+            if not _is_joined(tx, identity):
+                return Offer(state, content, is_paired=False)
             has_room = is_counted or is_room(state, now, must=must)
             if is_silent(state, now) or not has_room:
                 return Offer(state, content, has_room)
@@ -363,6 +369,8 @@ class NtfyChannel(PushChannel):
 
         offer = await self._store.transact(step)
         self._requests.state = offer.state
+        if not offer.is_paired:
+            raise Unreachable(_NOT_PAIRED)
         if is_silent(offer.state, now):
             raise Unreachable(_SILENT)
         if offer.is_room:
@@ -378,7 +386,8 @@ class NtfyChannel(PushChannel):
         *,
         is_repeated: bool = False,
     ) -> Push:
-        words = wording(message, offer.content, self._bot, is_repeated=is_repeated)
+        now = self._clock.now()
+        words = wording(message, offer.content, self._bot, now=now, is_repeated=is_repeated)
         nonces, pairing = offer.nonces or {}, phone.pairing
         buttons: list[ReplyButton | LinkButton] = [
             ReplyButton(label, pairing.reply_topic, nonces[each.custom_id], phone.reply_token)
@@ -413,6 +422,12 @@ class NtfyChannel(PushChannel):
         self._doubtful.pop(nonce, None)
         _note(self._arrived, nonce, ref)
         return ref
+
+
+def _is_joined(tx: Transaction, identity: str) -> bool:
+    """Whether this pairing holds: the commit of another one may not be noticed yet."""
+    known = [each.identity for each in tx.channels.all() if each.name == NAME]
+    return known in ([""], [identity])
 
 
 def _note(known: OrderedDict[str, T], name: str, value: T) -> None:

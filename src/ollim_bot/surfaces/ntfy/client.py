@@ -115,6 +115,11 @@ class NtfyClient:
         self._limits = limits
         self._between = between
 
+    @property
+    def out_of_reach(self) -> str:
+        """The sentence about a server that does not answer."""
+        return self._said(_OUT_OF_REACH)
+
     def publish(self, push: Push) -> str:
         """Send it; returns the server's id.
 
@@ -150,7 +155,7 @@ class NtfyClient:
         except ResponseTooLarge:
             raise DeliveryUncertain(self._said(_TOO_LARGE)) from None
         except OSError:
-            raise Unreachable(self._said(_OUT_OF_REACH)) from None
+            raise Unreachable(self.out_of_reach) from None
         if answer.status != 200:
             raise self._unread(answer)
         events = map(event_of, answer.body.split(b"\n"))
@@ -166,7 +171,7 @@ class NtfyClient:
         try:
             answer = stream.open(address, self._headers)
         except OSError:
-            raise Unreachable(self._said(_OUT_OF_REACH)) from None
+            raise Unreachable(self.out_of_reach) from None
         if answer.status != 200:
             raise self._unread(answer)
 
@@ -176,7 +181,7 @@ class NtfyClient:
         except ResponseLost:
             raise DeliveryUncertain(self._said(_LOST)) from None
         except OSError:
-            raise Unreachable(self._said(_OUT_OF_REACH)) from None
+            raise Unreachable(self.out_of_reach) from None
 
     def _unread(self, answer: HttpResponse) -> Unreachable:
         """Why nothing could be read, which changes nothing there."""
@@ -265,8 +270,8 @@ class Following:
             for line in self._stream.lines():
                 if (event := event_of(line)) is not None:
                     yield event
-        except ResponseLost as lost:
-            raise Unreachable(str(lost)) from None
+        except ResponseLost:
+            raise Unreachable(self._client.out_of_reach) from None
         finally:
             self._stream.close()
 

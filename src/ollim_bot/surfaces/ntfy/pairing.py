@@ -157,6 +157,11 @@ class PairingAttempt:
         return [[bool(is_dark) for is_dark in row] for row in code.matrix_iter(border=_BORDER)]
 
     @property
+    def last_reply(self) -> str:
+        """The server's id of the press; empty before it has come."""
+        return self._test.last_reply
+
+    @property
     def ends_at(self) -> datetime | None:
         """Until when the press counts; None before the test is sent."""
         return self._test.ends_at
@@ -233,7 +238,10 @@ class PairingAttempt:
 
 
 class PressTest:
-    """A push with one button, and the wait for its press. All else in the topic is ignored."""
+    """A push with one button, and the wait for its press. All else in the topic is ignored.
+
+    `last_reply` is the server's id of the press, once it has come.
+    """
 
     def __init__(
         self,
@@ -244,6 +252,7 @@ class PressTest:
         now: Callable[[], datetime],
     ) -> None:
         self.ends_at: datetime | None = None
+        self.last_reply = ""
         self._client = client
         self._topic = topic
         self._reply_topic = reply_topic
@@ -270,7 +279,8 @@ class PressTest:
         try:
             while (left := self.ends_at - self._now()) > timedelta() and not is_cancelled():
                 on_wait(left)
-                if watch.has_press(min(_LOOK, left.total_seconds())):
+                if (press := watch.next_press(min(_LOOK, left.total_seconds()))) is not None:
+                    self.last_reply = press.id
                     self._clear()
                     return self._now()
             return None
@@ -296,13 +306,12 @@ class _PressWatch:
         self._thread = Thread(target=self._follow, daemon=True)
         self._thread.start()
 
-    def has_press(self, seconds: float) -> bool:
-        """Wait so long for the press."""
+    def next_press(self, seconds: float) -> Event | None:
+        """The press, if it comes within so many seconds."""
         try:
-            self._presses.get(timeout=seconds)
+            return self._presses.get(timeout=seconds)
         except Empty:
-            return False
-        return True
+            return None
 
     def close(self) -> None:
         self._is_over.set()
@@ -330,13 +339,16 @@ class _PressWatch:
             self._presses.put(event)
 
 
-def keep(pairing: Pairing, file: PushFile, rows: Rows) -> None:
-    """Keep the pairing; a running bot learns of it at once. Raises `StorageError`."""
+def keep(pairing: Pairing, last_reply: str, file: PushFile, rows: Rows) -> None:
+    """Keep the pairing; a running bot learns of it at once. Raises `StorageError`.
+
+    What came to the topic of the answers up to `last_reply` is no answer to the bot.
+    """
     file.write(pairing)
-    rows.run(join_step(pairing))
+    rows.run(join_step(pairing, last_reply))
 
 
-def join_step(pairing: Pairing) -> Step[None]:
+def join_step(pairing: Pairing, last_reply: str) -> Step[None]:
     """The step on the database that ends a pairing, after its file is written."""
 
     def step(tx: Transaction) -> None:
@@ -344,7 +356,8 @@ def join_step(pairing: Pairing) -> Step[None]:
         if known.identity != pairing.identity:
             tx.push_buttons.withdraw_all()
         of_pairing = known.of_pairing(pairing.identity)
-        tx.push.put(of_pairing.having_read("", pressed=pairing.paired_at))
+        read_up_to = of_pairing.last_reply or last_reply
+        tx.push.put(of_pairing.having_read(read_up_to, pressed=pairing.paired_at))
         tx.channels.join(NAME, pairing.identity)
 
     return step

@@ -115,11 +115,12 @@ class NtfyPhone:
         return code
 
     def wait(self, code: PhoneCode, is_cancelled: Event) -> str | None:
-        pairing = self._attempts[code.topic].wait_for_press(is_cancelled.is_set)
+        attempt = self._attempts[code.topic]
+        pairing = attempt.wait_for_press(is_cancelled.is_set)
         if pairing is None:
             return None
         is_second = self._rows.run(_ring_less_beside_others)
-        keep(pairing, self._file, self._rows)
+        keep(pairing, attempt.last_reply, self._file, self._rows)
         return f"{_PAIRED} {_MUST}" if is_second else _PAIRED
 
     def paired(self) -> PairingStatus | None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.digest import OF_DIGEST
 from ollim_bot.domain.due_items import DONE, SNOOZE, TAKEN
+from ollim_bot.domain.moments import describe
 from ollim_bot.domain.push import is_announced
 from ollim_bot.domain.runtime_config import PushContent
-from ollim_bot.domain.text import FROM_UNTRUSTED, one_line, visible
+from ollim_bot.domain.text import FROM_UNTRUSTED, one_line, shown_literally, visible
 
 # In bytes, as JSON writes it. The server takes as many, and turns what is longer into a file.
 LONGEST_TEXT = 4096
@@ -25,6 +27,8 @@ _WAITS = {"10m": "10 min", "1h": "1 h"}
 # Without a sound: what is shown again, or no longer asks.
 _SILENT, _USUAL, _LOUD = 2, 3, 4
 _UNTRUSTED_TAG = "warning"
+_LATE = timedelta(seconds=60)
+_WRITTEN = "late · written "
 
 _WAITING = "A reminder waits for you."
 _DIGEST = "Messages waited while it was quiet."
@@ -42,14 +46,24 @@ class Wording(NamedTuple):
 
 
 def wording(
-    message: ChatMessage, content: PushContent, name: str, *, is_repeated: bool = False
+    message: ChatMessage,
+    content: PushContent,
+    name: str,
+    *,
+    now: datetime | None = None,
+    is_repeated: bool = False,
 ) -> Wording:
-    """The words of a push; `name` is the bot's. One that `is_repeated` makes no sound."""
+    """The words of a push; `name` is the bot's. One that `is_repeated` makes no sound.
+
+    With `now`, it begins with when it was written, if that is more than a minute ago.
+    """
     title, text = _words(message, content)
+    if now is not None and now - message.at > _LATE:
+        text = f"{_WRITTEN}{describe(message.at.replace(second=0, microsecond=0), now)}\n{text}"
     priority = _LOUD if message.must else _USUAL
     return Wording(
-        one_line(title or name, _LONGEST_TITLE),
-        cut(visible(text, besides=_KEPT)) or _OTHER,
+        one_line(shown_literally(title or name), _LONGEST_TITLE),
+        cut(visible(shown_literally(text), besides=_KEPT)) or _OTHER,
         _SILENT if is_repeated else priority,
         () if message.untrusted is None else (_UNTRUSTED_TAG,),
     )
@@ -107,7 +121,7 @@ def _words(message: ChatMessage, content: PushContent) -> tuple[str, str]:
     if content is PushContent.FULL:
         return _all_words(message)
     is_own = message.untrusted is None
-    if content is PushContent.TITLE and is_own:
+    if content is PushContent.TITLE and is_own and not is_digest(message):
         head = message.card.title if message.card else message.job
         return "", head or _sort(message)
     return "", _sort(message) if is_own else f"{_sort(message)} {FROM_UNTRUSTED}"

@@ -221,7 +221,7 @@ class LineReader:
                     self._hand_over(None)
                 if event.kind == MESSAGE:
                     self._receive(event)
-            self._hand_over(Unreachable("the stream has ended."))
+            self._hand_over(Unreachable("its server has ended the connection."))
         except Unreachable as broken:
             self._hand_over(broken)
         except Exception:  # the thread must not end without a word

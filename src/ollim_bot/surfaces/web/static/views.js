@@ -1,6 +1,6 @@
 /**
  * The views beside the conversation and their addresses. On a wide screen Today stands beside it,
- * on a narrow one a bar leads from one to the other. A view is loaded when it is first shown.
+ * on a narrow one a bar leads from one to the other. A view is loaded when first shown.
  *
  * @typedef {import("./state.js").State} State
  * @typedef {import("./state.js").Store} Store
@@ -167,7 +167,7 @@ export class Views {
     }
 
     /**
-     * Show or hide a view; it is loaded when it is first shown.
+     * Show or hide a view; it is loaded when first shown.
      * @param {View} view
      * @param {boolean} isShown
      */
@@ -207,7 +207,7 @@ export class Views {
             today?.keepTime(this.#store, panel);
             this.#update(this.#store.state);
         } catch {
-            // The bot went away in between; the next change tries again.
+            // The bot went away; the next change tries again.
             this.#panels.delete(view);
         }
     }
