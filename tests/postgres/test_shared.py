@@ -21,6 +21,7 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.postgres.database import PostgresDatabase
+from ollim_bot.store.shared import LeaderFile
 from ollim_bot.store.store import DatabaseStore
 
 
@@ -32,7 +33,8 @@ class Machine:
         prepare_data_directory(self.paths)
         self.heartbeat = HeartbeatFile(self.paths)
         self.problems: list[StoreProblem] = []
-        self.shared = SharedDatabase(url, SystemClock(UTC), self.heartbeat, lambda: 0.0)
+        leader = LeaderFile(self.paths)
+        self.shared = SharedDatabase(url, SystemClock(UTC), self.heartbeat, leader, lambda: 0.0)
 
     def lead(self) -> PostgresDatabase:
         assert self.shared.lease.take() is not None

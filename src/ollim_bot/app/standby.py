@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import platform
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,10 +21,11 @@ from ollim_bot.ports import Clock, Disk, Journal
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.mirrors import Mirrors, Report
+from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.postgres.connection import parse_address
 from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.shared import LeaderFile
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -33,8 +35,6 @@ _STANDS_BY = (
 )
 _NOBODY_LEADS = "No machine leads just now; this one stands by and changes nothing yet."
 _UNREACHABLE = "The database cannot be reached, so this machine stands by. {reason}"
-# So many numbers later, an older mirror on another machine is not recognised any more.
-_KEPT_HASHES = 5000
 # The fact that says how far the schedule has come, and how often it is written, in seconds.
 _HEARTBEAT, _SHARE_EVERY = "heartbeat", 10.0
 
@@ -53,12 +53,14 @@ class SharedDatabase:
         url: str,
         clock: Clock,
         heartbeat: HeartbeatFile,
+        leader_file: LeaderFile,
         boot: Callable[[], float] = boot_time,
     ) -> None:
         """Read the address; nothing is connected yet. Raises `OllimError`."""
         self._address = parse_address(url)
         self._clock = clock
         self._heartbeat = heartbeat
+        self._leader_file = leader_file
         self.lease = Lease(self._address, platform.node() or "the other machine", boot)
         self.standing = _NOBODY_LEADS
         self._was_refused = asyncio.Event()
@@ -70,6 +72,18 @@ class SharedDatabase:
         except StorageError as gone:
             _logger.warning("The lease could not be released, and expires: %s", gone)
         self.lease.close()
+        with suppress(StorageError):
+            if self._leader_file.is_of(os.getpid()):
+                self._leader_file.remove()
+
+    def note_leader(self) -> None:
+        """Let the commands on this machine change rows while this process leads."""
+        held = self.lease.held
+        try:
+            if held is not None:
+                self._leader_file.write(held)
+        except StorageError as refused:
+            _logger.warning("Commands on this machine can only read: %s", refused)
 
     def check(self) -> None:
         """Raises `StorageError` if the server does not answer."""
@@ -88,7 +102,7 @@ class SharedDatabase:
         journal: Journal,
     ) -> Backend:
         """The rows, for the steps of this lease. The state files are written anew from them."""
-        mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=_KEPT_HASHES)
+        mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
         return open_postgres(self._address, now, lease=self.lease.held, mirrors=mirrors)
 
     async def adopt_heartbeat(self, store: Store) -> None:

@@ -167,7 +167,11 @@ def _discord(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel 
     settings = caller.settings()
     if settings.discord_token is None:
         return None
-    joined = data.read(lambda tx: tx.channels.all()) or []
+    try:
+        joined = data.read(lambda tx: tx.channels.all()) or []
+    except OllimError as unusable:
+        note(str(unusable))
+        joined = []
     dm = next((each.identity for each in joined if each.name == DiscordRest.name), "")
     owner, address = settings.discord_owner_id, settings.discord_api_url
     return DiscordRest(settings.discord_token, owner, address, dm, clock)

@@ -51,8 +51,11 @@ class ServerGone(WriteFailed):
 
 
 class OnStandby(WriteFailed):
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "is led by another machine; this one only reads.")
+    def __init__(self, path: Path, leader: str = "another machine") -> None:
+        super().__init__(
+            path,
+            f"is led by {leader}, and this machine only reads. Nothing was changed. Do it there.",
+        )
 
 
 class Damaged(Unreadable):
