@@ -152,7 +152,8 @@ def _each_update_is_shown_once(evidence: Evidence) -> Iterator[Finding]:
 def _the_budget_is_exact(evidence: Evidence) -> Iterator[Finding]:
     budget = evidence.value("ping_budget.json")
     paid = sum(_paid_pings(row) for row in (*evidence.messages, *evidence.held))
-    spent = _TOKENS - (budget["available"] if budget else _TOKENS)
+    tokens = next((row["tokens"] for row in evidence.noted("budget")), _TOKENS)
+    spent = tokens - (budget["available"] if budget else tokens)
     if abs(spent - paid) > 0.5:
         yield wrong(f"{paid} pings have cost {spent:.2f}")
 

@@ -6,8 +6,9 @@ import json
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,22 @@ _ENDS = {"refused": "not_sent", "unknown": "unsure"}
 # The notes about each channel.
 _OUTBOXES = {"outbox": "discord", "push_outbox": "ntfy"}
 Row = Mapping[str, object]
+# Answers a question to a database; empty if there is none yet.
+Ask = Callable[[str], list[tuple[Any, ...]]]
 
 
 class Record:
     """Writes its notes to `folder`, which the bot does not know.
 
-    `state` is the bot's own folder, which is only read.
+    `state` is the bot's own folder, which is only read. `ask` asks the database of the bot, which
+    is a file in that folder unless it is given.
     """
 
-    def __init__(self, folder: Path, state: Path) -> None:
+    def __init__(self, folder: Path, state: Path, ask: Ask | None = None) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
         self._state = state
+        self._ask = ask or partial(_query, state / "ollim.db")
         self._turns: list[Row] = []
         self._digests: dict[str, Row] = {}
         self._session = ""
@@ -48,13 +53,13 @@ class Record:
             # SQLite changes a database when its last connection closes: so read a copy.
             for path in self._state.glob("ollim.db*"):
                 shutil.copy(path, folder)
-            self._add_turns(Path(folder, "ollim.db"))
+            self._add_turns(partial(_query, Path(folder, "ollim.db")))
 
-    def _add_turns(self, path: Path) -> None:
-        taken = _query(path, "SELECT value FROM inbox_turn ORDER BY seq")
+    def _add_turns(self, ask: Ask) -> None:
+        taken = ask("SELECT value FROM inbox_turn ORDER BY seq")
         rows = [json.loads(row) for (row,) in taken]
         # A turn that fails because no engine starts is only in this record.
-        for (value,) in _query(path, "SELECT value FROM records WHERE name = 'failed_turns'"):
+        for (value,) in ask("SELECT value FROM records WHERE name = 'failed_turns'"):
             for each in json.loads(value)["turns"]:
                 inputs = [one["id"] for one in each["asked"]]
                 rows.append({"row": "failed", "turn": each["turn"], "inputs": inputs})
@@ -62,33 +67,32 @@ class Record:
 
     def read_database(self) -> None:
         """Note the contents of the running bot's database."""
-        path = self._state / "ollim.db"
-        self._add_turns(path)
-        inputs = _query(path, "SELECT id, ended FROM inputs ORDER BY seq")
+        ask = self._ask
+        self._add_turns(ask)
+        inputs = ask("SELECT id, ended FROM inputs ORDER BY seq")
         accepted = [{"row": "accepted", "input": {"id": each}} for each, _ in inputs]
         ended = [{"row": "ended", "inputs": [each], "end": end} for each, end in inputs if end]
         self.replace("inbox", [*accepted, *self._turns, *ended])
-        self.replace("messages", _messages(path))
-        self._note_deliveries(path)
-        discord = _query(path, "SELECT value FROM records WHERE name = 'discord'")
+        self.replace("messages", _messages(ask))
+        self._note_deliveries()
+        discord = ask("SELECT value FROM records WHERE name = 'discord'")
         drafts = [each for (value,) in discord for each in json.loads(value).get("drafts", ())]
         self.replace("drafts", [{"id": each} for each in drafts])
-        held = _query(path, "SELECT value FROM records WHERE name = 'held'")
+        held = ask("SELECT value FROM records WHERE name = 'held'")
         waiting = [each["message"] for (value,) in held for each in json.loads(value)]
         self.replace("held", waiting)
-        kept = _query(path, "SELECT value FROM records WHERE name = 'digests'")
+        kept = ask("SELECT value FROM records WHERE name = 'digests'")
         digests = [each for (value,) in kept for each in json.loads(value)["kept"]]
         self._digests |= {each["id"]: each for each in digests}
         self.replace("digests", [*self._digests.values()])
-        items = _query(path, "SELECT value FROM due_items")
+        items = ask("SELECT value FROM due_items")
         self.replace("items", [json.loads(value) for (value,) in items])
-        ledger = _query(path, "SELECT value FROM ledger ORDER BY seq")
+        ledger = ask("SELECT value FROM ledger ORDER BY seq")
         self.replace("ledger", [json.loads(value) for (value,) in ledger])
 
-    def _note_deliveries(self, path: Path) -> None:
+    def _note_deliveries(self) -> None:
         """Note what each channel may not have got, and what is on its way."""
-        rows = _query(
-            path,
+        rows = self._ask(
             "SELECT messages.id, deliveries.channel, deliveries.state FROM deliveries"
             " JOIN messages ON messages.seq = deliveries.message ORDER BY messages.seq",
         )
@@ -104,16 +108,16 @@ class Record:
     def has_open(self, channel: str) -> bool:
         """Whether something is on its way to the channel."""
         question = f"SELECT 1 FROM deliveries WHERE channel = '{channel}' AND state = 'open'"
-        return bool(_query(self._state / "ollim.db", question))
+        return bool(self._ask(question))
 
     def is_armed(self, job: str) -> bool:
         """Whether the bot has planned the job."""
-        rows = _query(self._state / "ollim.db", "SELECT value FROM ledger WHERE state = 'armed'")
+        rows = self._ask("SELECT value FROM ledger WHERE state = 'armed'")
         return any(json.loads(value).get("job") == job for (value,) in rows)
 
     def planned_zone(self) -> str:
         """The zone in which the bot has planned all jobs; empty if it is not known."""
-        rows = _query(self._state / "ollim.db", "SELECT value FROM records WHERE name = 'zone'")
+        rows = self._ask("SELECT value FROM records WHERE name = 'zone'")
         return str(json.loads(rows[0][0]).get("name", "")) if rows else ""
 
     def note_session(self) -> str:
@@ -162,21 +166,21 @@ def _query(path: Path, sql: str) -> list[tuple[Any, ...]]:
     return []
 
 
-def _messages(path: Path) -> list[Row]:
+def _messages(ask: Ask) -> list[Row]:
     """The log in its order. `refs` has the ids of each message on each channel.
 
     The ids are empty for a channel that has not got the message yet.
     """
     found: dict[int, dict[str, Any]] = {
         seq: json.loads(value) | {"refs": {}}
-        for seq, value in _query(path, "SELECT seq, value FROM messages ORDER BY seq")
+        for seq, value in ask("SELECT seq, value FROM messages ORDER BY seq")
     }
     owed = "SELECT message, channel FROM deliveries WHERE state != 'closed'"
-    for seq, channel in _query(path, owed):
+    for seq, channel in ask(owed):
         if seq in found:
             found[seq]["refs"][channel] = ""
     shown = "SELECT message, channel, ref FROM delivery_refs ORDER BY message, part"
-    for seq, channel, ref in _query(path, shown):
+    for seq, channel, ref in ask(shown):
         if seq in found:
             refs = found[seq]["refs"]
             refs[channel] = f"{refs.get(channel, '')} {ref}".strip()

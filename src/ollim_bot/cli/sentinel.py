@@ -40,8 +40,11 @@ def run(given: Given, caller: Caller) -> None:
     is_json = "json" in given
     data = open_data(caller)
     heartbeat = HeartbeatFile(data.paths).read()
-    state = _state(heartbeat, data, caller)
     # Nearly every call ends here, so the rest is not imported before.
+    if heartbeat is None or is_beating(heartbeat, data.now):
+        state: str | None = "never started" if heartbeat is None else "running"
+    else:
+        state = _by_the_lease(data, caller)
     if state is not None:
         if is_json:
             print_json({"bot": state, "heartbeat": heartbeat, "delivered": [], "undelivered": []})
@@ -55,7 +58,7 @@ def run(given: Given, caller: Caller) -> None:
         raise OllimError("" if is_json else _undelivered(report))
 
 
-def _of_the_others(data: Data, caller: Caller) -> str | None:
+def _by_the_lease(data: Data, caller: Caller) -> str | None:
     """How the bot is, by a database that several machines share; None if none answers.
 
     While it answers, its lease says who delivers. If no machine leads, the supervisor is asked to
@@ -78,13 +81,6 @@ def _of_the_others(data: Data, caller: Caller) -> str | None:
         return "running"
     _is_asked(data, caller, is_running=False)
     return "silent"
-
-
-def _state(heartbeat: datetime | None, data: Data, caller: Caller) -> str | None:
-    """Why there is nothing to do; None if the bot is silent."""
-    if heartbeat is None:
-        return "never started"
-    return "running" if is_beating(heartbeat, data.now) else _of_the_others(data, caller)
 
 
 class _Clock:

@@ -26,6 +26,7 @@ from ollim_bot.logs import RedactingFilter, set_up_logging
 from ollim_bot.loopback import allow_many_descriptors
 from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings, ntfy_account
+from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
@@ -82,6 +83,9 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
     try:
         ending = asyncio.run(_until_stopped(settings, clock, caller, redacting, is_trial=is_trial))
     except OllimError:
+        raise
+    except NotLeading as over:
+        note(str(over))
         raise
     except Exception as fault:  # every fault goes through the log, which redacts secrets
         _logger.exception("A fault ended the bot")
