@@ -293,7 +293,8 @@ class App:
             raise OllimError(_NO_DRIVER) from missing
         url = self._settings.database_url
         assert url is not None
-        return SharedDatabase(url.reveal(), self._clock, self._adapters.boot)
+        heartbeat = HeartbeatFile(self._settings.paths, self._adapters.disk)
+        return SharedDatabase(url.reveal(), self._clock, heartbeat, self._adapters.boot)
 
     def _may_act(self) -> bool:
         """Whether no other machine can lead; asked right before what cannot be undone."""
@@ -451,6 +452,7 @@ class App:
             () if read_only else self._make_channels,
             self._heartbeat_age,
             self._problem,
+            self._may_act,
             read_only,
         )
 
@@ -487,6 +489,9 @@ class App:
         store = DatabaseStore(await asyncio.to_thread(opened), self._clock, take_over)
         lifetime.push_async_callback(store.close)
         vital.append(store.run_upkeep)
+        if self._shared is not None:
+            await self._shared.adopt_heartbeat(store)
+            vital.append(partial(self._shared.share_heartbeat, store))
         return store
 
     def _opened_database(self, journal: Journal) -> Backend:

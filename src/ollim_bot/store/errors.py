@@ -21,6 +21,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from ollim_bot.domain.lease import NOT_LEADING
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 
 
@@ -95,6 +96,7 @@ class NotLeading(SystemExit):
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path}: another machine leads since. ollim-bot ends here.")
+        self.code = NOT_LEADING
 
 
 def translated(path: Path, error: sqlite3.Error) -> StorageError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ollim_bot.store.postgres.connection import (
     ConnectTo,
     connect_to,
     is_lost,
+    parse_address,
     translated,
 )
 from ollim_bot.store.postgres.schema import make_lease_row
@@ -201,3 +203,9 @@ class Lease:
             connection.execute(f"LISTEN {_CHANNEL}")
         except psycopg.Error as refused:
             raise translated(self.place, refused) from refused
+
+
+def leader_at(url: str) -> Leader | None:
+    """The machine that leads the database at `url`, or led last. Raises `OllimError`."""
+    with closing(Lease(parse_address(url), "")) as lease:
+        return lease.leader()
