@@ -277,7 +277,8 @@ class App:
         show = partial(self._show_to_readers, shared, edits)
         if not await shared.lead_or_stand_by(self._is_wanted_to_end, show):
             return False
-        keeper = LeaseKeeper(shared.lease, self._adapters.end, self._adapters.boot)
+        again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
+        keeper = LeaseKeeper(shared.lease, self._adapters.end, self._adapters.boot, again)
         keeper.start()
         lifetime.push_async_callback(asyncio.to_thread, keeper.stop)
         await asyncio.to_thread(shared.note_leader)

@@ -148,6 +148,13 @@ class SharedDatabase:
     async def _until_leading(self) -> None:
         while not await asyncio.to_thread(self._take):
             self._was_refused.set()
+            await self._until_next_try()
+
+    async def _until_next_try(self) -> None:
+        """Return when it is time to ask again; a lease that is let go is heard of at once."""
+        try:
+            await asyncio.to_thread(self.lease.wait, ASK_EVERY)
+        except StorageError:
             await self._clock.sleep(ASK_EVERY)
 
     async def _show(self, show: Service) -> None:
