@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
+from ollim_bot.app.lead import LeaseKeeper
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import ASK_EVERY
@@ -52,22 +53,24 @@ class SharedDatabase:
         url: str,
         clock: Clock,
         heartbeat: HeartbeatFile,
+        end: Callable[[str], None],
         boot: Callable[[], float] = boot_time,
     ) -> None:
-        """Read the address; nothing is connected yet. Raises `OllimError`."""
+        """Read the address; nothing is connected yet. `end` is as in `LeaseKeeper`.
+
+        Raises `OllimError`.
+        """
         self._address = parse_address(url)
         self._clock = clock
         self._heartbeat = heartbeat
         self.lease = Lease(self._address, platform.node() or "the other machine", boot)
+        self._keeper = LeaseKeeper(self.lease, end, boot)
         self.standing = _NOBODY_LEADS
         self._was_refused = asyncio.Event()
 
     def close(self) -> None:
         """Let another machine lead at once, if this one does."""
-        try:
-            self.lease.release()
-        except StorageError as gone:
-            _logger.warning("The lease could not be released, and expires: %s", gone)
+        self._keeper.stop()
         self.lease.close()
 
     def check(self) -> None:
@@ -134,6 +137,8 @@ class SharedDatabase:
         while not await asyncio.to_thread(self._take):
             self._was_refused.set()
             await self._clock.sleep(ASK_EVERY)
+        # Before anything else: to close the page of a standby may take its time.
+        self._keeper.start()
 
     async def _show(self, show: Service) -> None:
         async def tell(error: BaseException) -> None:
