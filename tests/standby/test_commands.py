@@ -93,10 +93,13 @@ def test_a_command_reads_everywhere_and_changes_only_beside_the_bot_that_leads(
 def test_where_no_machine_leads_a_command_leads_for_the_length_of_its_step(
     scene: StandbyScene, shelf: Terminal
 ) -> None:
+    before = epoch_of(scene)
     shelf.done("config", "set", "timezone", "Europe/Rome")
     leader = look_at(scene.address).leader
     assert leader is not None
-    assert (leader.name, leader.is_leading) == ("shelf", False)
+    # The machine whose bot led last is still the one that can take the rows back.
+    assert (leader.name, leader.is_leading) == ("desk", False)
+    assert leader.epoch > before
     assert config_on_server(scene).timezone == "Europe/Rome"
     with bot_leading(scene, scene.desk, "desk") as lease:
         # What the bot of this machine had led with before is known to be over.
@@ -107,6 +110,8 @@ def test_where_no_machine_leads_a_command_leads_for_the_length_of_its_step(
         connection.execute(f"UPDATE lease SET schema = {SCHEMA + 1}")
     assert "newer version" in shelf.refused("config", "set", "timezone", "UTC", code=1)
     assert config_on_server(scene).timezone == "Europe/Rome"
+    refused = shelf.refused("forget", "dentist", "--everywhere", "--yes", code=1)
+    assert "does not reach the rows of a PostgreSQL database yet" in refused
     assert database_files(shelf, scene.desk) == []
 
 

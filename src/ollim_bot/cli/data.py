@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from ollim_bot.domain.jobs import Job, JobKind
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
-    from ollim_bot.store.backend import Backend, SharedBackend
+    from ollim_bot.store.backend import SharedBackend
     from ollim_bot.store.changes import CommandNotes, FileChanges, Rows
+    from ollim_bot.store.database import Database
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.job_folder import MarkdownRepository, Notes
     from ollim_bot.store.job_formats import JobFormat
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 J = TypeVar("J", bound="Job")
 T = TypeVar("T")
 
+_ONLY_IN_FILE = (
+    "{what} does not reach the rows of a PostgreSQL database yet. Move them back with `ollim-bot "
+    "standby leave`, do it, and move them there again."
+)
 _UNKNOWN_ADDRESS = (
     "The bot here uses a PostgreSQL database, and this command does not know its address. Write "
     "DATABASE_URL into {}."
@@ -91,6 +96,11 @@ class Data:
 
             if LeaderFile(self.paths).is_of(running_pid(self.paths.bot_pid)):
                 raise OllimError(_UNKNOWN_ADDRESS.format(self.paths.env_file))
+
+    def require_file(self, what: str) -> None:
+        """Raises `OllimError` if the rows are on a server, where `what` does not reach them."""
+        if self.shared is not None:
+            raise OllimError(_ONLY_IN_FILE.format(what=what))
 
     def repository(self, folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
         """Open one repository only: to open all of them would slow a listing."""
@@ -248,7 +258,7 @@ class Data:
         return self.shared is not None or has_state(self.paths)
 
     @contextmanager
-    def database(self) -> Iterator[Backend]:
+    def database(self) -> Iterator[Database | SharedBackend]:
         """Open the database beside the running bot; if none runs, with the instance lock."""
         from ollim_bot.store.opening import open_database
         from ollim_bot.upkeep.instance import single_instance

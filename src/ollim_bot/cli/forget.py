@@ -121,6 +121,7 @@ def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:
         raise WrongInput(f"{_COMMAND}: --json asks nothing, so add --yes.")
     if not data.paths.state.is_dir():
         raise OllimError("There is no data directory yet, so there is nothing to forget.")
+    data.require_file(f"`{_COMMAND} --everywhere`")
     what = str(given["what"])
     with held_still(data.paths, data.now):
         if line_reference(what) is not None:

@@ -378,11 +378,17 @@ def warnings_of(job: ScheduledJob, data: Data) -> Sequence[str]:
 
 
 def _circumstances(data: Data) -> Assumptions:
+    budget = data.stored(data.paths.ping_budget, ping_budget_codec(lambda: data.now))
+    config = data.stored(data.paths.config, RuntimeConfigCodec())
+    if data.shared is not None:
+        # The files of this machine are as old as its last lead.
+        found = data.read(lambda tx: (tx.budget.get(), tx.config.get()))
+        budget, config = found or (budget, config)
     return Assumptions(
         data.now,
         zone_of(data.now),
-        data.stored(data.paths.ping_budget, ping_budget_codec(lambda: data.now)),
-        data.stored(data.paths.config, RuntimeConfigCodec()),
+        budget,
+        config,
         quiet=data.read(quiet_settings),
         pushes=data.read(pushed_to_phone),
     )

@@ -56,7 +56,10 @@ def run(given: Given, caller: Caller) -> None:
     if "verify" in given:
         _verify(file, place.paths, caller, now, is_json="json" in given)
         return
+    from ollim_bot.cli.data import open_data
     from ollim_bot.upkeep.restore import restore
+
+    open_data(caller).require_file("`ollim-bot restore`")
 
     def choose(brought: Sequence[Brought]) -> Set[Power]:
         if accepted is not None or "json" in given or not sys.stdin.isatty():

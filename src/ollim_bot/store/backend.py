@@ -50,7 +50,12 @@ class Backend(Protocol):
 
 
 class SharedBackend(Backend, Protocol):
-    """The rows of several machines, as a command uses them: only where the bot leads for steps."""
+    """The rows of several machines, as a command uses them: only where the bot leads for steps.
+
+    `is_holder` says of the last step that no bot leads, so that the command did.
+    """
+
+    is_holder: bool
 
     def check_may_change(self) -> None:
         """Raises `StorageError` if a step would be refused: another machine leads."""

@@ -13,7 +13,7 @@ from ollim_bot.domain.lease import HeldLease
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.backend import Backend
-from ollim_bot.store.connection import Statements
+from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, ServerGone
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
@@ -48,6 +48,7 @@ class CommandDatabase:
     """
 
     is_writable = True
+    is_holder = False
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class CommandDatabase:
 
     def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
         held = self._lease_of_bot()
+        self.is_holder = held is None
         try:
             if held is None:
                 with self._leading() as own:
@@ -126,8 +128,12 @@ class CommandDatabase:
 
     @contextmanager
     def _leading(self) -> Iterator[HeldLease]:
-        """Lead in place of a bot; others may at once when this ends, also by an error."""
-        lease = Lease(self._address, platform.node() or "this machine", connect=self._connect)
+        """Lead in place of a bot; others may at once when this ends, also by an error.
+
+        The name stays that of the machine whose bot led last: its files are the newest.
+        """
+        name = self._state()[0] or platform.node() or "this machine"
+        lease = Lease(self._address, name, connect=self._connect)
         try:
             held = lease.take()
             if held is None:
@@ -143,15 +149,16 @@ class CommandDatabase:
 
     def _lease_of_bot(self) -> HeldLease | None:
         """The lease of the bot that leads here; None if no machine leads. Raises `StorageError`."""
-        row = self.query_rows(lambda rows: rows.row(_STATE))
-        assert row is not None
-        name, holder, epoch, is_led, schema = row
+        name, holder, epoch, is_led, schema = self._state()
         is_ours = (holder, epoch) == LeaderFile(self._paths).read()
         if is_led and not is_ours:
             raise OnStandby(self.path, name)
         if schema != SCHEMA:
             raise OtherSchema(self.path, schema, SCHEMA)
         return HeldLease(holder, epoch, 0.0) if is_ours else None
+
+    def _state(self) -> Row:
+        return self.query_rows(lambda rows: rows.rows(_STATE)[0])
 
     def _asked(self, ask: Callable[[PostgresDatabase], R]) -> R:
         if self._gone is not None:
