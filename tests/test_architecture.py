@@ -87,6 +87,8 @@ LATE = {
     ("integrations.google.login", "ollim_bot.integrations.google.oauth"),
     ("domain.repeats", "dateutil.rrule"),
     ("surfaces.ntfy.pairing", "segno"),
+    # psycopg is an extra.
+    ("upkeep.checks.network", "ollim_bot.upkeep.standby"),
     ("app.app", "ollim_bot.app.standby"),
 }
 

@@ -59,7 +59,7 @@ def test_every_command_of_the_help_is_offered_with_its_words(terminal: Terminal)
 @pytest.mark.parametrize("noun", GROUPS)
 def test_every_verb_and_flag_of_the_help_is_offered(terminal: Terminal, noun: str) -> None:
     overview = terminal.done(noun, "--help").partition("examples:")[0]
-    verbs = re.findall(r"^  (\w+) ", overview, re.MULTILINE)
+    verbs = re.findall(r"^  ([\w-]+) ", overview, re.MULTILINE)
     assert [*offered(terminal, noun, "")] == verbs
     assert [*offered(terminal, "help", noun, "")] == verbs
     for verb in verbs:

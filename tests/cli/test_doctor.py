@@ -25,7 +25,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
 # What a fresh machine does not use.
 UNUSED = {
     *("bot", "webhooks", "calendars", "Discord", "phone", "Google", "service", "sentinel"),
-    *("backup", "memory", "reach"),
+    *("backup", "memory", "reach", "standby"),
 }
 NAMES = [
     "environment",
@@ -49,6 +49,7 @@ NAMES = [
     "calendars",
     "database",
     "copies",
+    "standby",
     "state files",
     "Claude program",
     "model",

@@ -18,7 +18,7 @@ from tests.e2e.killable_bot import KillableBot, serve_model
 from tests.e2e.test_reminders import remind, said
 from tests.postgres_server import new_url
 
-from ollim_bot.app.lead import NOT_LEADING
+from ollim_bot.domain.lease import NOT_LEADING
 from ollim_bot.offline.scripted import ScriptedModel
 
 RUNNING = "It is running"

@@ -217,6 +217,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
         "outbox": "state/outbox.jsonl",
         "messages": "state/messages.jsonl",
         "heartbeat": "state/heartbeat",
+        "leader": "state/leader",
         "maintenance": "state/maintenance.json",
         "sentinel": "state/sentinel.json",
         "update": "state/update.json",

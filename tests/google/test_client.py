@@ -36,6 +36,16 @@ def test_without_a_connection_nothing_is_sent(scene: GoogleScene) -> None:
     assert scene.google.requests == []
 
 
+def test_a_machine_that_may_not_act_reads_and_changes_nothing(connected: GoogleScene) -> None:
+    client = GoogleClient(connected.tokens, connected.addresses.api, may_act=lambda: False)
+    client.call("GET", LISTS)
+    asked = len(connected.google.requests)
+    for method in ("POST", "PATCH", "DELETE"):
+        with pytest.raises(Unreachable, match="Another machine"):
+            client.call(method, LISTS, body={"title": "x"})
+    assert len(connected.google.requests) == asked
+
+
 def test_a_token_that_has_ended_is_renewed_before_the_call(connected: GoogleScene) -> None:
     connected.clock.jump(3600)
     lists(connected)

@@ -11,8 +11,10 @@ from typing import Any
 from devtools.doubles.repeating_store import RepeatingStore
 from tests.postgres_server import leading
 from tests.store.scene import NOW
+from tests.store.test_query_plans import ask_as_the_lists_do
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.search import Search, Speaker, terms_of
 from ollim_bot.store.connection import connect_in_memory
 from ollim_bot.store.postgres.connection import Address, connect_to
@@ -81,6 +83,22 @@ def test_a_search_finds_the_same_in_the_same_order(address: Address) -> None:
     }
     assert different == {}
     assert sum(map(len, expected.values())) > 1000
+
+
+def test_the_lists_and_the_forgetting_of_words_ask_what_both_understand(address: Address) -> None:
+    def count_words(tx: Transaction) -> int:
+        return sum(tx.texts.count(passage).values())
+
+    passage = Passage.of("water milk")
+    with leading(address, lambda: NOW) as (_, database):
+        database.run(ask_as_the_lists_do)
+        for text in ("Water milk", "bread"):
+            message = ChatMessage(MessageId(text), NOW, Author.OWNER, text)
+            database.run(lambda tx, message=message: tx.messages.add(message))  # type: ignore[misc]
+        assert database.query(count_words) == 1
+        database.run(lambda tx: tx.texts.forget(passage))
+        assert database.query(count_words) == 0
+        assert database.query(lambda tx: tx.messages.count()) == 2
 
 
 def test_both_databases_have_the_same_columns(address: Address) -> None:

@@ -20,6 +20,7 @@ from ollim_bot.store.postgres.server import look_at
 from ollim_bot.store.schema import tables
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep import standby
+from ollim_bot.upkeep.machine import Machine
 
 
 def all_rows(rows: Statements) -> dict[str, list[tuple[object, ...]]]:
@@ -71,7 +72,7 @@ class Killed(BaseException):
     pass
 
 
-def machine_of(terminal: Terminal, die_at: int) -> standby.Machine:
+def machine_of(terminal: Terminal, die_at: int) -> Machine:
     """A machine whose process is killed before a step, or at none with a large number."""
     steps = iter(range(1000))
 
@@ -79,7 +80,7 @@ def machine_of(terminal: Terminal, die_at: int) -> standby.Machine:
         if next(steps) == die_at:
             raise Killed
 
-    return standby.Machine(terminal.paths, terminal.environ, lambda: terminal.now, say)
+    return Machine(terminal.paths, terminal.environ, lambda: terminal.now, say)
 
 
 def words_of(scene: StandbyScene, terminal: Terminal) -> int:

@@ -36,36 +36,40 @@ class ExplainedStatements(SqliteStatements):
         return super()._execute(sql, arguments, table)
 
 
+def ask_as_the_lists_do(tx: Transaction) -> None:
+    """What the lists of changes, runs and costs ask."""
+    change = ChangeRow("0a1b2c3d", NOW, "USER.md", Changer.HAND, "a", "b", undoes="99999999")
+    tx.changes.put(change)
+    assert tx.changes.is_undone("99999999")
+    assert tx.changes.beginning("0a1") == [change]
+    assert tx.changes.beginning("0a2") == []
+    tx.changes.find("x")
+    tx.changes.newest(20)
+    assert tx.changes.likely("hand", "user", 20) == [change]
+    assert tx.changes.likely("agent", "", 20, "0a1b2c3d") == []
+    tx.changes.last_of("USER.md")
+    tx.changes.unseen()
+    tx.ledger.claim(ONE, NOW)
+    tx.ledger.story(ONE)
+    tx.ledger.stories_again(ONE)
+    tx.ledger.stories_since(JobKind.ROUTINE, "plan", NOW - timedelta(days=30))
+    tx.ledger.stories_since(JobKind.WEBHOOK, "bell", NOW - timedelta(days=30))
+    tx.ledger.open_history()
+    tx.ledger.rows_since(NOW - timedelta(days=7))
+    tx.ledger.rows_about(counted_since(NOW.date(), NOW))
+    tx.ledger.tail(1)
+    tx.usage.since(NOW)
+    tx.usage.of_occurrence(ONE.id)
+    tx.usage.of_job(JobKind.ROUTINE, "plan", NOW)
+    tx.usage.cost_since(NOW)
+    tx.due_items.open()
+    tx.due_items.answered_since(NOW)
+
+
 def test_no_question_about_changes_runs_and_costs_reads_a_whole_table() -> None:
     with closing(connect_in_memory()) as connection:
         connection.execute("BEGIN")
         migrate(connection)
         statements = ExplainedStatements(connection, Path("ollim.db"))
-        tx = Transaction(statements, NOW)
-        change = ChangeRow("0a1b2c3d", NOW, "USER.md", Changer.HAND, "a", "b", undoes="99999999")
-        tx.changes.put(change)
-        assert tx.changes.is_undone("99999999")
-        assert tx.changes.beginning("0a1") == [change]
-        assert tx.changes.beginning("0a2") == []
-        tx.changes.find("x")
-        tx.changes.newest(20)
-        assert tx.changes.likely("hand", "user", 20) == [change]
-        assert tx.changes.likely("agent", "", 20, "0a1b2c3d") == []
-        tx.changes.last_of("USER.md")
-        tx.changes.unseen()
-        tx.ledger.claim(ONE, NOW)
-        tx.ledger.story(ONE)
-        tx.ledger.stories_again(ONE)
-        tx.ledger.stories_since(JobKind.ROUTINE, "plan", NOW - timedelta(days=30))
-        tx.ledger.stories_since(JobKind.WEBHOOK, "bell", NOW - timedelta(days=30))
-        tx.ledger.open_history()
-        tx.ledger.rows_since(NOW - timedelta(days=7))
-        tx.ledger.rows_about(counted_since(NOW.date(), NOW))
-        tx.ledger.tail(1)
-        tx.usage.since(NOW)
-        tx.usage.of_occurrence(ONE.id)
-        tx.usage.of_job(JobKind.ROUTINE, "plan", NOW)
-        tx.usage.cost_since(NOW)
-        tx.due_items.open()
-        tx.due_items.answered_since(NOW)
+        ask_as_the_lists_do(Transaction(statements, NOW))
         assert statements.scanning == []

@@ -33,17 +33,19 @@ from ollim_bot.domain.presence import Presence, Version
 from ollim_bot.domain.provider import NO_LOGIN
 from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.standby import OUR_TABLES, FoundServer, Leader
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.domain.tool_servers import ToolServerRecord
 from ollim_bot.environment import Location
 from ollim_bot.errors import SignInNeeded
 from ollim_bot.paths import DataPaths
-from ollim_bot.settings import Secret
+from ollim_bot.settings import Secret, Settings
 from ollim_bot.store import state_inspection
 from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.skill_files import AddedSkill, SkillLock
 from ollim_bot.upkeep import checks
@@ -297,6 +299,31 @@ def of_the_phone(there: DataDirectory) -> Findings:
     ] == [Level.PASS]
 
 
+def of_the_standby(there: DataDirectory) -> Findings:
+    environ = {"OLLIM_DATA_DIR": str(there.paths.root), "DATABASE_URL": "postgresql:///x?host=/no"}
+    settings = Settings.from_env(environ, cwd=there.paths.root)
+    yield from network.check_standby(replace(given(there.paths), settings=settings))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "find_spec", lambda _: None)
+        yield from network.check_standby(replace(given(there.paths), settings=settings))
+    led = Leader("desk", 3, 9.0, SCHEMA, "0.12", 60.0, 1.0)
+    right = FoundServer(
+        170_000, "17", "UTF8", False, "ollim", True, frozenset(OUR_TABLES), led, SCHEMA
+    )
+    wrong = (
+        replace(right, tables=frozenset()),
+        replace(right, closed="x"),
+        replace(right, schema=SCHEMA + 1),
+        replace(right, leader=replace(led, seconds_left=0.0), key_names=("DISCORD_TOKEN",)),
+    )
+    for each in wrong:
+        yield from network.standby(each, ())
+    found = [*network.standby(right, ())]
+    assert [(each.level, each.detail) for each in found] == [
+        (Level.PASS, "desk has led for 1 min, with 0.12")
+    ]
+
+
 def of_google(there: DataDirectory) -> Findings:
     with google_scene(there.paths.root / "google") as scene:
         here = replace(given(scene.paths), now=scene.clock.now())
@@ -407,7 +434,16 @@ CASES: tuple[Callable[[DataDirectory], Findings], ...] = (
         of_copies,
     ),
     *(of_the_folder, of_another_account, of_leftovers, of_jobs, of_the_ledger, of_the_machine),
-    *(of_settings, of_discord, of_the_phone, of_google, of_the_page, of_webhooks, of_backups),
+    *(
+        of_settings,
+        of_discord,
+        of_the_phone,
+        of_the_standby,
+        of_google,
+        of_the_page,
+        of_webhooks,
+        of_backups,
+    ),
     *(of_the_database, of_state_files, of_a_state_file_behind),
 )
 

@@ -85,6 +85,7 @@ from ollim_bot.store.opening import (
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
+from ollim_bot.store.shared import NO_DRIVER, LeaderFile
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import (
     count_set,
@@ -124,11 +125,6 @@ _LAST_WORDS = 3.0
 _A_DAY = 24 * 60 * 60.0
 
 AnnounceStart = Callable[[Provider, WebSurface | None], None]
-
-_NO_DRIVER = (
-    "DATABASE_URL is set, but what speaks to PostgreSQL is not installed. Install "
-    "`ollim-bot[postgres]` in place of `ollim-bot`."
-)
 
 if TYPE_CHECKING:
     from ollim_bot.app.standby import SharedDatabase
@@ -284,16 +280,19 @@ class App:
         keeper = LeaseKeeper(shared.lease, self._adapters.end, self._adapters.boot)
         keeper.start()
         lifetime.push_async_callback(asyncio.to_thread, keeper.stop)
+        await asyncio.to_thread(shared.note_leader)
         return True
 
     def _shared_database(self) -> SharedDatabase:
         try:
             from ollim_bot.app.standby import SharedDatabase
         except ModuleNotFoundError as missing:
-            raise OllimError(_NO_DRIVER) from missing
+            raise OllimError(NO_DRIVER) from missing
         url = self._settings.database_url
         assert url is not None
-        return SharedDatabase(url.reveal(), self._clock, self._adapters.boot)
+        paths = self._settings.paths
+        heartbeat, leader = HeartbeatFile(paths, self._adapters.disk), LeaderFile(paths)
+        return SharedDatabase(url.reveal(), self._clock, heartbeat, leader, self._adapters.boot)
 
     def _may_act(self) -> bool:
         """Whether no other machine can lead; asked right before what cannot be undone."""
@@ -451,6 +450,7 @@ class App:
             () if read_only else self._make_channels,
             self._heartbeat_age,
             self._problem,
+            self._may_act,
             read_only,
         )
 
@@ -487,6 +487,9 @@ class App:
         store = DatabaseStore(await asyncio.to_thread(opened), self._clock, take_over)
         lifetime.push_async_callback(store.close)
         vital.append(store.run_upkeep)
+        if self._shared is not None:
+            await self._shared.adopt_heartbeat(store)
+            vital.append(partial(self._shared.share_heartbeat, store))
         return store
 
     def _opened_database(self, journal: Journal) -> Backend:

@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ollim_bot.clock import boot_time
-from ollim_bot.domain.lease import HeldLease, LeaseDuty, duty_of
+from ollim_bot.domain.lease import NOT_LEADING, HeldLease, LeaseDuty, duty_of
 from ollim_bot.errors import StorageError
 
-# The exit code of a process that leads no more; its supervisor starts it again, as a standby.
-NOT_LEADING = 75
 # In seconds: how often the deadline is looked at, and how long a renewal that failed waits.
 _LOOK, _AGAIN = 0.25, 1.0
 _LOST = (

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import platform
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import ASK_EVERY
+from ollim_bot.domain.standby import Leader
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Journal
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.mirrors import Mirrors, Report
+from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.postgres.connection import parse_address
 from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.shared import LeaderFile
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 _STANDS_BY = (
     "{leader} leads, and this machine stands by: it shows everything and changes nothing. Use the "
@@ -27,22 +35,33 @@ _STANDS_BY = (
 )
 _NOBODY_LEADS = "No machine leads just now; this one stands by and changes nothing yet."
 _UNREACHABLE = "The database cannot be reached, so this machine stands by. {reason}"
-# So many numbers later, an older mirror on another machine is not recognised any more.
-_KEPT_HASHES = 5000
+# The fact that says how far the schedule has come, and how often it is written, in seconds.
+_HEARTBEAT, _SHARE_EVERY = "heartbeat", 10.0
 
 _logger = logging.getLogger(__name__)
+
+
+def _put_heartbeat(text: str, tx: Transaction) -> None:
+    tx.meta.put(_HEARTBEAT, text)
 
 
 class SharedDatabase:
     """A PostgreSQL database that several machines share: one of them leads, by its lease."""
 
     def __init__(
-        self, url: str, clock: Clock, boot: Callable[[], float] = boot_time, name: str = ""
+        self,
+        url: str,
+        clock: Clock,
+        heartbeat: HeartbeatFile,
+        leader_file: LeaderFile,
+        boot: Callable[[], float] = boot_time,
     ) -> None:
         """Read the address; nothing is connected yet. Raises `OllimError`."""
         self._address = parse_address(url)
         self._clock = clock
-        self.lease = Lease(self._address, name or platform.node() or "this machine", boot)
+        self._heartbeat = heartbeat
+        self._leader_file = leader_file
+        self.lease = Lease(self._address, platform.node() or "the other machine", boot)
         self.standing = _NOBODY_LEADS
         self._was_refused = asyncio.Event()
 
@@ -53,6 +72,18 @@ class SharedDatabase:
         except StorageError as gone:
             _logger.warning("The lease could not be released, and expires: %s", gone)
         self.lease.close()
+        with suppress(StorageError):
+            if self._leader_file.is_of(os.getpid()):
+                self._leader_file.remove()
+
+    def note_leader(self) -> None:
+        """Let the commands on this machine change rows while this process leads."""
+        held = self.lease.held
+        try:
+            if held is not None:
+                self._leader_file.write(held)
+        except StorageError as refused:
+            _logger.warning("Commands on this machine can only read: %s", refused)
 
     def check(self) -> None:
         """Raises `StorageError` if the server does not answer."""
@@ -71,8 +102,26 @@ class SharedDatabase:
         journal: Journal,
     ) -> Backend:
         """The rows, for the steps of this lease. The state files are written anew from them."""
-        mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=_KEPT_HASHES)
+        mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
         return open_postgres(self._address, now, lease=self.lease.held, mirrors=mirrors)
+
+    async def adopt_heartbeat(self, store: Store) -> None:
+        """Go on from where the schedule of the machine that led before has come."""
+        found = await store.read(lambda tx: tx.meta.get(_HEARTBEAT))
+        if found is not None:
+            await asyncio.to_thread(self._heartbeat.write, datetime.fromisoformat(found))
+
+    async def share_heartbeat(self, store: Store) -> None:
+        """Let the other machines know how far the schedule has come, until cancelled."""
+        shared: datetime | None = None
+        while True:
+            moment = await asyncio.to_thread(self._heartbeat.read)
+            if moment is not None and moment != shared:
+                text = moment.isoformat()
+                with suppress(StorageError):  # the next one is tried again
+                    await store.transact(partial(_put_heartbeat, text))
+                    shared = moment
+            await self._clock.sleep(_SHARE_EVERY)
 
     async def lead_or_stand_by(self, ends: asyncio.Event, show: Service) -> bool:
         """Return when this machine leads; False if `ends` is set before.
@@ -119,6 +168,13 @@ class SharedDatabase:
                 _logger.warning("%s", sentence)
             self.standing = sentence
         else:
-            is_led = leader is not None and leader.seconds_left > 0
-            self.standing = _STANDS_BY.format(leader=leader.name) if is_led else _NOBODY_LEADS
+            self._note(leader)
         return False
+
+    def _note(self, leader: Leader | None) -> None:
+        if leader is None or leader.seconds_left == 0:
+            self.standing = _NOBODY_LEADS
+            return
+        self.standing = _STANDS_BY.format(leader=leader.name)
+        # A sentinel acts on its own only on the machine that led last, which has a heartbeat.
+        self._heartbeat.forget()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.cli.framework import plain
 from ollim_bot.cli.terminal import show
-from ollim_bot.errors import AlreadyRunning
+from ollim_bot.errors import AlreadyRunning, OllimError, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.store.files import FileLock, OsDisk
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
     from ollim_bot.domain.jobs import Job, JobKind
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
+    from ollim_bot.store.backend import Backend, SharedBackend
     from ollim_bot.store.changes import CommandNotes, FileChanges, Rows
-    from ollim_bot.store.database import Database
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.job_folder import MarkdownRepository, Notes
     from ollim_bot.store.job_formats import JobFormat
@@ -33,17 +36,61 @@ if TYPE_CHECKING:
 J = TypeVar("J", bound="Job")
 T = TypeVar("T")
 
+_UNKNOWN_ADDRESS = (
+    "The bot here uses a PostgreSQL database, and this command does not know its address. Write "
+    "DATABASE_URL into {}."
+)
+
 
 class Data:
-    """`now` is in the owner's zone. `agent` is as in `Caller`."""
+    """`now` is in the owner's zone. `agent` is as in `Caller`; `environ` is the caller's."""
 
     def __init__(
-        self, paths: DataPaths, now: datetime, journal: Journal, agent: str | None = None
+        self,
+        paths: DataPaths,
+        now: datetime,
+        journal: Journal,
+        agent: str | None = None,
+        environ: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.paths = paths
         self.now = now
         self.agent = agent
         self.journal = journal
+        self.environ = environ
+        self._is_told = False
+
+    @cached_property
+    def shared(self) -> SharedBackend | None:
+        """The database on a server that this machine uses; None if it uses a file.
+
+        Raises `OllimError` if it cannot be used here. It is closed with this object.
+        """
+        from ollim_bot.store.shared import NO_DRIVER, shared_address
+
+        url = shared_address(self.environ, self.paths)
+        if url is None:
+            self._check_bot_has_file()
+            return None
+        try:
+            from ollim_bot.store.postgres.commands import CommandDatabase
+            from ollim_bot.store.postgres.connection import parse_address
+        except ModuleNotFoundError as missing:
+            raise OllimError(NO_DRIVER) from missing
+        now = self.now
+        address = parse_address(url)
+        opened = CommandDatabase(address, self.paths, lambda: now, lambda each: note(str(each)))
+        weakref.finalize(self, opened.close)
+        return opened
+
+    def _check_bot_has_file(self) -> None:
+        """Raises `OllimError` if the bot here knows an address that this process does not."""
+        if self.paths.leader.exists():
+            from ollim_bot.store.shared import LeaderFile
+            from ollim_bot.upkeep.instance import running_pid
+
+            if LeaderFile(self.paths).is_of(running_pid(self.paths.bot_pid)):
+                raise OllimError(_UNKNOWN_ADDRESS.format(self.paths.env_file))
 
     def repository(self, folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
         """Open one repository only: to open all of them would slow a listing."""
@@ -77,7 +124,7 @@ class Data:
 
     def _notes(self, folder: Path) -> Notes | None:
         """Changes are kept; the bot shows those of the agent to the owner."""
-        return None if isinstance(self.journal, _ReadOnlyJournal) else _LateNotes(self, folder.name)
+        return None if isinstance(self.journal, ReadOnlyJournal) else _LateNotes(self, folder.name)
 
     def changes(self) -> FileChanges:
         """The changes of files, with a database that is opened for each question."""
@@ -102,7 +149,6 @@ class Data:
         A person is not refused a change that cannot be kept.
         """
         from ollim_bot.domain.changes import Changer
-        from ollim_bot.errors import StorageError
 
         by = Changer.HAND if is_before else self.changer
         try:
@@ -123,7 +169,6 @@ class Data:
         from dataclasses import replace
 
         from ollim_bot.domain.changes import ChangeRow
-        from ollim_bot.errors import StorageError
         from ollim_bot.store.changes import cause_of
 
         taint, by, agent = self.standing_taint(), self.changer, self.agent or ""
@@ -162,19 +207,27 @@ class Data:
         """Answer a question from the database as it is; None if there is no database yet."""
         from ollim_bot.store.opening import look_into
 
-        return look_into(self.paths, self.now, question)
+        if self.shared is None:
+            return look_into(self.paths, self.now, question)
+        try:
+            return self.shared.query(question)
+        except StorageError as unread:
+            if not self._is_told:
+                note(str(unread))
+            self._is_told = True
+            return None
 
     def ask(self, question: Step[T]) -> T:
         """As `read`, but raises `StorageError` if the database cannot be read."""
         from ollim_bot.store.opening import ask
 
+        if self.shared is not None:
+            return self.shared.query(question)
         return ask(self.paths, self.now, question)
 
     def ask_if_used(self, question: Step[T]) -> T | None:
         """As `ask`, but None while no bot has run in this data directory."""
-        from ollim_bot.store.opening import has_state
-
-        return self.ask(question) if has_state(self.paths) else None
+        return self.ask(question) if self._is_used() else None
 
     def standing_taint(self) -> Taint | None:
         """What the turn has read in which the agent calls; None if that is nothing untrusted.
@@ -182,19 +235,27 @@ class Data:
         Raises `StorageError` for a database that cannot be read: it may say that it is tainted.
         """
         from ollim_bot.domain.agent_caller import CONVERSATION
-        from ollim_bot.store.opening import has_state
         from ollim_bot.store.steps import standing_taint
 
-        if self.agent != CONVERSATION or not has_state(self.paths):
+        if self.agent != CONVERSATION or not self._is_used():
             return None
         taint = self.ask(standing_taint)
         return taint if taint.sources else None
 
+    def _is_used(self) -> bool:
+        from ollim_bot.store.opening import has_state
+
+        return self.shared is not None or has_state(self.paths)
+
     @contextmanager
-    def database(self) -> Iterator[Database]:
+    def database(self) -> Iterator[Backend]:
         """Open the database beside the running bot; if none runs, with the instance lock."""
         from ollim_bot.store.opening import open_database
         from ollim_bot.upkeep.instance import single_instance
+
+        if self.shared is not None:
+            yield self.shared
+            return
 
         with ExitStack() as stack:
             try:
@@ -216,13 +277,19 @@ def open_data(caller: Caller) -> Data:
     """Open for reading: nothing is created on disk."""
     place = caller.place()
     now = caller.now().astimezone(place.zone)
-    return Data(place.paths, now, _ReadOnlyJournal(), caller.agent)
+    return Data(place.paths, now, ReadOnlyJournal(), caller.agent, caller.environ)
 
 
 @contextmanager
 def writable(data: Data) -> Iterator[Data]:
-    """Create the directory if needed; commit what was written to the history at the end."""
+    """Create the directory if needed; commit what was written to the history at the end.
+
+    Raises `StorageError` on a machine that stands by, before anything is changed.
+    """
     from ollim_bot.store.data_directory import prepare_data_directory
+
+    if data.shared is not None:
+        data.shared.check_may_change()
 
     prepared = prepare_data_directory(data.paths)
     for problem in prepared.problems:
@@ -231,7 +298,7 @@ def writable(data: Data) -> Iterator[Data]:
     if prepared.is_new:
         journal.prepare()
     try:
-        yield Data(data.paths, data.now, journal, data.agent)
+        yield Data(data.paths, data.now, journal, data.agent, data.environ)
     finally:
         journal.flush()
 
@@ -282,6 +349,8 @@ class _LateNotes:
         return CommandNotes(data.changes(), self._folder, data.changer, data.agent or "")
 
 
-class _ReadOnlyJournal:
+class ReadOnlyJournal:
+    """The journal of a command that changes no file."""
+
     def note(self, path: Path, message: str, source: str = "") -> None:
         raise AssertionError(f"{path} was written by a command that reads: {message} {source}")

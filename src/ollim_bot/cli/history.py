@@ -129,12 +129,13 @@ def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
         index = SearchIndex(statements)
         return index.rows(wanted) if index.is_used else None
 
+    data = _open(caller)
     try:
-        found = ask_rows(caller.place().paths, question)
+        found = None if data.shared is not None else ask_rows(data.paths, question)
     except OlderState:
         found = None
     if found is None:
-        found = _open(caller).ask_if_used(lambda tx: _logged(tx, tx.messages.search(wanted)))
+        found = data.ask_if_used(lambda tx: _logged(tx, tx.messages.search(wanted)))
     return found or []
 
 

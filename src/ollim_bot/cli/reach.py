@@ -6,10 +6,14 @@ only if the bot runs without a channel, and no notification of its own is wanted
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data
-from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.instance import running_pid
+
+if TYPE_CHECKING:
+    from ollim_bot.store.transaction import Transaction
 
 ONLY_THERE = "the bot can only show this on its page. A phone: `ollim-bot push setup`."
 

@@ -42,8 +42,11 @@ def run(given: Given, caller: Caller) -> None:
     heartbeat = HeartbeatFile(data.paths).read()
     # Nearly every call ends here, so the rest is not imported before.
     if heartbeat is None or is_beating(heartbeat, data.now):
+        state: str | None = "never started" if heartbeat is None else "running"
+    else:
+        state = _by_the_lease(data, caller)
+    if state is not None:
         if is_json:
-            state = "never started" if heartbeat is None else "running"
             print_json({"bot": state, "heartbeat": heartbeat, "delivered": [], "undelivered": []})
         return
     report = _report(data, caller)
@@ -53,6 +56,31 @@ def run(given: Given, caller: Caller) -> None:
         _tell(report)
     if report.has_failed:
         raise OllimError("" if is_json else _undelivered(report))
+
+
+def _by_the_lease(data: Data, caller: Caller) -> str | None:
+    """How the bot is, by a database that several machines share; None if none answers.
+
+    While it answers, its lease says who delivers. If no machine leads, the supervisor is asked to
+    start the bot here.
+    """
+    try:
+        url = caller.settings().database_url
+    except BadSettings:
+        return None
+    if url is None:
+        return None
+    try:
+        from ollim_bot.store.postgres.lease import leader_at
+
+        leader = leader_at(url.reveal())
+    except (OllimError, ModuleNotFoundError) as unanswered:
+        note(str(unanswered))
+        return None
+    if leader is not None and leader.seconds_left > 0:
+        return "running"
+    _is_asked(data, caller, is_running=False)
+    return "silent"
 
 
 class _Clock:
@@ -139,7 +167,11 @@ def _discord(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel 
     settings = caller.settings()
     if settings.discord_token is None:
         return None
-    joined = data.read(lambda tx: tx.channels.all()) or []
+    try:
+        joined = data.read(lambda tx: tx.channels.all()) or []
+    except OllimError as unusable:
+        note(str(unusable))
+        joined = []
     dm = next((each.identity for each in joined if each.name == DiscordRest.name), "")
     owner, address = settings.discord_owner_id, settings.discord_api_url
     return DiscordRest(settings.discord_token, owner, address, dm, clock)

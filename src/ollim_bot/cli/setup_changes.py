@@ -6,23 +6,22 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import Data, note, opened_journal
+from ollim_bot.cli.data import Data, ReadOnlyJournal, note, opened_journal
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.environment import read_env_file
-from ollim_bot.errors import BadSettings, CalendarFailed, WrongInput
+from ollim_bot.errors import BadSettings, CalendarFailed, OllimError, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret, Settings, problem_with
 from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.opening import look_into
 from ollim_bot.store.steps import set_by_owner
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.upkeep.env_file import (
     EnvChanges,
     change_env_file,
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
     from ollim_bot.integrations.calendars.feeds import CalendarFeeds, NewCalendar
     from ollim_bot.upkeep.checks.network import DiscordBot
     from ollim_bot.upkeep.doctor import DoctorFinding
+
+T = TypeVar("T")
 
 _DATA_DIR = "OLLIM_DATA_DIR"
 _USER_NAME, _BOT_NAME, _ZONE = "OLLIM_USER_NAME", "OLLIM_BOT_NAME", "OLLIM_TIMEZONE"
@@ -81,8 +82,7 @@ class Installation:
     @property
     def config(self) -> RuntimeConfig:
         """What can be changed while the bot runs."""
-        found = look_into(self.paths, self.caller.now(), lambda tx: tx.config.get())
-        return found or RuntimeConfig()
+        return self._read_rows(lambda tx: tx.config.get()) or RuntimeConfig()
 
     def configure(self, key: str, value: str) -> None:
         """Change what counts at once. Raises `WrongInput`, and nothing is made then."""
@@ -98,10 +98,17 @@ class Installation:
         with self._writable() as data:
             keep(pairing, last_reply, PushFile(self.paths), data.rows)
 
+    def _read_rows(self, question: Step[T]) -> T | None:
+        """The answer from the database; None also if its address is one of the wrong settings."""
+        now, environ = self.caller.now(), self.caller.environ
+        try:
+            return Data(self.paths, now, ReadOnlyJournal(), environ=environ).read(question)
+        except OllimError:
+            return None
+
     def _chosen_in_chat(self) -> dict[str, str]:
         """What was chosen there, by the names of the settings before which it counts."""
-        now = self.caller.now()
-        found = look_into(self.paths, now, lambda tx: (tx.names.get(), tx.config.get()))
+        found = self._read_rows(lambda tx: (tx.names.get(), tx.config.get()))
         if found is None:
             return {}
         names, config = found
@@ -186,7 +193,7 @@ class Installation:
         if prepared.is_new:
             journal.prepare()
         try:
-            yield Data(self.paths, self.now, journal)
+            yield Data(self.paths, self.now, journal, environ=self.caller.environ)
         finally:
             journal.flush()
 

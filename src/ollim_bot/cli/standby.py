@@ -13,16 +13,14 @@ from ollim_bot.cli.framework import JSON, Given, Noun, argument, plain, print_js
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.database_address import problem_with_address
 from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.standby import FoundServer, Leader
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import AlreadyRunning, OllimError, WrongInput
 
 if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
     from ollim_bot.settings import Secret, Settings
-    from ollim_bot.store.postgres.connection import Address
-    from ollim_bot.store.postgres.lease import Leader
-    from ollim_bot.store.postgres.server import FoundServer
-    from ollim_bot.upkeep.standby import Machine
+    from ollim_bot.upkeep.machine import Machine
 
 _UNFINISHED = (
     "Standby is not finished. So far the rows move: conversation, settings, runs and deliveries. "
@@ -84,26 +82,25 @@ def init(given: Given, caller: Caller, console: Console) -> None:
     if "unfinished" not in given:
         raise OllimError(_UNFINISHED)
     _require_psycopg()
-    from ollim_bot.store.postgres.connection import parse_address
-    from ollim_bot.upkeep.standby import check_target, end_cut_off_move, key_names, move_there
+    from ollim_bot.upkeep import standby
 
     settings = caller.settings()
     here = _stopped_machine(caller, settings)
     if settings.database_url is not None:
-        if not end_cut_off_move(here, _address(settings)):
+        if not standby.end_cut_off_move(here, settings.database_url):
             raise OllimError(_HAS_ADDRESS)
         show(_ENDED)
         return
     url = _given_address(given, caller, console)
-    address = parse_address(url.reveal())
-    check_target(here, address)
-    console.say(_PRIVACY.format(where=_runner(address)))
+    standby.check_target(here, url)
+    place = standby.place_of(url)
+    console.say(_PRIVACY.format(where=_runner(place)))
     if not _agrees(given, console, f"Move the data of {caller.shown(here.paths.root)} there?"):
         console.say(_NOT_MOVED)
         return
-    counts = move_there(here, url, key_names(settings))
+    counts = standby.move_there(here, url, standby.key_names(settings))
     rows = counted(sum(counts.values()), "row")
-    show(plain(_MOVED.format(rows=rows, place=address.place)))
+    show(plain(_MOVED.format(rows=rows, place=place)))
     show(_KEPT)
     show(_START)
 
@@ -116,7 +113,6 @@ def _join(given: Given, caller: Caller) -> None:
 def join(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if this machine cannot stand by."""
     _require_psycopg()
-    from ollim_bot.store.postgres.connection import parse_address
     from ollim_bot.upkeep import standby
 
     settings = caller.settings()
@@ -125,7 +121,7 @@ def join(given: Given, caller: Caller, console: Console) -> None:
     here = _stopped_machine(caller, settings)
     url = _given_address(given, caller, console)
     found = standby.join(here, url)
-    show(plain(_JOINED.format(place=parse_address(url.reveal()).place)))
+    show(plain(_JOINED.format(place=standby.place_of(url))))
     if missing := [each for each in found.key_names if each not in standby.key_names(settings)]:
         show(plain(_MISSING.format(names=", ".join(missing))))
     show(_FILES)
@@ -147,20 +143,19 @@ def _status(given: Given, caller: Caller) -> None:
             show(f"{_NO_ADDRESS} `ollim-bot help standby` tells more.")
         return
     _require_psycopg()
-    from ollim_bot.store.postgres.server import look_at
+    from ollim_bot.upkeep.standby import look, place_of
 
-    address = _address(settings)
-    found = look_at(address)
+    found, place = look(settings.database_url), place_of(settings.database_url)
     role = _role(_machine(caller, settings), found)
     if "json" in given:
-        print_json(_as_json(address, found, role))
+        print_json(_as_json(place, found, role))
         return
-    for line in _status_lines(address, found, role):
+    for line in _status_lines(place, found, role):
         show(plain(line))
 
 
-def _status_lines(address: Address, found: FoundServer, role: str) -> Iterator[str]:
-    yield f"Database: {address.place}."
+def _status_lines(place: str, found: FoundServer, role: str) -> Iterator[str]:
+    yield f"Database: {place}."
     leader = found.leader
     if not found.is_ours:
         yield "It holds no data of a bot."
@@ -197,10 +192,10 @@ def _role(here: Machine, found: FoundServer) -> str:
     return "leads" if leads else "stands by"
 
 
-def _as_json(address: Address, found: FoundServer, role: str) -> dict[str, object]:
+def _as_json(place: str, found: FoundServer, role: str) -> dict[str, object]:
     leader = found.leader
     return {
-        "database": str(address.place),
+        "database": place,
         "role": role,
         "leader": leader.name if leader is not None and leader.is_leading else None,
         "last_leader": leader.name if leader else None,
@@ -222,7 +217,7 @@ def _hand_over(_: Given, caller: Caller) -> None:
     _require_psycopg()
     from ollim_bot.upkeep.standby import hand_over
 
-    done = hand_over(_address(_set_up(caller)))
+    done = hand_over(_url(_set_up(caller)))
     if done is None:
         raise OllimError("No machine leads now, so there is nothing to hand over. Start the bot.")
     if done.is_done and done.after is not None:
@@ -248,11 +243,10 @@ def leave(given: Given, caller: Caller, console: Console) -> None:
     if caller.environ.get("DATABASE_URL", "").strip():
         raise OllimError(_STRONGER)
     _require_psycopg()
-    from ollim_bot.store.postgres.server import look_at
-    from ollim_bot.upkeep.standby import is_left, leave_as_standby
+    from ollim_bot.upkeep.standby import is_left, leave_as_standby, look
 
-    here, address = _stopped_machine(caller, settings), _address(settings)
-    found = look_at(address)
+    here = _stopped_machine(caller, settings)
+    found = look(_url(settings))
     leader = found.leader
     if found.closed:
         leave_as_standby(here)
@@ -269,7 +263,7 @@ def leave(given: Given, caller: Caller, console: Console) -> None:
         leave_as_standby(here)
         show(_LEFT)
     else:
-        _move_back(given, here, settings, leader, console)
+        _move_back(given, here, _url(settings), leader, console)
 
 
 _LEFT = "This machine stands by no more. The data stay in the database."
@@ -290,10 +284,8 @@ _STAY = (
 _OTHERS = "On each other machine run `ollim-bot standby leave`."
 
 
-def _move_back(
-    given: Given, here: Machine, settings: Settings, leader: Leader, console: Console
-) -> None:
-    from ollim_bot.upkeep.standby import move_back
+def _move_back(given: Given, here: Machine, url: Secret, leader: Leader, console: Console) -> None:
+    from ollim_bot.upkeep.standby import move_back, place_of
 
     if leader.is_leading:
         raise OllimError(_STILL_LEADS.format(name=leader.name))
@@ -301,11 +293,10 @@ def _move_back(
     if not _agrees(given, console, "Move the data back?"):
         console.say(_NOT_MOVED)
         return
-    assert settings.database_url is not None
-    counts = move_back(here, settings.database_url)
+    counts = move_back(here, url)
     rows = counted(sum(counts.values()), "row")
     show(_BACK_DONE.format(rows=rows))
-    show(plain(_STAY.format(place=_address(settings).place)))
+    show(plain(_STAY.format(place=place_of(url))))
     show(_OTHERS)
 
 
@@ -316,11 +307,9 @@ def _set_up(caller: Caller) -> Settings:
     return settings
 
 
-def _address(settings: Settings) -> Address:
-    from ollim_bot.store.postgres.connection import parse_address
-
+def _url(settings: Settings) -> Secret:
     assert settings.database_url is not None
-    return parse_address(settings.database_url.reveal())
+    return settings.database_url
 
 
 def _stopped_machine(caller: Caller, settings: Settings) -> Machine:
@@ -334,7 +323,7 @@ def _stopped_machine(caller: Caller, settings: Settings) -> Machine:
 
 
 def _machine(caller: Caller, settings: Settings) -> Machine:
-    from ollim_bot.upkeep.standby import Machine
+    from ollim_bot.upkeep.machine import Machine
 
     def now() -> datetime:
         return caller.now().astimezone(settings.zone)
@@ -383,9 +372,9 @@ def _agrees(given: Given, console: Console, question: str) -> bool:
     return answer.strip().casefold() in ("y", "yes")
 
 
-def _runner(address: Address) -> str:
+def _runner(place: str) -> str:
     """Who runs the server, as the address names it."""
-    return "this machine" if str(address.place).endswith("on this machine") else "that server"
+    return "this machine" if place.endswith("on this machine") else "that server"
 
 
 def _require_psycopg() -> None:

@@ -18,6 +18,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.terminal import Style, own_name, painted, show, typed, width_of, wrapped
 from ollim_bot.clock import SystemClock
+from ollim_bot.conversation.delivery import MayAct
 from ollim_bot.domain.provider import Provider
 from ollim_bot.environment import own_command, python_places
 from ollim_bot.errors import OllimError
@@ -25,6 +26,7 @@ from ollim_bot.logs import RedactingFilter, set_up_logging
 from ollim_bot.loopback import allow_many_descriptors
 from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings, ntfy_account
+from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
@@ -81,6 +83,9 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
     try:
         ending = asyncio.run(_until_stopped(settings, clock, caller, redacting, is_trial=is_trial))
     except OllimError:
+        raise
+    except NotLeading as over:
+        note(str(over))
         raise
     except Exception as fault:  # every fault goes through the log, which redacts secrets
         _logger.exception("A fault ended the bot")
@@ -146,8 +151,8 @@ def _channels(settings: Settings, caller: Caller) -> list[MakeChannel]:
     account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
     downloads = settings.paths.state / DiscordSurface.name
 
-    def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
-        return DiscordSurface(account, store, opener, downloads, clock)
+    def made(store: Store, opener: OpenAttachment, clock: Clock, may_act: MayAct) -> Channel:
+        return DiscordSurface(account, store, opener, downloads, clock, may_act)
 
     return [made, phone]
 
@@ -156,7 +161,7 @@ def _phone_channel(settings: Settings, caller: Caller) -> MakeChannel:
     """A phone opens the page by a name that leads to it from outside, if it has one."""
     page = f"https://{settings.web_hosts[0]}/" if settings.web_port and settings.web_hosts else ""
 
-    def made(store: Store, _: OpenAttachment, clock: Clock) -> Channel:
+    def made(store: Store, _: OpenAttachment, clock: Clock, __: MayAct) -> Channel:
         from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
         account = partial(ntfy_account, caller.environ, cwd=caller.path("."))

@@ -11,7 +11,7 @@ SAFE_MODE = "verify-full"
 
 def is_on_this_machine(hosts: str) -> bool:
     """Whether each host is a socket, or an address that no network sees; none is a socket."""
-    return all(_is_local(host) for host in hosts.split(","))
+    return all(map(_is_local, hosts.split(",")))
 
 
 def _is_local(host: str) -> bool:

@@ -47,3 +47,10 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Close all connections. Further calls are harmless; steps fail from now on."""
+
+
+class SharedBackend(Backend, Protocol):
+    """The rows of several machines, as a command uses them: only where the bot leads for steps."""
+
+    def check_may_change(self) -> None:
+        """Raises `StorageError` if a step would be refused: another machine leads."""

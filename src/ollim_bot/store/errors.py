@@ -21,6 +21,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from ollim_bot.domain.lease import NOT_LEADING
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 
 
@@ -50,8 +51,11 @@ class ServerGone(WriteFailed):
 
 
 class OnStandby(WriteFailed):
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "is led by another machine; this one only reads.")
+    def __init__(self, path: Path, leader: str = "another machine") -> None:
+        super().__init__(
+            path,
+            f"is led by {leader}, and this machine only reads. Nothing was changed. Do it there.",
+        )
 
 
 class Damaged(Unreadable):
@@ -95,6 +99,7 @@ class NotLeading(SystemExit):
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path}: another machine leads since. ollim-bot ends here.")
+        self.code = NOT_LEADING
 
 
 def translated(path: Path, error: sqlite3.Error) -> StorageError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from ollim_bot.paths import DataPaths
@@ -39,3 +40,8 @@ class HeartbeatFile:
     def write(self, now: datetime) -> None:
         """Write the moment. Raises `StorageError`."""
         write_atomically(self._disk, self._path, f"{now.isoformat()}\n".encode(), PRIVATE)
+
+    def forget(self) -> None:
+        """Know no moment any more, since another machine goes on from here."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)

@@ -38,6 +38,9 @@ _DIFFERS = (
     "state/{}."
 )
 
+# In a shared database: so many numbers later, an older file on another machine is not recognised.
+KEPT_HASHES = 5000
+
 
 class Mirrors:
     """Writes the files of changed records, and detects at start which of them a person changed.

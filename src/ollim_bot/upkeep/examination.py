@@ -51,6 +51,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("calendars", data.check_calendars),
     ("database", data.check_database),
     ("copies", data.check_copies),
+    ("standby", network.check_standby),
     ("state files", data.check_state_files),
     ("Claude program", machine.check_claude_program),
     ("model", machine.check_model),

@@ -6,20 +6,18 @@ Only what needs psycopg imports this module.
 from __future__ import annotations
 
 import os
-import platform
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.standby import FoundServer, HandOver
 from ollim_bot.environment import DATABASE_URL
 from ollim_bot.errors import OllimError, StorageError, WriteFailed
-from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret, Settings
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import Damaged
@@ -29,11 +27,10 @@ from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.opening import DATABASE, ask, has_state, look_into, open_database
 from ollim_bot.store.postgres.connection import Address, parse_address
 from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot.store.postgres.lease import Leader, Lease
+from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.postgres.server import (
     KEY_NAMES,
     MOVE,
-    FoundServer,
     ask_for_lease,
     close_for,
     look_at,
@@ -46,6 +43,7 @@ from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.backup import incomplete, keys_in, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.upkeep.machine import Machine
 
 _OLDEST = 140_000
 _ALL = 10**9
@@ -96,29 +94,6 @@ _DIFFERS = "`runs check` finds other things there than here, so nothing was swit
 _LOST = "{place} was taken over by another process meanwhile. Nothing was switched; run it again."
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """This machine, and the installation on it. `say` is told each step before it is done."""
-
-    paths: DataPaths
-    environ: Mapping[str, str]
-    now: Callable[[], datetime]
-    say: Callable[[str], None] = lambda _: None
-
-    @property
-    def name(self) -> str:
-        return machine_name()
-
-    @property
-    def file(self) -> Path:
-        return self.paths.state / DATABASE
-
-
-def machine_name() -> str:
-    """What people call this machine."""
-    return platform.node() or "this machine"
-
-
 def key_names(settings: Settings) -> tuple[str, ...]:
     """The names of all keys that this installation uses, by setting or by file; never a value."""
     ntfy = {"NTFY_TOKEN": settings.ntfy.token, "NTFY_REPLY_TOKEN": settings.ntfy.reply_token}
@@ -146,8 +121,19 @@ def checked_server(address: Address, *, for_move: bool = False) -> FoundServer:
     return found
 
 
-def check_target(here: Machine, address: Address) -> FoundServer:
+def place_of(url: Secret) -> str:
+    """What sentences call the database; the address is a key. Raises `WrongInput`."""
+    return str(parse_address(url.reveal()).place)
+
+
+def look(url: Secret) -> FoundServer:
+    """What the database is like, with nothing changed. Raises `OllimError`."""
+    return look_at(parse_address(url.reveal()))
+
+
+def check_target(here: Machine, url: Secret) -> FoundServer:
     """Whether the rows of this machine can move there; nothing is changed. Raises `OllimError`."""
+    address = parse_address(url.reveal())
     if not here.file.exists():
         raise OllimError(_NOTHING_HERE.format(root=here.paths.root))
     found, place = checked_server(address, for_move=True), address.place
@@ -164,9 +150,7 @@ def _is_of_cut_off_move(found: FoundServer, move: str) -> bool:
     """Whether the rows there came from here, and no bot has led there since."""
     if not move:
         return False
-    return found.closed == move or (
-        found.leader is not None and found.move == f"{move} {found.leader.epoch}"
-    )
+    return found.closed == move or (found.move == f"{move} {found.epoch}")
 
 
 def _noted_move(here: Machine) -> str:
@@ -181,11 +165,11 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
     """
     address = parse_address(url.reveal())
     with single_instance(here.paths.bot_pid, patience=0.2):
-        found = check_target(here, address)
+        found = check_target(here, url)
         _back_up(here)
         move = _note_move(here)
         here.say("Moving the rows.")
-        close_for(address, move, found.leader.epoch if found.leader else 0)
+        close_for(address, move, found.epoch)
         with _leading(here, address, move) as (lease, database):
             counts = move_to_server(here.file, database, here.now(), replace=found.is_ours)
             here.say("Comparing what is there with what is here.")
@@ -202,11 +186,11 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
     return counts
 
 
-def end_cut_off_move(here: Machine, address: Address) -> bool:
+def end_cut_off_move(here: Machine, url: Secret) -> bool:
     """Put the file aside whose rows are on the server; False if there is none."""
     if not here.file.exists() or not (move := _noted_move(here)):
         return False
-    if not look_at(address).move.startswith(f"{move} "):
+    if not look(url).move.startswith(f"{move} "):
         return False
     with single_instance(here.paths.bot_pid, patience=0.2):
         put_file_aside(here)
@@ -359,25 +343,12 @@ def move_back(here: Machine, url: Secret) -> Counts:
     return counts
 
 
-@dataclass(frozen=True, slots=True)
-class HandOver:
-    """Who led before, who leads after so many seconds; `after` is None if no machine does."""
-
-    before: Leader
-    after: Leader | None
-    seconds: float
-
-    @property
-    def is_done(self) -> bool:
-        return self.after is not None and self.after.epoch > self.before.epoch
-
-
-def hand_over(address: Address, patience: float = _PATIENCE) -> HandOver | None:
+def hand_over(url: Secret, patience: float = _PATIENCE) -> HandOver | None:
     """Ask the leader to let go, and wait until another machine leads; None if none leads now.
 
     Raises `StorageError`.
     """
-    began = time.monotonic()
+    address, began = parse_address(url.reveal()), time.monotonic()
     before = look_at(address).leader
     if before is None or ask_for_lease(address) is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import psycopg
 from ollim_bot import __version__
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import EXPIRES_AFTER, HeldLease
+from ollim_bot.domain.standby import Leader
 from ollim_bot.store.connection import Row
 from ollim_bot.store.postgres.connection import (
     Address,
@@ -21,6 +22,7 @@ from ollim_bot.store.postgres.connection import (
     ConnectTo,
     connect_to,
     is_lost,
+    parse_address,
     translated,
 )
 from ollim_bot.store.postgres.schema import make_lease_row
@@ -37,26 +39,6 @@ _LEADER = """SELECT name, epoch,
     schema, version, extract(epoch FROM clock_timestamp() - since),
     extract(epoch FROM clock_timestamp() - renewed)
     FROM lease WHERE epoch > 0"""
-
-
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """The machine that leads, or led last; `seconds_left` is 0 once another one may take over.
-
-    It took over `since` seconds ago, and has last renewed the lease `renewed` seconds ago.
-    """
-
-    name: str
-    epoch: int
-    seconds_left: float
-    schema: int
-    version: str = field(default="", compare=False)
-    since: float = field(default=0.0, compare=False)
-    renewed: float = field(default=0.0, compare=False)
-
-    @property
-    def is_leading(self) -> bool:
-        return self.seconds_left > 0
 
 
 def read_leader(connection: Connection) -> Leader | None:
@@ -221,3 +203,9 @@ class Lease:
             connection.execute(f"LISTEN {_CHANNEL}")
         except psycopg.Error as refused:
             raise translated(self.place, refused) from refused
+
+
+def leader_at(url: str) -> Leader | None:
+    """The machine that leads the database at `url`, or led last. Raises `OllimError`."""
+    with closing(Lease(parse_address(url), "")) as lease:
+        return lease.leader()

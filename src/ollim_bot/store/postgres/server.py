@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeVar
 
 import psycopg
 
+from ollim_bot.domain.standby import FoundServer
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.postgres.connection import Address, Connection, connect_to, translated
-from ollim_bot.store.postgres.lease import Leader, read_leader, request_hand_over
+from ollim_bot.store.postgres.lease import read_leader, request_hand_over
 from ollim_bot.store.postgres.schema import make_lease_row, schema_of
 
 R = TypeVar("R")
@@ -23,36 +24,6 @@ _FACTS = """SELECT current_setting('server_version_num')::int, current_setting('
     current_setting('server_encoding'), pg_is_in_recovery(), current_user,
     coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)"""
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
-_OURS = frozenset(("lease", "meta", "records", "messages"))
-
-
-@dataclass(frozen=True, slots=True)
-class FoundServer:
-    """`schema` is 0 for a database without our tables. `closed` is the move it waits for.
-
-    `move` names the move that brought the rows and its epoch, `key_names` are keys used there.
-    """
-
-    number: int
-    version: str
-    encoding: str
-    is_replica: bool
-    user: str
-    can_create: bool
-    tables: frozenset[str]
-    leader: Leader | None = None
-    schema: int = 0
-    closed: str = ""
-    move: str = ""
-    key_names: tuple[str, ...] = ()
-
-    @property
-    def is_ours(self) -> bool:
-        return self.tables >= _OURS and self.schema > 0
-
-    @property
-    def is_empty(self) -> bool:
-        return self.tables <= {"lease"}
 
 
 def look_at(address: Address) -> FoundServer:
@@ -61,22 +32,24 @@ def look_at(address: Address) -> FoundServer:
 
 
 def _found(connection: Connection) -> FoundServer:
-    facts = connection.execute(_FACTS).fetchone()
-    assert facts is not None
-    tables = frozenset(str(row[0]) for row in connection.execute(_TABLES).fetchall())
-    found = FoundServer(*facts, tables)
+    row = connection.execute(_FACTS).fetchone()
+    assert row is not None
+    number, version, encoding, is_replica, user, can_create = row
+    tables = frozenset(str(name) for (name,) in connection.execute(_TABLES).fetchall())
+    found = FoundServer(number, version, encoding, is_replica, user, can_create, tables)
     if "lease" not in tables or not _has_own_lease(connection):
         return found
-    row = connection.execute("SELECT closed FROM lease").fetchone()
-    notes = dict(connection.execute("SELECT name, value FROM meta")) if "meta" in tables else {}
-    return FoundServer(
-        *facts,
-        tables,
-        read_leader(connection),
-        schema_of(connection) if tables >= _OURS else 0,
-        "" if row is None else str(row[0]),
-        str(notes.get(MOVE, "")),
-        tuple(str(notes.get(KEY_NAMES, "")).split()),
+    closed = connection.execute("SELECT closed FROM lease").fetchone()
+    notes: dict[str, str] = {}
+    if found.has_tables:
+        notes.update(connection.execute("SELECT name, value FROM meta").fetchall())
+    return replace(
+        found,
+        leader=read_leader(connection),
+        schema=schema_of(connection) if found.has_tables else 0,
+        closed="" if closed is None else str(closed[0]),
+        move=notes.get(MOVE, ""),
+        key_names=tuple(notes.get(KEY_NAMES, "").split()),
     )
 
 

@@ -13,6 +13,7 @@ from uuid import uuid4
 import discord
 
 from ollim_bot.clock import Backoff
+from ollim_bot.conversation.delivery import MayAct, always
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
@@ -267,7 +268,10 @@ class Account:
 
 
 class DiscordSurface:
-    """A `Channel`. `folder` is its own, for files that are being downloaded."""
+    """A `Channel`. `folder` is its own, for files that are being downloaded.
+
+    Nothing is sent, drawn or edited unless `may_act` says so right before.
+    """
 
     name = NAME
 
@@ -278,7 +282,9 @@ class DiscordSurface:
         opened: OpenAttachment,
         folder: Path,
         clock: Clock,
+        may_act: MayAct = always,
     ) -> None:
+        self._may_act = may_act
         self._account = account
         self._folder = folder
         self._clock = clock
@@ -408,7 +414,9 @@ class DiscordSurface:
         )
 
     def _session(self) -> LoggedInClient | None:
-        return None if self._connection is None else self._connection.session
+        if self._connection is None or not self._may_act():
+            return None
+        return self._connection.session
 
     async def _connect(self, service: DiscordListener) -> None:
         """Open one connection after another, with growing pauses while none succeeds."""

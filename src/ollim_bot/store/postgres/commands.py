@@ -1,0 +1,169 @@
+"""The shared database, as one command uses it: beside the bot that leads here, or in its place."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+from ollim_bot.domain.lease import HeldLease
+from ollim_bot.errors import StorageError, WriteFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.backend import Backend
+from ollim_bot.store.connection import Statements
+from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, ServerGone
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors
+from ollim_bot.store.postgres.connection import Address, connect_to
+from ollim_bot.store.postgres.database import PostgresDatabase
+from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.schema import SCHEMA
+from ollim_bot.store.shared import LeaderFile
+from ollim_bot.store.transaction import Step
+
+R = TypeVar("R")
+
+# In seconds: a command that hangs inside of its step holds up the bot no longer than this.
+_IDLE_IN_STEP = 1.5
+_STATE = "SELECT name, holder, epoch, until > clock_timestamp(), schema FROM lease"
+_NOT_NOW = (
+    "cannot be changed now: it is being moved, or another process takes the lead. Nothing was "
+    "changed. Try again, or see `ollim-bot standby status`."
+)
+_TAKEN_OVER = (
+    "is led by another machine since just now. Look there whether the change was made, with "
+    "`ollim-bot changes`."
+)
+
+
+class CommandDatabase:
+    """Questions are answered on every machine; a step runs only on the one that leads.
+
+    Beside a bot that leads here, a step has the bot's lease. If no machine leads, the command leads
+    for the length of the step. A server that did not answer once is not asked again.
+    """
+
+    is_writable = True
+
+    def __init__(
+        self,
+        address: Address,
+        paths: DataPaths,
+        now: Callable[[], datetime],
+        report: Callable[[StoreProblem], None],
+    ) -> None:
+        self.path = address.place
+        self._address = address
+        self._paths = paths
+        self._now = now
+        self._report = report
+        self._connect = partial(connect_to, idle_in_step=_IDLE_IN_STEP)
+        self._reader: PostgresDatabase | None = None
+        self._gone: ServerGone | None = None
+
+    def query(self, question: Step[R]) -> R:
+        return self._asked(lambda reader: reader.query(question))
+
+    def query_rows(self, question: Callable[[Statements], R]) -> R:
+        """As `query`, for rows that no repository offers."""
+        return self._asked(lambda reader: reader.query_rows(question))
+
+    def check_may_change(self) -> None:
+        """Raises `StorageError` if a step would be refused: another machine leads."""
+        self._lease_of_bot()
+
+    def run(self, step: Step[R]) -> R:
+        return self.run_noting(step)[0]
+
+    def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
+        held = self._lease_of_bot()
+        try:
+            if held is None:
+                with self._leading() as own:
+                    return self._run_with(own, step, is_beside=False)
+            # One command at a time: a later one would overwrite the id by which a commit is found.
+            with FileLock(self._paths.lock_of(self._paths.leader)).held():
+                return self._run_with(held, step, is_beside=True)
+        except NotLeading as lost:
+            raise WriteFailed(self.path, _TAKEN_OVER) from lost
+
+    def note_version(self) -> bool:
+        return False
+
+    def tidy(self, *, is_idle: bool) -> None:
+        """There is nothing to tidy."""
+
+    def recovered(self) -> Backend:
+        return self
+
+    def copy_if_due(self) -> None:
+        """The copies of a server are its own."""
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+    def _run_with(
+        self, held: HeldLease, step: Step[R], *, is_beside: bool
+    ) -> tuple[R, frozenset[str]]:
+        mirrors = Mirrors(self._paths, OsDisk(), self._report, kept=KEPT_HASHES)
+        database = PostgresDatabase(
+            self._address,
+            self._now,
+            lease=held,
+            mirrors=mirrors,
+            connect=self._connect,
+            is_beside=is_beside,
+        )
+        try:
+            return database.run_noting(step)
+        finally:
+            database.close()
+
+    @contextmanager
+    def _leading(self) -> Iterator[HeldLease]:
+        """Lead in place of a bot; others may at once when this ends, also by an error."""
+        lease = Lease(self._address, platform.node() or "this machine", connect=self._connect)
+        try:
+            held = lease.take()
+            if held is None:
+                self.check_may_change()
+                raise WriteFailed(self.path, _NOT_NOW)
+            try:
+                yield held
+            finally:
+                with suppress(StorageError):  # then it expires
+                    lease.release()
+        finally:
+            lease.close()
+
+    def _lease_of_bot(self) -> HeldLease | None:
+        """The lease of the bot that leads here; None if no machine leads. Raises `StorageError`."""
+        row = self.query_rows(lambda rows: rows.row(_STATE))
+        assert row is not None
+        name, holder, epoch, is_led, schema = row
+        is_ours = (holder, epoch) == LeaderFile(self._paths).read()
+        if is_led and not is_ours:
+            raise OnStandby(self.path, name)
+        if schema != SCHEMA:
+            raise OtherSchema(self.path, schema, SCHEMA)
+        return HeldLease(holder, epoch, 0.0) if is_ours else None
+
+    def _asked(self, ask: Callable[[PostgresDatabase], R]) -> R:
+        if self._gone is not None:
+            raise self._gone
+        try:
+            if self._reader is None:
+                reader = PostgresDatabase(
+                    self._address, self._now, lease=None, connect=self._connect
+                )
+                reader.prepare()
+                self._reader = reader
+            return ask(self._reader)
+        except ServerGone as gone:
+            self._gone = gone
+            raise

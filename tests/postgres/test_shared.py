@@ -1,0 +1,116 @@
+"""What a machine that begins to lead takes over from the database, and what it never reads back."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from datetime import UTC, timedelta
+from pathlib import Path
+
+import pytest
+from devtools.doubles.journal import RecordingJournal
+from tests.postgres_server import new_url
+from tests.store.scene import NOW
+
+from ollim_bot.app.standby import SharedDatabase
+from ollim_bot.clock import SystemClock
+from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.errors import StorageError
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.postgres.database import PostgresDatabase
+from ollim_bot.store.shared import LeaderFile
+from ollim_bot.store.store import DatabaseStore
+
+
+class Machine:
+    """A machine with its own data directory, which can lead and stop."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        self.paths = DataPaths(root)
+        prepare_data_directory(self.paths)
+        self.heartbeat = HeartbeatFile(self.paths)
+        self.problems: list[StoreProblem] = []
+        leader = LeaderFile(self.paths)
+        self.shared = SharedDatabase(url, SystemClock(UTC), self.heartbeat, leader, lambda: 0.0)
+
+    def lead(self) -> PostgresDatabase:
+        assert self.shared.lease.take() is not None
+        database = self.shared.open_for_leader(
+            self.paths, lambda: NOW, self.problems.append, None, RecordingJournal()
+        )
+        assert isinstance(database, PostgresDatabase)
+        return database
+
+    @property
+    def session(self) -> Path:
+        return self.paths.state / "sessions.json"
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> list[Machine]:
+    url = new_url()
+    return [Machine(tmp_path / name, url) for name in ("desk", "shelf")]
+
+
+def test_state_files_are_written_anew_and_never_read_back(machines: list[Machine]) -> None:
+    event = SessionEvent(SessionId("new"), SessionChange.CREATED, NOW)
+    desk, shelf = machines
+    for machine, session in ((shelf, "old"), (desk, "new")):
+        with closing(machine.lead()) as database:
+            database.run(lambda tx, name=session: tx.session.put(SessionId(name)))  # type: ignore[misc]
+            database.run(lambda tx: tx.session_history.append(event))
+        machine.shared.close()
+    assert (shelf.session.read_text(), desk.session.read_text()) == ("old", "new")
+    (shelf.paths.state / "config.json").write_text('{"version": 1, "model.main": "opus"}')
+    with closing(shelf.lead()) as database:
+        assert database.query(lambda tx: tx.config.get().model_main) != "opus"
+        assert shelf.session.read_text() == "new"
+        written = (shelf.paths.state / "session_history.jsonl").read_text()
+        assert written.count('"new"') == 2
+    [told] = map(str, shelf.problems)
+    assert told.startswith("state/config.json: differs from the database")
+    [kept] = shelf.paths.state.glob("config.json.*")
+    assert kept.name in told
+    assert "opus" in kept.read_text()
+    shelf.shared.close()
+
+
+async def test_the_schedule_goes_on_from_where_the_last_leader_came(
+    machines: list[Machine],
+) -> None:
+    desk, shelf = machines
+    came = NOW - timedelta(seconds=40)
+    desk.heartbeat.write(came)
+    shelf.heartbeat.write(NOW - timedelta(days=7))
+    store = DatabaseStore(desk.lead(), SystemClock(UTC))
+    sharing = asyncio.create_task(desk.shared.share_heartbeat(store))
+    await asyncio.sleep(1)
+    ends, stood = asyncio.Event(), asyncio.Event()
+
+    async def show() -> None:
+        assert "leads, and this machine stands by" in shelf.shared.standing
+        assert shelf.heartbeat.read() is None
+        stood.set()
+        sharing.cancel()
+        await store.close()
+        desk.shared.close()
+        await asyncio.Event().wait()
+
+    assert await shelf.shared.lead_or_stand_by(ends, show)
+    assert stood.is_set()
+    store = DatabaseStore(
+        shelf.shared.open_for_leader(
+            shelf.paths, lambda: NOW, shelf.problems.append, None, RecordingJournal()
+        ),
+        SystemClock(UTC),
+    )
+    await shelf.shared.adopt_heartbeat(store)
+    assert shelf.heartbeat.read() == came
+    await store.close()
+    shelf.shared.close()
+    reading = closing(desk.shared.open_for_reading(lambda: NOW))
+    with reading as reader, pytest.raises(StorageError):
+        reader.run(lambda tx: tx.session.put(None))

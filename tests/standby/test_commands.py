@@ -1,0 +1,183 @@
+"""Commands on machines that share a database: every one reads, only where the bot leads changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import SUNDAY, Terminal
+from tests.postgres.test_steps import until
+from tests.standby.scene import StandbyScene
+
+from ollim_bot.clock import boot_time
+from ollim_bot.domain.lease import GIVE_UP_AFTER, RENEW_EVERY, HeldLease
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.store.postgres.commands import CommandDatabase
+from ollim_bot.store.postgres.connection import connect_to
+from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.postgres.server import look_at
+from ollim_bot.store.schema import SCHEMA
+from ollim_bot.store.shared import LeaderFile
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.upkeep.instance import single_instance
+
+
+@pytest.fixture
+def shelf(scene: StandbyScene) -> Terminal:
+    """A second machine that has joined; it is the one in use."""
+    scene.init()
+    scene.use("shelf")
+    shelf = scene.machine("shelf")
+    shelf.done("standby", "join", "--from", str(scene.file))
+    return shelf
+
+
+@contextmanager
+def bot_leading(scene: StandbyScene, terminal: Terminal, name: str) -> Iterator[Lease]:
+    """The bot of a machine, as far as a command can see it."""
+    with scene.leading(name) as lease:
+        assert lease.held is not None
+        LeaderFile(terminal.paths).write(lease.held)
+        yield lease
+
+
+def config_on_server(scene: StandbyScene) -> RuntimeConfig:
+    return scene.on_server(lambda tx: tx.config.get())
+
+
+def database_files(*terminals: Terminal) -> list[Path]:
+    return [
+        file
+        for each in terminals
+        for file in each.paths.state.glob("ollim.db*")
+        if "before-standby" not in file.name
+    ]
+
+
+def epoch_of(scene: StandbyScene) -> int:
+    leader = look_at(scene.address).leader
+    return 0 if leader is None else leader.epoch
+
+
+def test_a_command_reads_everywhere_and_changes_only_beside_the_bot_that_leads(
+    scene: StandbyScene, shelf: Terminal
+) -> None:
+    desk = scene.desk
+    with bot_leading(scene, desk, "desk"):
+        before = epoch_of(scene)
+        desk.done("config", "set", "timezone", "Europe/Paris")
+        assert config_on_server(scene).timezone == "Europe/Paris"
+        assert "Europe/Paris" in desk.paths.config.read_text()
+        assert "Europe/Paris" in shelf.done("config")
+        said = shelf.done("history", "search", "dentist")
+        assert "dentist" in said
+        assert said == desk.done("history", "search", "dentist")
+        changed = desk.json("changes")["changes"]
+        assert shelf.json("changes")["changes"] == changed != []
+        refusals = [
+            shelf.refused("config", "set", "timezone", "Europe/Rome", code=1),
+            shelf.refused("reminder", "add", "Feed the cat", "--in", "2h", code=1),
+            shelf.refused("undo", changed[0]["id"], code=1),
+        ]
+        assert [each for each in refusals if "is led by desk" not in each] == []
+        assert scene.url not in "".join(refusals)
+        assert epoch_of(scene) == before
+    assert config_on_server(scene).timezone == "Europe/Paris"
+    assert not list(shelf.paths.reminders.glob("*.md"))
+    assert database_files(desk, shelf) == []
+
+
+def test_where_no_machine_leads_a_command_leads_for_the_length_of_its_step(
+    scene: StandbyScene, shelf: Terminal
+) -> None:
+    shelf.done("config", "set", "timezone", "Europe/Rome")
+    leader = look_at(scene.address).leader
+    assert leader is not None
+    assert (leader.name, leader.is_leading) == ("shelf", False)
+    assert config_on_server(scene).timezone == "Europe/Rome"
+    with bot_leading(scene, scene.desk, "desk") as lease:
+        # What the bot of this machine had led with before is known to be over.
+        LeaderFile(shelf.paths).write(HeldLease("0" * 32, leader.epoch, 0.0))
+        assert "is led by desk" in shelf.refused("config", "set", "timezone", "UTC", code=1)
+        assert lease.renew()
+    with closing(connect_to(scene.address)) as connection:
+        connection.execute(f"UPDATE lease SET schema = {SCHEMA + 1}")
+    assert "newer version" in shelf.refused("config", "set", "timezone", "UTC", code=1)
+    assert config_on_server(scene).timezone == "Europe/Rome"
+    assert database_files(shelf, scene.desk) == []
+
+
+def rows_of(scene: StandbyScene, terminal: Terminal) -> CommandDatabase:
+    return CommandDatabase(scene.address, terminal.paths, lambda: SUNDAY, lambda _: None)
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_command_that_dies_inside_of_its_step_leaves_no_trace_and_no_lock(
+    scene: StandbyScene, shelf: Terminal
+) -> None:
+    def dies(tx: Transaction) -> None:
+        tx.meta.put("half", "done")
+        raise Killed
+
+    with closing(rows_of(scene, shelf)) as rows, pytest.raises(Killed):
+        rows.run(dies)
+    with bot_leading(scene, shelf, "shelf") as lease, closing(rows_of(scene, shelf)) as rows:
+        with pytest.raises(Killed):
+            rows.run(dies)
+        assert lease.renew()
+        rows.run(lambda tx: tx.meta.put("whole", "done"))
+    found = scene.on_server(lambda tx: (tx.meta.get("half"), tx.meta.get("whole")))
+    assert found == (None, "done")
+
+
+def test_a_command_that_hangs_inside_of_its_step_is_cut_off_before_the_bot_must_end(
+    scene: StandbyScene, shelf: Terminal
+) -> None:
+    """The renewal waits for the lease row, which the server frees."""
+    with bot_leading(scene, shelf, "shelf") as lease, closing(rows_of(scene, shelf)) as rows:
+        began = boot_time()
+
+        def hangs(tx: Transaction) -> None:
+            tx.meta.put("late", "done")
+            if not tries:
+                tries.append(lease.renew())
+
+        tries: list[bool] = []
+        rows.run(hangs)
+        assert tries == [True]
+        assert boot_time() - began < GIVE_UP_AFTER - RENEW_EVERY
+        assert lease.may_act()
+    assert scene.on_server(lambda tx: tx.meta.get("late")) == "done"
+
+
+def test_the_step_of_a_command_does_not_hide_a_commit_of_the_bot(
+    scene: StandbyScene, shelf: Terminal
+) -> None:
+    """The bot finds a commit whose answer was lost by the id in the lease row."""
+    with bot_leading(scene, shelf, "shelf") as lease, closing(rows_of(scene, shelf)) as rows:
+        bot = open_postgres(scene.address, lambda: SUNDAY, lease=lease.held)
+        with closing(bot), closing(connect_to(scene.address)) as connection:
+            bot.run(lambda tx: tx.meta.put("bot", "done"))
+            of_bot = connection.execute("SELECT step FROM lease").fetchone()
+            rows.run(lambda tx: tx.meta.put("command", "done"))
+            found = connection.execute("SELECT step, command FROM lease").fetchone()
+            assert of_bot is not None
+            assert found is not None
+            assert found[0] == of_bot[0] != found[1] != ""
+            until(bot.note_version)
+
+
+def test_a_command_that_does_not_know_the_address_of_the_bot_makes_no_file(
+    scene: StandbyScene, shelf: Terminal
+) -> None:
+    shelf.paths.env_file.unlink()
+    with bot_leading(scene, shelf, "shelf"), single_instance(shelf.paths.bot_pid):
+        refused = shelf.refused("config", "set", "timezone", "UTC", code=1)
+    assert "does not know its address" in refused
+    assert database_files(shelf) == []
