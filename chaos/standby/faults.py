@@ -7,12 +7,23 @@ import random
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 from tests.patience import patience
 
+from chaos.standby.invariants import take_over_bar
 from chaos.standby.machines import MachineBot, StandbyScene
-from chaos.standby.points import BEFORE_SEND, FREEZE, KILL, POINTS, SLEEP, STEP_POINTS, PointFault
+from chaos.standby.points import (
+    BEFORE_SEND,
+    BEFORE_STEP,
+    FREEZE,
+    KILL,
+    POINTS,
+    SLEEP,
+    STEP_POINTS,
+    PointFault,
+)
 
 Fault = Callable[[StandbyScene, random.Random], Awaitable[None]]
 
@@ -21,7 +32,8 @@ _FREEZES = (5.0, 12.0, 20.0, 45.0, 120.0)
 _CUTS = (3.0, 8.0, 25.0)
 _LOOK = 0.05
 # In seconds: how late the threads that keep the lease may run after a freeze.
-_KEEPER_LATE = (0.0, 0.5)
+_KEEPER_LATE = 0.5
+_UNTIL_REPLACED = "until another leads"
 
 
 async def kill_leader(scene: StandbyScene, rng: random.Random) -> None:
@@ -33,27 +45,50 @@ async def kill_leader(scene: StandbyScene, rng: random.Random) -> None:
     await scene.until_led(is_other_than=process)
 
 
-async def _at_point(kind: str, point: str, scene: StandbyScene, rng: random.Random) -> None:
+async def _kill_at(point: str, scene: StandbyScene, rng: random.Random) -> None:
     leader = await scene.until_ready()
     process = leader.process
-    skip = rng.randrange(8 if point in STEP_POINTS else 2)
-    late = rng.choice(_KEEPER_LATE)
-    seconds = rng.choice(_FREEZES) * scene.pace
-    leader.control.inject(PointFault(kind, point, skip, late))
-    if not await _is_met(leader):
-        return
-    scene.hits[f"{kind} {point}"] += 1
-    if kind == KILL:
+    if await _is_met(leader, PointFault(KILL, point, _skipped(point, rng))):
+        scene.hits[f"{KILL} {point}"] += 1
         await scene.until_led(is_other_than=process)
-        return
-    await asyncio.sleep(seconds)
-    if leader.process == process and leader.is_running:
-        leader.signal(signal.SIGCONT)
-    await scene.until_led()
 
 
-async def _is_met(leader: MachineBot) -> bool:
-    """Wait until the fault has happened; not each one does."""
+async def _freeze_at(point: str, scene: StandbyScene, rng: random.Random) -> None:
+    """Freeze the leader for so long that it may lead still, or not."""
+    leader = await scene.until_ready()
+    process = leader.process
+    if await _is_met(leader, PointFault(FREEZE, point, _skipped(point, rng))):
+        scene.hits[f"{FREEZE} {point}"] += 1
+        await asyncio.sleep(rng.choice(_FREEZES) * scene.pace)
+        leader.wake(process)
+        await scene.until_led()
+
+
+async def _replace_at(kind: str, point: str, scene: StandbyScene, rng: random.Random) -> None:
+    """Freeze the leader or put it to sleep until another one leads, and wake it then.
+
+    The threads that keep its lease are the last to run.
+    """
+    leader = await scene.until_ready()
+    process = leader.process
+    fault = PointFault(kind, point, _skipped(point, rng), _KEEPER_LATE)
+    if await _is_met(leader, fault):
+        scene.hits[f"{kind} {point} {_UNTIL_REPLACED}"] += 1
+        with suppress(TimeoutError):
+            async with asyncio.timeout(take_over_bar(scene.pace) + 3):
+                await scene.until_led(is_other_than=process)
+                await asyncio.sleep(rng.uniform(0, 2))
+        leader.wake(process)
+        await scene.until_led(is_other_than=process)
+
+
+def _skipped(point: str, rng: random.Random) -> int:
+    return rng.randrange(8 if point in STEP_POINTS else 2)
+
+
+async def _is_met(leader: MachineBot, fault: PointFault) -> bool:
+    """Inject the fault, and wait until it has happened; not each one does."""
+    leader.control.inject(fault)
     latest = time.monotonic() + patience() / 2
     while time.monotonic() < latest and leader.is_running:
         if leader.control.has_met:
@@ -110,11 +145,12 @@ FAULTS: Mapping[str, Fault] = {
     "leave the leader unanswered": leave_unanswered,
     "kill the server": kill_server,
     "hand over": hand_over,
+    **{f"{KILL} {point}": partial(_kill_at, point) for point in POINTS},
+    **{f"{FREEZE} {point}": partial(_freeze_at, point) for point in POINTS},
     **{
-        f"{kind} {point}": partial(_at_point, kind, point)
-        for kind in (KILL, FREEZE)
-        for point in POINTS
+        f"{kind} {point} {_UNTIL_REPLACED}": partial(_replace_at, kind, point)
+        for kind, points in ((FREEZE, POINTS), (SLEEP, (BEFORE_STEP, BEFORE_SEND)))
+        for point in points
     },
-    f"{SLEEP} {BEFORE_SEND}": partial(_at_point, SLEEP, BEFORE_SEND),
 }
 WEIGHTS: Mapping[str, int] = dict.fromkeys(FAULTS, 1) | {"kill the leader": 2}

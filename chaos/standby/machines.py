@@ -84,6 +84,11 @@ class MachineBot(Bot):
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
+    def wake(self, process: str) -> None:
+        """Let this process go on, unless it has ended."""
+        if self.is_running and self.process == process:
+            self.signal(signal.SIGCONT)
+
 
 @dataclass
 class StandbyScene:
