@@ -56,7 +56,7 @@ class SharedDatabase:
         heartbeat: HeartbeatFile,
         leader_file: LeaderFile,
         end: Callable[[str], None],
-        hand_over: Callable[[], None] = lambda: None,
+        hand_over: Callable[[], object] = lambda: None,
         boot: Callable[[], float] = boot_time,
     ) -> None:
         """Read the address; nothing is connected yet. Raises `OllimError`.
