@@ -61,7 +61,7 @@ class LeaseKeeper:
         lease: KeptLease,
         end: Callable[[str], None],
         boot: Callable[[], float] = boot_time,
-        hand_over: Callable[[], None] = lambda: None,
+        hand_over: Callable[[], object] = lambda: None,
     ) -> None:
         self._lease = lease
         self._end = end
