@@ -32,7 +32,10 @@ class Machine:
         prepare_data_directory(self.paths)
         self.heartbeat = HeartbeatFile(self.paths)
         self.problems: list[StoreProblem] = []
-        self.shared = SharedDatabase(url, SystemClock(UTC), self.heartbeat, lambda: 0.0)
+        self.ends: list[str] = []
+        self.shared = SharedDatabase(
+            url, SystemClock(UTC), self.heartbeat, self.ends.append, lambda: 0.0
+        )
 
     def lead(self) -> PostgresDatabase:
         assert self.shared.lease.take() is not None

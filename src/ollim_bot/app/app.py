@@ -19,7 +19,7 @@ from ollim_bot.app.build import (
     ConversationParts,
     build_schedule,
 )
-from ollim_bot.app.lead import LeaseKeeper, end_process
+from ollim_bot.app.lead import end_process
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, engine_on_standby, open_provider_engine
 from ollim_bot.app.services import Service, first_error, keep_running
@@ -279,13 +279,7 @@ class App:
             await asyncio.to_thread(shared.check)
             return False
         show = partial(self._show_to_readers, shared, edits)
-        if not await shared.lead_or_stand_by(self._is_wanted_to_end, show):
-            return False
-        again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
-        keeper = LeaseKeeper(shared.lease, self._adapters.end, self._adapters.boot, again)
-        keeper.start()
-        lifetime.push_async_callback(asyncio.to_thread, keeper.stop)
-        return True
+        return await shared.lead_or_stand_by(self._is_wanted_to_end, show)
 
     def _shared_database(self) -> SharedDatabase:
         try:
@@ -295,7 +289,9 @@ class App:
         url = self._settings.database_url
         assert url is not None
         heartbeat = HeartbeatFile(self._settings.paths, self._adapters.disk)
-        return SharedDatabase(url.reveal(), self._clock, heartbeat, self._adapters.boot)
+        end, boot = self._adapters.end, self._adapters.boot
+        again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
+        return SharedDatabase(url.reveal(), self._clock, heartbeat, end, boot, again)
 
     def _may_act(self) -> bool:
         """Whether no other machine can lead; asked right before what cannot be undone."""

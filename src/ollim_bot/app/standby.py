@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
+from ollim_bot.app.lead import LeaseKeeper
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import ASK_EVERY
@@ -53,22 +54,25 @@ class SharedDatabase:
         url: str,
         clock: Clock,
         heartbeat: HeartbeatFile,
+        end: Callable[[str], None],
         boot: Callable[[], float] = boot_time,
+        hand_over: Callable[[], object] = lambda: None,
     ) -> None:
-        """Read the address; nothing is connected yet. Raises `OllimError`."""
+        """Read the address; nothing is connected yet. `end`, `hand_over` are as in `LeaseKeeper`.
+
+        Raises `OllimError`.
+        """
         self._address = parse_address(url)
         self._clock = clock
         self._heartbeat = heartbeat
         self.lease = Lease(self._address, platform.node() or "the other machine", boot)
+        self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
         self.standing = _NOBODY_LEADS
         self._was_refused = asyncio.Event()
 
     def close(self) -> None:
         """Let another machine lead at once, if this one does."""
-        try:
-            self.lease.release()
-        except StorageError as gone:
-            _logger.warning("The lease could not be released, and expires: %s", gone)
+        self._keeper.stop()
         self.lease.close()
 
     def check(self) -> None:
@@ -135,6 +139,8 @@ class SharedDatabase:
         while not await asyncio.to_thread(self._take):
             self._was_refused.set()
             await self._until_next_try()
+        # Before anything else: to close the page of a standby may take its time.
+        self._keeper.start()
 
     async def _until_next_try(self) -> None:
         """Return when it is time to ask again; a lease that is let go is heard of at once."""
