@@ -68,6 +68,10 @@ def test_a_hand_over_names_the_machine_that_leads_then(scene: StandbyScene) -> N
     desk = scene.desk
     assert "No machine leads now" in desk.refused("standby", "hand-over", code=1)
 
+    def stop_when(asked: threading.Event, keeper: LeaseKeeper) -> None:
+        asked.wait(60)
+        keeper.stop()
+
     def take_over(lease: Lease) -> None:
         while lease.take() is None:
             lease.wait(60)
@@ -83,7 +87,7 @@ def test_a_hand_over_names_the_machine_that_leads_then(scene: StandbyScene) -> N
         keeper = LeaseKeeper(old, pytest.fail, hand_over=stopping.set)
         keeper.start()
         ends.append(threads.submit(take_over, new))
-        ends.append(threads.submit(lambda: stopping.wait(60) and keeper.stop()))
+        ends.append(threads.submit(stop_when, stopping, keeper))
         assert desk.done("standby", "hand-over").startswith("shelf leads now, after ")
         for end in ends:
             end.result()
