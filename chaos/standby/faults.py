@@ -99,11 +99,11 @@ async def _is_met(leader: MachineBot, fault: PointFault) -> bool:
 
 
 async def cut_off(scene: StandbyScene, rng: random.Random) -> None:
-    await _without_network(scene, rng, "the leader's network cut", lambda one: one.socket.cut())
+    await _without_network(scene, rng, "the leader's network cut", lambda one: one.network.cut())
 
 
 async def leave_unanswered(scene: StandbyScene, rng: random.Random) -> None:
-    await _without_network(scene, rng, "the leader's network mute", lambda one: one.socket.hold())
+    await _without_network(scene, rng, "the leader's network mute", lambda one: one.network.hold())
 
 
 async def _without_network(
@@ -114,7 +114,7 @@ async def _without_network(
     begin(leader)
     scene.hits[name] += 1
     await asyncio.sleep(rng.choice(_CUTS) * scene.pace)
-    leader.socket.mend()
+    leader.network.mend()
     await scene.until_led()
 
 
@@ -130,12 +130,23 @@ async def kill_server(scene: StandbyScene, rng: random.Random) -> None:
     await scene.until_led()
 
 
-async def hand_over(scene: StandbyScene, _: random.Random) -> None:
-    """End the leader as an update does: it lets go at once."""
+async def end_leader(scene: StandbyScene, rng: random.Random) -> None:
+    """Tell the leader to end: it lets go of the lease at once."""
     leader = await scene.until_ready()
     process = leader.process
+    await asyncio.sleep(rng.uniform(0, 1))
     leader.signal(signal.SIGTERM)
-    scene.hits["the leader ended, and handed over"] += 1
+    scene.hits["the leader told to end"] += 1
+    await scene.until_led(is_other_than=process)
+
+
+async def hand_over(scene: StandbyScene, rng: random.Random) -> None:
+    """Ask the leader by the command, on either machine, to let the other one lead."""
+    leader = await scene.until_ready()
+    process = leader.process
+    code = await rng.choice(scene.both).command_line("standby", "hand-over")
+    scene.hits["handed over by the command"] += 1
+    scene.record.note("hand_overs", {"code": code})
     await scene.until_led(is_other_than=process)
 
 
@@ -144,6 +155,7 @@ FAULTS: Mapping[str, Fault] = {
     "cut the leader off": cut_off,
     "leave the leader unanswered": leave_unanswered,
     "kill the server": kill_server,
+    "end the leader": end_leader,
     "hand over": hand_over,
     **{f"{KILL} {point}": partial(_kill_at, point) for point in POINTS},
     **{f"{FREEZE} {point}": partial(_freeze_at, point) for point in POINTS},

@@ -11,6 +11,8 @@ from chaos.findings import Finding, wrong
 
 # In seconds of the lease: from the last renewal to the first message.
 _BAR = 30.0
+# In seconds: a planned hand-over, and the pause between two reminders.
+_PLANNED = 5.0 + 3.5
 # In seconds: what does not get shorter with the lease, such as the start of a process.
 _START = 15.0
 
@@ -26,7 +28,13 @@ class TakeOver:
 
 def check_lease(data: Path, record: Path) -> list[Finding]:
     evidence = Evidence(data, record)
-    rules = (_one_leads_at_a_time, _only_the_leader_changes, _only_the_leader_sends, _in_time)
+    rules = (
+        _one_leads_at_a_time,
+        _only_the_leader_changes,
+        _only_the_leader_sends,
+        _each_command_hands_over,
+        _in_time,
+    )
     return list(dict.fromkeys(finding for rule in rules for finding in rule(evidence)))
 
 
@@ -90,9 +98,16 @@ def _only_the_leader_sends(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"{send['process']} sent something while {leaders[-1:]} led")
 
 
+def _each_command_hands_over(evidence: Evidence) -> Iterator[Finding]:
+    for row in evidence.noted("hand_overs"):
+        if row["code"] != 0:
+            yield wrong(f"`ollim-bot standby hand-over` ended with {row['code']}")
+
+
 def _in_time(evidence: Evidence) -> Iterator[Finding]:
     pace = float(next((row["pace"] for row in evidence.noted("pace")), 1.0))
     bar = take_over_bar(pace)
     for each in take_overs(evidence.data, evidence.record):
-        if each.seconds > bar:
-            yield wrong(f"{each.process} took over after {each.seconds:.1f} s, not {bar:g}")
+        limit = _PLANNED if each.is_planned else bar
+        if each.seconds > limit:
+            yield wrong(f"{each.process} took over after {each.seconds:.1f} s, not {limit:g}")
