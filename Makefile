@@ -68,12 +68,19 @@ bench: $(DEV)
 	$(BIN)/python -m bench
 
 # Faults and a year, then the bugs that are planted and found, then all that takes minutes, and at
-# last the tests of laws with many more examples.
+# last the tests of laws with many more examples. STANDBY=1: two machines and one PostgreSQL server,
+# first by the true time of the lease, then faster, then the bugs that are planted there.
 chaos: $(BROWSER)
+ifdef STANDBY
+	$(BIN)/python -m chaos.standby
+	$(BIN)/python -m chaos.standby --pace 0.2
+	$(PYTEST) -m chaos tests/chaos/test_standby.py </dev/null
+else
 	$(BIN)/python -m chaos
 	$(BIN)/python -m chaos.years
 	$(PYTEST) --workers 2 --chaos-seconds 60 -m "chaos or minutes" tests </dev/null
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) --workers $(WORKERS) -m "hypothesis and not minutes" tests </dev/null
+endif
 
 lock: $(DEV)
 	$(BIN)/python -m pip install --quiet uv

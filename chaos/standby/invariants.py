@@ -11,6 +11,8 @@ from chaos.findings import Finding, wrong
 
 # In seconds of the lease: from the last renewal to the first message.
 _BAR = 30.0
+# In seconds: a planned hand-over, and the pause between two reminders.
+_PLANNED = 5.0 + 3.5
 # In seconds: what does not get shorter with the lease, such as the start of a process.
 _START = 15.0
 
@@ -26,12 +28,23 @@ class TakeOver:
 
 def check_lease(data: Path, record: Path) -> list[Finding]:
     evidence = Evidence(data, record)
-    rules = (_one_leads_at_a_time, _only_the_leader_changes, _only_the_leader_sends, _in_time)
-    return [finding for rule in rules for finding in rule(evidence)]
+    rules = (
+        _one_leads_at_a_time,
+        _only_the_leader_changes,
+        _only_the_leader_sends,
+        _each_command_hands_over,
+        _in_time,
+    )
+    return list(dict.fromkeys(finding for rule in rules for finding in rule(evidence)))
+
+
+def take_over_bar(pace: float) -> float:
+    """The seconds within which another machine has sent something."""
+    return min(_BAR, _BAR / 2 * pace + _START)
 
 
 def take_overs(data: Path, record: Path) -> list[TakeOver]:
-    """Each change of the leader after which something was sent."""
+    """Each change of the leader after which something was sent, unless the server was away."""
     evidence = Evidence(data, record)
     events, sends = evidence.noted("lease"), evidence.noted("sends")
     found: list[TakeOver] = []
@@ -42,11 +55,16 @@ def take_overs(data: Path, record: Path) -> list[TakeOver]:
             until = _next_taken(events[number + 1 :])
             own = (each["at"] for each in sends if each["process"] == row["process"])
             first = min((at for at in own if row["at"] <= at < until), default=None)
-            if first is not None:
+            if first is not None and not _was_down(evidence, last, first):
                 found.append(TakeOver(row["process"], first - last, is_planned))
         if row["event"] in ("taken", "renewed", "released"):
             last, is_planned = row["at"], row["event"] == "released"
     return found
+
+
+def _was_down(evidence: Evidence, begin: float, end: float) -> bool:
+    """Whether there was no server in between, so that no machine could lead."""
+    return any(row["from"] < end and row["to"] > begin for row in evidence.noted("outages"))
 
 
 def _next_taken(events: list[Row]) -> float:
@@ -80,9 +98,16 @@ def _only_the_leader_sends(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"{send['process']} sent something while {leaders[-1:]} led")
 
 
+def _each_command_hands_over(evidence: Evidence) -> Iterator[Finding]:
+    for row in evidence.noted("hand_overs"):
+        if row["code"] != 0:
+            yield wrong(f"`ollim-bot standby hand-over` ended with {row['code']}")
+
+
 def _in_time(evidence: Evidence) -> Iterator[Finding]:
     pace = float(next((row["pace"] for row in evidence.noted("pace")), 1.0))
-    bar = min(_BAR, _BAR / 2 * pace + _START)
+    bar = take_over_bar(pace)
     for each in take_overs(evidence.data, evidence.record):
-        if each.seconds > bar:
-            yield wrong(f"{each.process} took over after {each.seconds:.1f} s, not {bar:g}")
+        limit = _PLANNED if each.is_planned else bar
+        if each.seconds > limit:
+            yield wrong(f"{each.process} took over after {each.seconds:.1f} s, not {limit:g}")

@@ -143,8 +143,8 @@ def _watch_sends(machine: Machine) -> None:
         machine.pass_point(BEFORE_SEND)
         return await send(*arguments)
 
-    Transport.__init__ = watched_begin  # type: ignore[method-assign]
-    Transport.sent = watched_send  # type: ignore[method-assign]
+    Transport.__init__ = watched_begin  # type: ignore[method-assign, assignment]
+    Transport.sent = watched_send  # type: ignore[method-assign, assignment]
 
 
 def _delay_keeper(machine: Machine) -> None:

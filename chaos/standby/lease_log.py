@@ -51,7 +51,7 @@ class SharedRows:
         """Empty while there is no server, or no such table yet."""
         try:
             with self._connected() as connection:
-                return connection.execute(question).fetchall()  # type: ignore[call-overload, no-any-return]
+                return connection.execute(question).fetchall()
         except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
             return []
 

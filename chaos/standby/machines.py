@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -43,12 +44,12 @@ class MachineBot(Bot):
     """The bot on one machine, whose name its connections carry."""
 
     def __init__(
-        self, home: Path, model: str, settings: Mapping[str, str], socket: CuttableSocket
+        self, home: Path, model: str, settings: Mapping[str, str], network: CuttableSocket
     ) -> None:
         super().__init__(home, model)
         self.data.mkdir(parents=True, mode=0o700)
         self.name = home.name
-        self.socket = socket
+        self.network = network
         self.control = PointControl(home.parent / f"{home.name}-points")
         self.starts = 0
         self._given = settings
@@ -63,7 +64,7 @@ class MachineBot(Bot):
 
     def environment(self) -> dict[str, str]:
         place = {
-            "host": str(self.socket.path.parent),
+            "host": str(self.network.path.parent),
             "user": "ollim",
             "options": f"-c chaos.process={self.process}",
         }
@@ -80,9 +81,31 @@ class MachineBot(Bot):
         self.starts += 1
         self._process = await self._start_new_interpreter(_LAUNCHER)
 
+    async def until_shown(self) -> None:
+        """Wait until its page answers: that of a leader, or that of a standby."""
+        await self.until(self._is_up)
+
+    async def command_line(self, *words: str) -> int:
+        """Run a command on this machine, and return its exit code."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "ollim_bot", *words),
+            env=self.environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(patience()):
+            return await process.wait()
+
     def signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
+
+    def wake(self, process: str) -> None:
+        """Let this process go on, unless it has ended."""
+        if self.is_running and self.process == process:
+            self.signal(signal.SIGCONT)
 
 
 @dataclass
@@ -120,7 +143,7 @@ class StandbyScene:
     async def until_ready(self) -> MachineBot:
         """Wait until one machine leads and the other one stands by; returns the leader."""
         for each in self.both:
-            await each.until(each._is_up)
+            await each.until_shown()
         return await self.until_led()
 
     async def supervise(self) -> None:
@@ -156,14 +179,14 @@ class StandbyScene:
         """Remove a reminder that one machine has removed from the other one, as a table would."""
         there = [{path.name for path in each.data.glob("reminders/*.md")} for each in self.both]
         for each in self.both:
-            for name in set.union(*there) - set.intersection(*there):
+            for name in there[0] ^ there[1]:
                 (each.data / "reminders" / name).unlink(missing_ok=True)
 
     def mend(self) -> None:
         """End all faults that last."""
         for each in self.both:
             each.control.withdraw()
-            each.socket.mend()
+            each.network.mend()
             if each.is_running:
                 each.signal(signal.SIGCONT)
 
@@ -203,12 +226,11 @@ async def standby_scene(
         }
         both = []
         for place, clock in (("desk", 0.0), ("a-longer-path/shelf", ahead)):
-            socket = CuttableSocket(
-                server.folder / Path(place).name / _SOCKET, server.folder / _SOCKET
-            )
-            await lifetime.enter_async_context(socket)
+            own_end = server.folder / Path(place).name / _SOCKET
+            network = CuttableSocket(own_end, server.folder / _SOCKET)
+            await lifetime.enter_async_context(network)
             own = {**given, "CHAOS_CLOCK": str(clock)}
-            both.append(MachineBot(home / place, model.url, own, socket))
+            both.append(MachineBot(home / place, model.url, own, network))
         scene = StandbyScene(both, server, rows, discord, record, pace)
         lifetime.push_async_callback(_end, both)
         for each in both:

@@ -11,7 +11,7 @@ STANDBY_BUGS = (
         "store/postgres/database.py",
         " AND epoch = {lease.epoch} RETURNING epoch",
         " OR epoch > 0 RETURNING epoch",
-        focus=(f"{FREEZE} {BEFORE_STEP}",),
+        focus=(f"{FREEZE} {BEFORE_STEP} until another leads",),
     ),
     PlantedBug(
         "the lease expires by the clock of the machine",
@@ -26,7 +26,7 @@ STANDBY_BUGS = (
         "clock.py",
         "    return time.clock_gettime(_BOOT_CLOCK)\n",
         "    return time.monotonic()\n",
-        focus=(f"{SLEEP} {BEFORE_SEND}",),
+        focus=(f"{SLEEP} {BEFORE_SEND} until another leads",),
     ),
     PlantedBug(
         "a message is sent without a look at the deadline",
@@ -35,13 +35,13 @@ STANDBY_BUGS = (
         "            raise errors.Unreachable(_OTHERS_LEAD)\n"
         "        was_in_doubt = attempt.is_in_doubt\n",
         "        was_in_doubt = attempt.is_in_doubt\n",
-        focus=(f"{FREEZE} {BEFORE_SEND}",),
+        focus=(f"{FREEZE} {BEFORE_SEND} until another leads",),
     ),
     PlantedBug(
         "a frozen step keeps its locks",
         "store/postgres/connection.py",
         "SET idle_in_transaction_session_timeout = {{idle}};\n",
         "SET idle_in_transaction_session_timeout = 0;\n",
-        focus=(f"{FREEZE} {IN_STEP}",),
+        focus=(f"{FREEZE} {IN_STEP} until another leads",),
     ),
 )

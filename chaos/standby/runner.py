@@ -117,9 +117,9 @@ async def _findings_once_settled(scene: StandbyScene) -> list[Finding]:
     seen: tuple[object, ...] = ()
     since = 0.0
     while True:
-        found = await _findings(scene)
-        if not found:
-            return []
+        found, is_over = await _findings(scene)
+        if not found or is_over:
+            return found
         now = time.monotonic()
         if (state := (*found, len(scene.discord.messages))) != seen:
             seen, since = state, now
@@ -130,9 +130,12 @@ async def _findings_once_settled(scene: StandbyScene) -> list[Finding]:
         await asyncio.sleep(_POLL_INTERVAL)
 
 
-async def _findings(scene: StandbyScene) -> list[Finding]:
+async def _findings(scene: StandbyScene) -> tuple[list[Finding], bool]:
+    """What the checker finds, and whether nothing can repair it: two machines have led at once."""
     leader = await scene.until_led()
     scene.carry_removals()
     await asyncio.to_thread(scene.note_state)
-    found = await asyncio.to_thread(check, leader.data, scene.record.folder)
-    return found + await asyncio.to_thread(check_lease, leader.data, scene.record.folder)
+    found = await asyncio.to_thread(check_lease, leader.data, scene.record.folder)
+    if found:
+        return found, True
+    return await asyncio.to_thread(check, leader.data, scene.record.folder), False

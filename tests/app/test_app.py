@@ -7,6 +7,7 @@ import io
 import os
 import sqlite3
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import (
@@ -16,6 +17,7 @@ from contextlib import (
     redirect_stderr,
     redirect_stdout,
 )
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -39,7 +41,7 @@ from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import AlreadyRunning, OllimError, WriteFailed
 from ollim_bot.ports import ChatService, IncomingMessage, SessionSpec, Toolset
-from ollim_bot.settings import Settings
+from ollim_bot.settings import Secret, Settings
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.store import Store
 
@@ -121,6 +123,16 @@ async def test_a_message_is_answered_and_a_stop_is_clean(tmp_path: Path) -> None
 
     assert surface.posted_by(Author.ASSISTANT) == ["Hello, Ada."]
     assert not (tmp_path / "data" / "state" / "bot.pid").exists()
+
+
+async def test_without_what_speaks_to_postgres_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ollim_bot.app.standby", None)
+    address = Secret("postgresql:///ollim")
+    app = App(replace(settings(tmp_path), database_url=address), Adapters())
+    with pytest.raises(OllimError, match=r"ollim-bot\[postgres\]"):
+        await app.run()
 
 
 async def test_what_the_agent_changed_when_the_bot_died_is_shown_once(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 LIMITS = {
     "message": (270, 60),
     "plain reminder": (330, 74),
-    "done": (200, 58),
+    "done": (190, 56),
     "reminder through the agent": (540, 106),
     "fork": (360, 76),
     "save": (230, 54),
@@ -192,8 +192,7 @@ async def test_each_way_through_the_bot_is_short(tmp_path: Path) -> None:
                     with profiler.seeing() as seen:
                         await go()
                         await asyncio.sleep(0.5)
-                    if name != "plain reminder":  # whose card Done answers
-                        await asyncio.sleep(_TAIL_SECONDS)
+                    await asyncio.sleep(_TAIL_SECONDS)
                     functions = seen - idle
                     lengths[name] = len(functions), len({each.co_filename for each in functions})
     too_long = {

@@ -33,8 +33,15 @@ class Machine:
         prepare_data_directory(self.paths)
         self.heartbeat = HeartbeatFile(self.paths)
         self.problems: list[StoreProblem] = []
-        leader = LeaderFile(self.paths)
-        self.shared = SharedDatabase(url, SystemClock(UTC), self.heartbeat, leader, lambda: 0.0)
+        self.ends: list[str] = []
+        self.shared = SharedDatabase(
+            url,
+            SystemClock(UTC),
+            self.heartbeat,
+            LeaderFile(self.paths),
+            self.ends.append,
+            boot=lambda: 0.0,
+        )
 
     def lead(self) -> PostgresDatabase:
         assert self.shared.lease.take() is not None

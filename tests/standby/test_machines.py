@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -11,6 +12,7 @@ from tests.cli.setup_scene import ScriptedPerson
 from tests.standby.scene import StandbyScene, env_of, has_address
 
 from ollim_bot import __version__
+from ollim_bot.app.lead import LeaseKeeper
 from ollim_bot.cli import standby as command
 from ollim_bot.cli.caller import Caller
 from ollim_bot.store.postgres.connection import connect_to
@@ -66,10 +68,9 @@ def test_a_hand_over_names_the_machine_that_leads_then(scene: StandbyScene) -> N
     desk = scene.desk
     assert "No machine leads now" in desk.refused("standby", "hand-over", code=1)
 
-    def let_go(lease: Lease) -> None:
-        while not lease.is_wanted:
-            lease.wait(60)
-        lease.release()
+    def stop_when(asked: threading.Event, keeper: LeaseKeeper) -> None:
+        asked.wait(60)
+        keeper.stop()
 
     def take_over(lease: Lease) -> None:
         while lease.take() is None:
@@ -81,11 +82,17 @@ def test_a_hand_over_names_the_machine_that_leads_then(scene: StandbyScene) -> N
         ThreadPoolExecutor(2) as threads,
     ):
         assert old.take() is not None
-        ends = [threads.submit(let_go, old), threads.submit(take_over, new)]
+        ends: list[Future[None]] = []
+        stopping = threading.Event()
+        keeper = LeaseKeeper(old, pytest.fail, hand_over=stopping.set)
+        keeper.start()
+        ends.append(threads.submit(take_over, new))
+        ends.append(threads.submit(stop_when, stopping, keeper))
         assert desk.done("standby", "hand-over").startswith("shelf leads now, after ")
         for end in ends:
             end.result()
         assert new.may_act()
+        assert not old.may_act()
 
 
 def test_what_cannot_be_done_is_refused_with_what_to_do(

@@ -129,3 +129,11 @@ def test_a_kill_at_each_step_leaves_an_installation_that_works(scene: StandbySce
     assert "the address is taken out now" in desk.done("standby", "leave", "--yes")
     assert not has_address(desk)
     assert words_of(scene, desk) == expected
+
+    # The rows that stay there are of no use to another machine, and make room for those from here.
+    shelf = scene.machine("shelf")
+    join = ("standby", "join", "--from", str(scene.file))
+    assert "waits for the end of a move" in shelf.refused(*join, code=1)
+    scene.init()
+    assert words_of(scene, desk) == expected
+    assert look_at(scene.address).closed == ""

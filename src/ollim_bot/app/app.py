@@ -19,7 +19,7 @@ from ollim_bot.app.build import (
     ConversationParts,
     build_schedule,
 )
-from ollim_bot.app.lead import LeaseKeeper, end_process
+from ollim_bot.app.lead import end_process
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, engine_on_standby, open_provider_engine
 from ollim_bot.app.services import Service, first_error, keep_running
@@ -275,13 +275,7 @@ class App:
             await asyncio.to_thread(shared.check)
             return False
         show = partial(self._show_to_readers, shared, edits)
-        if not await shared.lead_or_stand_by(self._is_wanted_to_end, show):
-            return False
-        keeper = LeaseKeeper(shared.lease, self._adapters.end, self._adapters.boot)
-        keeper.start()
-        lifetime.push_async_callback(asyncio.to_thread, keeper.stop)
-        await asyncio.to_thread(shared.note_leader)
-        return True
+        return await shared.lead_or_stand_by(self._is_wanted_to_end, show)
 
     def _shared_database(self) -> SharedDatabase:
         try:
@@ -290,9 +284,10 @@ class App:
             raise OllimError(NO_DRIVER) from missing
         url = self._settings.database_url
         assert url is not None
-        paths = self._settings.paths
+        paths, end, boot = self._settings.paths, self._adapters.end, self._adapters.boot
         heartbeat, leader = HeartbeatFile(paths, self._adapters.disk), LeaderFile(paths)
-        return SharedDatabase(url.reveal(), self._clock, heartbeat, leader, self._adapters.boot)
+        again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
+        return SharedDatabase(url.reveal(), self._clock, heartbeat, leader, end, again, boot)
 
     def _may_act(self) -> bool:
         """Whether no other machine can lead; asked right before what cannot be undone."""

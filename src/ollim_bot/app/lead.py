@@ -18,6 +18,8 @@ from ollim_bot.errors import StorageError
 
 # In seconds: how often the deadline is looked at, and how long a renewal that failed waits.
 _LOOK, _AGAIN = 0.25, 1.0
+# In seconds: for so long at a stretch a leader listens whether another machine shall lead.
+_LISTEN = 0.5
 _LOST = (
     "This machine leads no more: it could not renew its lease, or another machine has taken over. "
     "ollim-bot ends here, and stands by after the next start."
@@ -30,6 +32,10 @@ class KeptLease(Protocol):
     """The lease of this process; a method raises `StorageError` if the server does not answer."""
 
     held: HeldLease | None
+    is_wanted: bool
+
+    def wait(self, seconds: float) -> None:
+        """Wait for so long, or until another process asks for the lease."""
 
     def renew(self) -> bool:
         """Lead for longer; False if this process leads no more."""
@@ -46,14 +52,22 @@ class LeaseKeeper:
 
     Another thread watches the deadline, since a renewal may wait for the server for long. `end` is
     called once, with a sentence, if this process leads no more; nothing may be sent after that.
+    `hand_over` is called once if another machine shall lead: the process ends what it does, and
+    then `stop` lets the other one lead.
     """
 
     def __init__(
-        self, lease: KeptLease, end: Callable[[str], None], boot: Callable[[], float] = boot_time
+        self,
+        lease: KeptLease,
+        end: Callable[[str], None],
+        boot: Callable[[], float] = boot_time,
+        hand_over: Callable[[], object] = lambda: None,
     ) -> None:
         self._lease = lease
         self._end = end
         self._boot = boot
+        self._hand_over = hand_over
+        self._is_handing_over = False
         self._is_over = threading.Event()
         self._threads = [
             threading.Thread(target=each, name=name, daemon=True)
@@ -96,8 +110,21 @@ class LeaseKeeper:
 
     def _renew_in_time(self) -> None:
         while not self._is_over.is_set():
-            is_done = self.renew_if_due()
-            self._is_over.wait(_LOOK if is_done else _AGAIN)
+            if not (self.renew_if_due() and self._listen()):
+                self._is_over.wait(_AGAIN)
+
+    def _listen(self) -> bool:
+        """Hear for a moment whether another machine shall lead; False if the server is away."""
+        try:
+            self._lease.wait(_LISTEN)
+        except StorageError:
+            return False
+        if self._is_handing_over:
+            self._is_over.wait(_LISTEN)
+        elif self._lease.is_wanted:
+            self._is_handing_over = True
+            self._hand_over()
+        return True
 
     def _watch(self) -> None:
         while not self._is_over.is_set() and not self.end_if_lost():

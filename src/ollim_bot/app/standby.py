@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
+from ollim_bot.app.lead import LeaseKeeper
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import ASK_EVERY
@@ -54,29 +55,32 @@ class SharedDatabase:
         clock: Clock,
         heartbeat: HeartbeatFile,
         leader_file: LeaderFile,
+        end: Callable[[str], None],
+        hand_over: Callable[[], object] = lambda: None,
         boot: Callable[[], float] = boot_time,
     ) -> None:
-        """Read the address; nothing is connected yet. Raises `OllimError`."""
+        """Read the address; nothing is connected yet. Raises `OllimError`.
+
+        `end` and `hand_over` are as in `LeaseKeeper`.
+        """
         self._address = parse_address(url)
         self._clock = clock
         self._heartbeat = heartbeat
         self._leader_file = leader_file
         self.lease = Lease(self._address, platform.node() or "the other machine", boot)
+        self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
         self.standing = _NOBODY_LEADS
         self._was_refused = asyncio.Event()
 
     def close(self) -> None:
         """Let another machine lead at once, if this one does."""
-        try:
-            self.lease.release()
-        except StorageError as gone:
-            _logger.warning("The lease could not be released, and expires: %s", gone)
+        self._keeper.stop()
         self.lease.close()
         with suppress(StorageError):
             if self._leader_file.is_of(os.getpid()):
                 self._leader_file.remove()
 
-    def note_leader(self) -> None:
+    def _note_leader(self) -> None:
         """Let the commands on this machine change rows while this process leads."""
         held = self.lease.held
         try:
@@ -148,6 +152,16 @@ class SharedDatabase:
     async def _until_leading(self) -> None:
         while not await asyncio.to_thread(self._take):
             self._was_refused.set()
+            await self._until_next_try()
+        # Before anything else: to close the page of a standby may take its time.
+        self._keeper.start()
+        await asyncio.to_thread(self._note_leader)
+
+    async def _until_next_try(self) -> None:
+        """Return when it is time to ask again; a lease that is let go is heard of at once."""
+        try:
+            await asyncio.to_thread(self.lease.wait, ASK_EVERY)
+        except StorageError:
             await self._clock.sleep(ASK_EVERY)
 
     async def _show(self, show: Service) -> None:

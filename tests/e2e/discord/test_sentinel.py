@@ -87,7 +87,7 @@ async def test_what_must_come_comes_once_beside_a_bot_that_hangs_or_is_dead(
 
     await scene.bot.kill()
     make_due_without_heartbeat(scene, "red", RED)
-    assert await asyncio.to_thread(commanded, scene) == f"“{RED}” was delivered: discord.\n"
+    assert await asyncio.to_thread(commanded, scene) == f"“{RED}” was delivered: Discord.\n"
     assert await asyncio.to_thread(commanded, scene) == ""
     await scene.bot.start()
     await scene.until(lambda: is_gone(scene, "red"))

@@ -137,12 +137,13 @@ class Lease:
             return self.held is not None
 
     def wait(self, seconds: float) -> None:
-        """Wait for so long, or until the lease is free or asked for, if another process tells it.
+        """Wait for so long, or until another process tells that the lease is free or asked for.
 
         `release` waits for it too: a leader waits for a second at most.
         """
         with self._lock:
-            self.is_wanted = self._is_asked()
+            if self._connection is None or is_lost(self._connection):
+                self.is_wanted = self._is_asked()
             if self.is_wanted or self._connection is None:
                 return
             try:
