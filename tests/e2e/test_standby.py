@@ -7,8 +7,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr, redirect_stdout
-from io import StringIO
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from tests.e2e.killable_bot import KillableBot, serve_model
 from tests.e2e.test_reminders import remind, said
 from tests.postgres_server import new_url
 
-from ollim_bot.cli.main import main
 from ollim_bot.domain.lease import NOT_LEADING
 from ollim_bot.offline.scripted import ScriptedModel
 
@@ -78,33 +76,6 @@ async def test_a_standby_shows_everything_changes_nothing_and_takes_over(tmp_pat
         assert (await status(shelf))["trouble"] == ""
         assert await shelf.ask("still there?") == "Here I am."
         assert await shelf.answers() == ["Hello, Ada.", "Here I am."]
-
-
-def commanded(bot: Bot, *words: str) -> tuple[int, str]:
-    """The exit code of a command beside the bot, and all that it says."""
-    with redirect_stdout(StringIO()) as said, redirect_stderr(said):
-        code = main(words, environ=bot.environment(), cwd=bot.home)
-    return code, said.getvalue()
-
-
-async def test_a_command_beside_the_leader_changes_what_both_machines_show(tmp_path: Path) -> None:
-    quiet = ("config", "set", "quiet_hours", "21:00-07:00")
-    async with in_process_pair(tmp_path) as (desk, shelf, _):
-        file = desk.data / "state" / "leader"
-        await desk.until(file.exists)
-        assert file.stat().st_mode & 0o777 == 0o600
-        code, said = await asyncio.to_thread(commanded, desk, *quiet)
-        assert (code, "21:00-07:00" in said) == (0, True), said
-        code, said = await asyncio.to_thread(commanded, shelf, *quiet)
-        assert (code, "is led by" in said) == (1, True), said
-        for bot in (desk, shelf):
-            assert "21:00-07:00" in (await asyncio.to_thread(commanded, bot, "config"))[1]
-            assert not list((bot.data / "state").glob("ollim.db*"))
-        assert await desk.stop() == 0
-        assert not file.exists()
-        await shelf.until(lambda: shelf.output.read_text().count(RUNNING) == 2)
-        assert (shelf.data / "state" / "leader").exists()
-        await shelf.reconnect()
 
 
 async def take_over(folder: Path, port: int, ending: signal.Signals) -> tuple[float, int, int]:

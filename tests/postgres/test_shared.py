@@ -108,6 +108,10 @@ async def test_the_schedule_goes_on_from_where_the_last_leader_came(
 
     assert await shelf.shared.lead_or_stand_by(ends, show)
     assert stood.is_set()
+    held, file = shelf.shared.lease.held, LeaderFile(shelf.paths)
+    assert held is not None
+    assert file.read() == (held.holder, held.epoch)
+    assert shelf.paths.leader.stat().st_mode & 0o777 == 0o600
     store = DatabaseStore(
         shelf.shared.open_for_leader(
             shelf.paths, lambda: NOW, shelf.problems.append, None, RecordingJournal()
@@ -118,6 +122,7 @@ async def test_the_schedule_goes_on_from_where_the_last_leader_came(
     assert shelf.heartbeat.read() == came
     await store.close()
     shelf.shared.close()
+    assert file.read() is None
     reading = closing(desk.shared.open_for_reading(lambda: NOW))
     with reading as reader, pytest.raises(StorageError):
         reader.run(lambda tx: tx.session.put(None))
