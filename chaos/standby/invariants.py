@@ -11,8 +11,8 @@ from chaos.findings import Finding, wrong
 
 # In seconds of the lease: from the last renewal to the first message.
 _BAR = 30.0
-# In seconds: a planned hand-over, and the pause between two reminders.
-_PLANNED = 5.0 + 3.5
+# In seconds: a planned hand-over, and the time until the next reminder is due.
+_PLANNED = 5.0 + 6.0
 # In seconds: what does not get shorter with the lease, such as the start of a process.
 _START = 15.0
 

