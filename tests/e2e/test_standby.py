@@ -102,6 +102,9 @@ async def test_a_command_beside_the_leader_changes_what_both_machines_show(tmp_p
             assert not list((bot.data / "state").glob("ollim.db*"))
         assert await desk.stop() == 0
         assert not file.exists()
+        await shelf.until(lambda: shelf.output.read_text().count(RUNNING) == 2)
+        assert (shelf.data / "state" / "leader").exists()
+        await shelf.reconnect()
 
 
 async def take_over(folder: Path, port: int, ending: signal.Signals) -> tuple[float, int, int]:

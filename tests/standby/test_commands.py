@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,8 +16,9 @@ from tests.standby.scene import StandbyScene
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import GIVE_UP_AFTER, RENEW_EVERY, HeldLease
 from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.store.postgres import commands
 from ollim_bot.store.postgres.commands import CommandDatabase
-from ollim_bot.store.postgres.connection import connect_to
+from ollim_bot.store.postgres.connection import Address, Connection, connect_to
 from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.postgres.server import look_at
@@ -123,22 +126,57 @@ class Killed(BaseException):
     pass
 
 
-def test_a_command_that_dies_inside_of_its_step_leaves_no_trace_and_no_lock(
-    scene: StandbyScene, shelf: Terminal
-) -> None:
-    def dies(tx: Transaction) -> None:
+class DoomedProcess:
+    """Connects for a command, until it is killed: then all its connections are cut at once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._opened: list[Connection] = []
+        self._is_dead = False
+        monkeypatch.setattr(commands, "connect_to", self._connect)
+
+    def _connect(self, address: Address, idle_in_step: float) -> Connection:
+        if self._is_dead:
+            raise Killed
+        self._opened.append(connect_to(address, idle_in_step))
+        return self._opened[-1]
+
+    def die(self, tx: Transaction) -> None:
+        """Die inside of a step that has changed a row."""
         tx.meta.put("half", "done")
+        self._is_dead = True
+        for connection in self._opened:
+            if not connection.closed:
+                with socket.socket(fileno=os.dup(connection.fileno())) as cut:
+                    cut.shutdown(socket.SHUT_RDWR)
         raise Killed
 
-    with closing(rows_of(scene, shelf)) as rows, pytest.raises(Killed):
-        rows.run(dies)
-    with bot_leading(scene, shelf, "shelf") as lease, closing(rows_of(scene, shelf)) as rows:
-        with pytest.raises(Killed):
-            rows.run(dies)
+
+def test_a_command_that_is_killed_inside_of_its_step_leaves_no_trace(
+    scene: StandbyScene, shelf: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bot_leading(scene, shelf, "shelf") as lease:
+        doomed = DoomedProcess(monkeypatch)
+        with closing(rows_of(scene, shelf)) as rows, pytest.raises(Killed):
+            rows.run(doomed.die)
+        monkeypatch.undo()
         assert lease.renew()
-        rows.run(lambda tx: tx.meta.put("whole", "done"))
-    found = scene.on_server(lambda tx: (tx.meta.get("half"), tx.meta.get("whole")))
-    assert found == (None, "done")
+        with closing(rows_of(scene, shelf)) as rows:
+            rows.run(lambda tx: tx.meta.put("whole", "done"))
+    LeaderFile(shelf.paths).remove()
+    # Where no bot leads, the lease of the command stays until it expires.
+    doomed = DoomedProcess(monkeypatch)
+    with closing(rows_of(scene, shelf)) as rows, pytest.raises(Killed):
+        rows.run(doomed.die)
+    monkeypatch.undo()
+    found = look_at(scene.address)
+    assert found.leader is not None
+    assert found.leader.is_leading
+    with closing(connect_to(scene.address)) as connection:
+        connection.execute("UPDATE lease SET until = clock_timestamp() - interval '1 second'")
+    with scene.leading("desk") as lease:
+        assert lease.renew()
+    kept = scene.on_server(lambda tx: (tx.meta.get("half"), tx.meta.get("whole")))
+    assert kept == (None, "done")
 
 
 def test_a_command_that_hangs_inside_of_its_step_is_cut_off_before_the_bot_must_end(

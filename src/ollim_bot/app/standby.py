@@ -113,7 +113,8 @@ class SharedDatabase:
         """Go on from where the schedule of the machine that led before has come."""
         found = await store.read(lambda tx: tx.meta.get(_HEARTBEAT))
         if found is not None:
-            await asyncio.to_thread(self._heartbeat.write, datetime.fromisoformat(found))
+            with suppress(StorageError):  # a full disk must not prevent a start
+                await asyncio.to_thread(self._heartbeat.write, datetime.fromisoformat(found))
 
     async def share_heartbeat(self, store: Store) -> None:
         """Let the other machines know how far the schedule has come, until cancelled."""

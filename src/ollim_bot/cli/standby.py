@@ -182,14 +182,15 @@ _ROLES = {
 
 
 def _role(here: Machine, found: FoundServer) -> str:
-    """What the bot on this machine does, as far as the name of the leader tells."""
+    """What the bot on this machine does."""
+    from ollim_bot.store.shared import LeaderFile
     from ollim_bot.upkeep.instance import running_pid
 
-    if running_pid(here.paths.bot_pid) is None:
+    pid = running_pid(here.paths.bot_pid)
+    if pid is None:
         return "stopped"
-    leader = found.leader
-    leads = leader is not None and leader.is_leading and leader.name == here.name
-    return "leads" if leads else "stands by"
+    is_led = found.leader is not None and found.leader.is_leading
+    return "leads" if is_led and LeaderFile(here.paths).is_of(pid) else "stands by"
 
 
 def _as_json(place: str, found: FoundServer, role: str) -> dict[str, object]:

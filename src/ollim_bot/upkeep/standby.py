@@ -48,8 +48,8 @@ from ollim_bot.upkeep.machine import Machine
 _OLDEST = 140_000
 _ALL = 10**9
 _STAMP = "%Y%m%dT%H%M%SZ"
-# In seconds: a hand-over takes less than the first, and is given up after the second.
-_BETWEEN_LOOKS, _PATIENCE = 0.1, 15.0
+# In seconds: how often it is looked who leads, and for how long. A leader ends its turn first.
+_BETWEEN_LOOKS, _PATIENCE = 0.1, 30.0
 # Made anew on each machine.
 _OWN_KEYS = (".env", "web_token")
 
