@@ -34,6 +34,7 @@ def check_lease(data: Path, record: Path) -> list[Finding]:
         _only_the_leader_sends,
         _each_command_hands_over,
         _in_time,
+        _free_in_time,
     )
     return list(dict.fromkeys(finding for rule in rules for finding in rule(evidence)))
 
@@ -111,3 +112,15 @@ def _in_time(evidence: Evidence) -> Iterator[Finding]:
         limit = _PLANNED if each.is_planned else bar
         if each.seconds > limit:
             yield wrong(f"{each.process} took over after {each.seconds:.1f} s, not {limit:g}")
+
+
+def _free_in_time(evidence: Evidence) -> Iterator[Finding]:
+    """Also a machine that took the lease and sent nothing must not have waited for longer."""
+    bar = take_over_bar(float(next((row["pace"] for row in evidence.noted("pace")), 1.0)))
+    last = 0.0
+    for row in evidence.noted("lease"):
+        is_late = last and row["event"] == "taken" and row["at"] - last > bar
+        if is_late and not _was_down(evidence, last, row["at"]):
+            yield wrong(f"{row['process']} leads after {row['at'] - last:.1f} s, not {bar:g}")
+        if row["event"] in ("taken", "renewed", "released"):
+            last = row["at"]

@@ -91,6 +91,9 @@ def _set_pace(pace: float) -> None:
     from ollim_bot.store.postgres import connection
 
     connection.connect_to.__defaults__ = (connection.IDLE_IN_STEP * pace,)
+    waits = f"lock_timeout = {connection._milliseconds(connection._LOCK)}"
+    shorter = f"lock_timeout = {connection._milliseconds(connection._LOCK * pace)}"
+    connection._SETTINGS = connection._SETTINGS.replace(waits, shorter)
 
 
 def _set_clock(ahead: timedelta) -> None:
