@@ -16,14 +16,22 @@ from tests.e2e.conftest import running
 from tests.e2e.in_process_bot import InProcessBot
 from tests.e2e.killable_bot import KillableBot, serve_model
 from tests.e2e.test_reminders import remind, said
-from tests.postgres_server import new_url
+from tests.postgres_server import new_url, server
 
 from ollim_bot.domain.lease import NOT_LEADING
 from ollim_bot.offline.scripted import ScriptedModel
 
+pytestmark = pytest.mark.usefixtures("postgres")
+
 RUNNING = "It is running"
 STANDS_BY = "leads, and this machine stands by"
 PANELS = ("today", "week", "jobs", "runs", "money", "settings", "sessions", "changes")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> None:
+    """Begin the server before a test that must leave no process behind."""
+    server()
 
 
 async def status(bot: Bot) -> dict[str, str]:
@@ -58,6 +66,7 @@ async def in_process_pair(tmp_path: Path) -> AsyncIterator[tuple[Bot, Bot, Scrip
         yield bots[0], bots[1], model
 
 
+@pytest.mark.real_time
 async def test_a_standby_shows_everything_changes_nothing_and_takes_over(tmp_path: Path) -> None:
     async with in_process_pair(tmp_path) as (desk, shelf, model):
         model.answers("Hello, Ada.", "Here I am.")
