@@ -44,7 +44,7 @@ class KeptLease(Protocol):
         """Let another process lead at once."""
 
     def may_act(self) -> bool:
-        """Whether nobody else can lead yet."""
+        """Whether no other process can lead yet."""
 
 
 class LeaseKeeper:

@@ -33,7 +33,7 @@ class HeldLease:
         return now >= self.renewed_at + RENEW_EVERY
 
     def may_act(self, now: float) -> bool:
-        """Whether nobody else can lead yet; asked right before everything that cannot be undone."""
+        """Whether no other process can lead yet; asked before all that cannot be undone."""
         return self.renewed_at <= now < self.renewed_at + GIVE_UP_AFTER
 
     def seconds_left(self, now: float) -> float:

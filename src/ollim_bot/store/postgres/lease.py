@@ -166,7 +166,7 @@ class Lease:
                 self._row(f"SELECT pg_notify('{_CHANNEL}', '')")
 
     def may_act(self) -> bool:
-        """Whether nobody else can lead yet; asked right before everything that cannot be undone."""
+        """Whether no other process can lead yet; asked before all that cannot be undone."""
         held = self.held
         return held is not None and held.may_act(self._boot())
 
