@@ -227,12 +227,12 @@ async def test_without_the_press_nothing_is_kept(terminal: Terminal) -> None:
             await scene.set_up(Owner(*answers, ""), clock),
             await scene.set_up(Owner("1", ntfy.url, GO_ON, STOP), clock),
         ]
-        assert "Nothing was changed." in (await _screen(scene, "1", ntfy.url, GO_ON, ""))
+        assert "Nothing was changed." in (await _screen(scene, ntfy.url, GO_ON, ""))
         ntfy.access.close_to_strangers("*", except_for="write")
         late = Owner(*answers, FOLLOWED)
         ended.append(await scene.set_up(late, clock))
         ended.append(await scene.set_up(Owner(*answers, STOP), clock))
-        ended.append(await scene.set_up(Owner("1", ntfy.url, ""), clock))
+        ended.append(await scene.set_up(Owner("three", ntfy.url, ""), clock))
     said = [type(each).__name__ if isinstance(each, KeyboardInterrupt) else each for each in ended]
     assert [str(each)[:20] for each in said] == [
         "None",

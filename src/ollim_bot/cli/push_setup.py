@@ -44,7 +44,7 @@ What waits for you reaches your phone through the app ntfy, by a server between 
 _WHICH = "1 or 2 (Enter: not now)"
 _WHICH_OR_KEEP = "1 or 2 (Enter: {present})"
 _ADDRESS = "Its address, such as https://ntfy.example.org (Enter: not now)"
-_NOT_A_WAY = "That is not one of the two. Give its number, or press Enter."
+_NOT_A_WAY = "That is not one of the two. Give its number or an address, or press Enter."
 _FIXED = (
     "NTFY_URL is set in {place} and counts before what you give here. Change it there, or leave "
     "--server out."
@@ -192,13 +192,20 @@ def _asked_server(at: Talk, known: Pairing | None) -> str:
     present = known.server if known is not None else set_up or ""
     at.say(_WAYS)
     question = _WHICH_OR_KEEP.format(present=present) if present else _WHICH
-    right = {"1": "", "2": ""}
-    answer = at.ask_right(question, lambda text: right.get(text, _NOT_A_WAY))
+    answer = at.ask_right(question, _way_problem)
     if answer == "2":
         return PUBLIC_SERVER
     if answer == "1":
-        return server_address(at.ask_right(_ADDRESS, _address_problem))
-    return present
+        answer = at.ask_right(_ADDRESS, _address_problem)
+        return server_address(answer)
+    return server_address(answer) if answer else present
+
+
+def _way_problem(typed: str) -> str:
+    """What is wrong with a number of the list; an address says at once which server it is."""
+    if typed in ("1", "2"):
+        return ""
+    return _address_problem(typed) if "." in typed or ":" in typed else _NOT_A_WAY
 
 
 def _address_problem(typed: str) -> str:
