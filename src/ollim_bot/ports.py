@@ -475,7 +475,7 @@ class Channel(Surface, Protocol):
     Each call should end within a minute; a longer one is cancelled. `deliver`, `find` and `edit`
     raise `Unreachable` if the service certainly did nothing but may do so later, and
     `DeliveryUncertain` if the outcome is unknown. `deliver` and `edit` raise `DeliveryFailed` with
-    the reason if the service refuses for good.
+    the reason if the service refuses for good; `find`, if it can never be found out.
     """
 
     async def connected(self) -> str:

@@ -485,8 +485,11 @@ class DeliveryQueue:
         if attempt.ref is None:
             try:
                 attempt.ref = await self._looked_up(delivery, part, attempt)
-            except (errors.DeliveryUncertain, errors.DeliveryFailed):
+            except errors.DeliveryUncertain:
                 return await self._give_up_after_readings(delivery, attempt)
+            except errors.DeliveryFailed:
+                await self._give_up(delivery)
+                return True
         if attempt.ref is None:
             try:
                 attempt.ref = await self._sent(delivery, part, attempt)
@@ -559,13 +562,16 @@ class DeliveryQueue:
         attempt.readings += 1
         if attempt.readings < _READINGS:
             return False
+        await self._give_up(delivery)
+        return True
+
+    async def _give_up(self, delivery: Delivery) -> None:
         message = delivery.message
         await self._store.transact(
             lambda tx: tx.deliveries.give_up(self.name, message.id, "It may have arrived.")
         )
         self._forget(message.id)
         self._transport.ended(message, delivery.refs)
-        return True
 
     def _forget(self, message_id: MessageId) -> None:
         self._unrecorded.pop(message_id, None)

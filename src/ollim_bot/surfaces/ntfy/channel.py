@@ -299,7 +299,7 @@ class NtfyChannel(PushChannel):
             if each.kind == MESSAGE and each.sequence == nonce:
                 return self._found(nonce, each.id)
         if not self._is_witnessed(phone, nonce, events, since, others):
-            raise DeliveryUncertain(_FORGOTTEN)
+            raise DeliveryFailed(_FORGOTTEN)
         self._doubtful.pop(nonce, None)
         return None
 
