@@ -6,56 +6,33 @@ import argparse
 import asyncio
 import errno
 import sys
-import threading
-from contextlib import suppress
 
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.terminal import HELP, Terminal
+from devtools.typed_lines import typed_lines, write_line
 
 _PORT = 9000
-
-
-def _write(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def _lines() -> asyncio.Queue[str]:
-    """The typed lines; an empty one at the end.
-
-    The reading thread is a daemon, so that it does not keep the program alive.
-    """
-    loop, lines = asyncio.get_running_loop(), asyncio.Queue[str]()
-
-    def read() -> None:
-        with suppress(RuntimeError):  # the loop is closed
-            while line := sys.stdin.readline():
-                loop.call_soon_threadsafe(lines.put_nowait, line)
-            loop.call_soon_threadsafe(lines.put_nowait, "")
-
-    threading.Thread(target=read, daemon=True).start()
-    return lines
 
 
 async def _tell_who_is_there(discord: LocalDiscord) -> None:
     while True:
         await discord.state.until(lambda: discord.gateway.listeners, None)
-        _write("* the bot is there")
+        write_line("* the bot is there")
         await discord.state.until(lambda: not discord.gateway.listeners, None)
-        _write("* the bot is away")
+        write_line("* the bot is away")
 
 
 async def _talk(port: int, token: str | None) -> None:
     async with LocalDiscord(port=port, token=token) as discord:
-        _write("Start the bot with these two in its environment:")
-        _write(f"DISCORD_API_URL={discord.api_url}")
-        _write(f"DISCORD_TOKEN={discord.token}")
-        _write(HELP)
-        terminal = Terminal(discord, _write)
+        write_line("Start the bot with these two in its environment:")
+        write_line(f"DISCORD_API_URL={discord.api_url}")
+        write_line(f"DISCORD_TOKEN={discord.token}")
+        write_line(HELP)
+        terminal = Terminal(discord, write_line)
         tasks = [
             asyncio.create_task(each) for each in (_tell_who_is_there(discord), terminal.watch())
         ]
-        lines = _lines()
+        lines = typed_lines()
         try:
             while (line := await lines.get()) and line.strip() != "!quit":
                 terminal.run_line(line)

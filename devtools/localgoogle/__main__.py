@@ -10,22 +10,18 @@ import sys
 from contextlib import suppress
 
 from devtools.localgoogle.server import LocalGoogle
+from devtools.typed_lines import write_line
 
 _PORT = 9001
 
 
-def _write(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 async def _serve(port: int) -> None:
     async with LocalGoogle(port=port) as google:
-        _write("Start the bot, and call its commands, with these in the environment:")
+        write_line("Start the bot, and call its commands, with these in the environment:")
         for name, value in google.environment.items():
-            _write(f"{name}={value}")
-        _write("This belongs into state/credentials.json of its data directory:")
-        _write(json.dumps(google.credentials))
+            write_line(f"{name}={value}")
+        write_line("This belongs into state/credentials.json of its data directory:")
+        write_line(json.dumps(google.credentials))
         await asyncio.Event().wait()
 
 

@@ -6,54 +6,32 @@ import argparse
 import asyncio
 import errno
 import sys
-import threading
 from contextlib import suppress
 
 from devtools.localntfy.phone import Phone
 from devtools.localntfy.server import LocalNtfy
 from devtools.localntfy.terminal import HELP, Terminal
+from devtools.typed_lines import typed_lines, write_line
 
 _PORT = 9002
 _ASK = "The topic of the phone, as `ollim-bot push setup` names it:"
 
 
-def _write(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def _lines() -> asyncio.Queue[str]:
-    """The typed lines; an empty one at the end.
-
-    The reading thread is a daemon, so that it does not keep the program alive.
-    """
-    loop, lines = asyncio.get_running_loop(), asyncio.Queue[str]()
-
-    def read() -> None:
-        with suppress(RuntimeError):  # the loop is closed
-            while line := sys.stdin.readline():
-                loop.call_soon_threadsafe(lines.put_nowait, line)
-            loop.call_soon_threadsafe(lines.put_nowait, "")
-
-    threading.Thread(target=read, daemon=True).start()
-    return lines
-
-
 async def _hold(port: int, topic: str, *, is_iphone: bool, is_old: bool) -> None:
     async with LocalNtfy(port=port, version=(2, 15) if is_old else (2, 16)) as ntfy:
-        _write("Start the bot, and call its commands, with this in the environment:")
-        _write(f"NTFY_URL={ntfy.url}")
-        lines = _lines()
+        write_line("Start the bot, and call its commands, with this in the environment:")
+        write_line(f"NTFY_URL={ntfy.url}")
+        lines = typed_lines()
         if not topic:
-            _write(_ASK)
+            write_line(_ASK)
             topic = (await lines.get()).strip()
         if not topic:
             return
         async with Phone(ntfy.url, topic, is_iphone=is_iphone) as phone:
             await phone.connected()
-            _write(f"The phone follows {topic}.")
-            _write(HELP)
-            await _use(Terminal(phone, _write), lines)
+            write_line(f"The phone follows {topic}.")
+            write_line(HELP)
+            await _use(Terminal(phone, write_line), lines)
 
 
 async def _use(terminal: Terminal, lines: asyncio.Queue[str]) -> None:

@@ -118,7 +118,7 @@ def read_row(connection: sqlite3.Connection, path: Path, sql: str, *arguments: V
 
 
 class Statements(ABC):
-    """The statements of one transaction. `?` stands for an argument, whatever the database.
+    """The statements of one transaction. `?` stands for an argument in every dialect.
 
     The first statement that fails ends the transaction: all further ones raise the same error.
     `changed` names what the statements changed; `lines` are appended to the file of the session

@@ -62,3 +62,10 @@ def pause_after(refusals: int, asked: float | None) -> timedelta:
     """How long to send nothing: as asked, or longer with each refusal in a row."""
     own = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(refusals, 10))
     return timedelta(seconds=own if asked is None else max(1.0, asked))
+
+
+def silent_until(now: datetime, refusals: int, asked: float | None, *, is_of_day: bool) -> datetime:
+    """When the next message may be sent after a refusal; one of the whole day ends with the day."""
+    if is_of_day and asked is None:
+        return next_day(now)
+    return now + pause_after(refusals, asked)

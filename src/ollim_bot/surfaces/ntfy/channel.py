@@ -28,7 +28,7 @@ from ollim_bot.errors import (
 )
 from ollim_bot.http_exchange import HttpLimits
 from ollim_bot.ports import ChatService, Clock, MessagePart
-from ollim_bot.settings import NtfyAccount, Secret
+from ollim_bot.settings import PHONE, NtfyAccount, Secret
 from ollim_bot.store.deliveries import part_nonce
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.steps import leave_notice, new_notice
@@ -51,7 +51,7 @@ from ollim_bot.surfaces.ntfy.client import (
     Push,
     ReplyButton,
 )
-from ollim_bot.surfaces.ntfy.pairing import NAME, account_for
+from ollim_bot.surfaces.ntfy.pairing import account_for
 from ollim_bot.surfaces.ntfy.rendering import (
     is_digest,
     is_over,
@@ -123,7 +123,7 @@ class NtfyChannel(PushChannel):
     anew. `page` is an address of the page that a phone can open; empty if there is none.
     """
 
-    name = NAME
+    name = PHONE
 
     def __init__(
         self,
@@ -426,7 +426,7 @@ class NtfyChannel(PushChannel):
 
 def _is_joined(tx: Transaction, identity: str) -> bool:
     """Whether this pairing holds: the commit of another one may not be noticed yet."""
-    known = [each.identity for each in tx.channels.all() if each.name == NAME]
+    known = [each.identity for each in tx.channels.all() if each.name == PHONE]
     return known in ([""], [identity])
 
 

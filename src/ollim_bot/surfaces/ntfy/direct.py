@@ -18,7 +18,7 @@ from ollim_bot.domain.surface_state import PushState
 from ollim_bot.errors import DeliveryUncertain, Unreachable
 from ollim_bot.settings import PHONE, Secret
 from ollim_bot.store.transaction import Step, Transaction
-from ollim_bot.surfaces.ntfy.allowance import is_room, is_silent, next_day, pause_after
+from ollim_bot.surfaces.ntfy.allowance import is_room, is_silent, silent_until
 from ollim_bot.surfaces.ntfy.client import MESSAGE, Event, NtfyClient, Push, ReplyButton, TooMany
 from ollim_bot.surfaces.ntfy.rendering import phone_buttons, wording
 from ollim_bot.surfaces.ntfy.replies import NONCE_BYTES
@@ -137,9 +137,7 @@ class NtfyDirect:
 
     def _fall_silent(self, refused: TooMany) -> None:
         """Keep the pause that the server wants, for the next run and for the bot."""
-        now = self._clock.now()
-        is_day_over = refused.is_of_day and refused.wait is None
-        until = next_day(now) if is_day_over else now + pause_after(0, refused.wait)
+        until = silent_until(self._clock.now(), 0, refused.wait, is_of_day=refused.is_of_day)
         self._commit(lambda tx: tx.push.change(lambda state: state.silent_until(until)))
 
 

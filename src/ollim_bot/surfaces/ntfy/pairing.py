@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
-from ollim_bot.settings import NtfyAccount, Secret
+from ollim_bot.settings import PHONE, NtfyAccount, Secret
 from ollim_bot.store.changes import Rows
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.transaction import Step, Transaction
@@ -33,7 +33,6 @@ from ollim_bot.surfaces.ntfy.client import (
     ReplyButton,
 )
 
-NAME = "ntfy"
 PUBLIC_SERVER = "https://ntfy.sh"
 TIME_FOR_PRESS = timedelta(minutes=10)
 _LOOK = 0.25
@@ -358,7 +357,7 @@ def join_step(pairing: Pairing, last_reply: str) -> Step[None]:
         of_pairing = known.of_pairing(pairing.identity)
         read_up_to = of_pairing.last_reply or last_reply
         tx.push.put(of_pairing.having_read(read_up_to, pressed=pairing.paired_at))
-        tx.channels.join(NAME, pairing.identity)
+        tx.channels.join(PHONE, pairing.identity)
 
     return step
 
@@ -367,7 +366,7 @@ def leave_step(tx: Transaction) -> None:
     """The step on the database that ends a removal, after the file is removed."""
     tx.push_buttons.withdraw_all()
     tx.push.change(lambda known: known.of_pairing(""))
-    tx.channels.leave(NAME)
+    tx.channels.leave(PHONE)
 
 
 def unpair(pairing: Pairing, account: NtfyAccount, file: PushFile, rows: Rows) -> bool:

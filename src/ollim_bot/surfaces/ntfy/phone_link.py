@@ -12,13 +12,12 @@ from ollim_bot.domain.phone import PairingStatus, PhoneCode, PhoneOffer
 from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.runtime_config import PushContent, PushWhat
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.settings import NtfyAccount, problem_with
+from ollim_bot.settings import PHONE, NtfyAccount, problem_with
 from ollim_bot.store.changes import Rows
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.ntfy.client import NtfyClient, Push
 from ollim_bot.surfaces.ntfy.pairing import (
-    NAME,
     OF_IPHONES,
     PUBLIC_SERVER,
     TIME_FOR_PRESS,
@@ -166,7 +165,7 @@ def _code_of(attempt: PairingAttempt) -> PhoneCode:
 def _ring_less_beside_others(tx: Transaction) -> bool:
     """Beside another channel, only what must come rings, unless the owner chose; whether so now."""
     config = tx.config.get()
-    others = [each for each in tx.channels.all() if each.name != NAME]
+    others = [each for each in tx.channels.all() if each.name != PHONE]
     if not others or config.push_what != config.defaults.value("push_what"):
         return False
     tx.config.put(config.with_value("push_what", PushWhat.MUST))

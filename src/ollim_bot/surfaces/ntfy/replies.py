@@ -17,12 +17,12 @@ from threading import Thread
 from ollim_bot.domain.push import Pairing
 from ollim_bot.errors import StorageError, Unreachable
 from ollim_bot.ports import ChatService, Clock
+from ollim_bot.settings import PHONE
 from ollim_bot.store.push_buttons import PushButton
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.ntfy.client import MESSAGE, Event, Following, NtfyClient, TooMany
-from ollim_bot.surfaces.ntfy.pairing import NAME
 from ollim_bot.surfaces.ntfy.requests import Requests
 
 NONCE_BYTES = 12
@@ -122,7 +122,7 @@ class PhoneReplies:
         """Whether the press did something."""
         while True:
             try:
-                answer = await service.click(NAME, button.message, button.custom_id)
+                answer = await service.click(PHONE, button.message, button.custom_id)
             except StorageError:
                 _logger.warning("A press on the phone waits for the disk", exc_info=True)
                 await self._store.until_writable()

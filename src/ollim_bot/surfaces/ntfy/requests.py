@@ -10,7 +10,7 @@ from ollim_bot.domain.surface_state import PushState
 from ollim_bot.errors import Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
-from ollim_bot.surfaces.ntfy.allowance import Bucket, is_silent, next_day, pause_after
+from ollim_bot.surfaces.ntfy.allowance import Bucket, is_silent, silent_until
 from ollim_bot.surfaces.ntfy.client import TooMany
 
 R = TypeVar("R")
@@ -57,9 +57,7 @@ class Requests:
     async def fall_silent(self, refused: TooMany) -> None:
         """Keep the pause that the server wants, also across a restart."""
         now = self._clock.now()
-        until = now + pause_after(self._refusals, refused.wait)
-        if refused.is_of_day and refused.wait is None:
-            until = next_day(now)
+        until = silent_until(now, self._refusals, refused.wait, is_of_day=refused.is_of_day)
         self._refusals += 1
         self.state = await self._store.transact(
             lambda tx: tx.push.change(lambda state: state.silent_until(until))
