@@ -457,6 +457,22 @@ class StoreContract(ABC):
             await store.transact(lambda tx: tx.deliveries.close(PHONE, name, NOW))
             assert (await store.read(lambda tx: tx.budget.get())).available == 2.0
 
+    async def test_a_button_of_the_phone_is_pressed_once(self) -> None:
+        def find(tx: Transaction) -> list[bool]:
+            return [tx.push_buttons.find(nonce) is not None for nonce in ("one", "two", "none")]
+
+        async with self.opened() as store:
+            await store.transact(
+                lambda tx: tx.push_buttons.offer(
+                    MessageId("a"), ("done", "snooze"), ("one", "two"), NOW
+                )
+            )
+            assert await store.read(find) == [True, True, False]
+            await store.transact(lambda tx: tx.push_buttons.use("one"))
+            assert await store.read(find) == [False, True, False]
+            await store.transact(lambda tx: tx.push_buttons.withdraw(MessageId("a")))
+            assert await store.read(find) == [False, False, False]
+
     async def test_there_is_no_refund_for_what_may_have_arrived(self) -> None:
         name = MessageId("a")
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 class PhoneOffer:
     """What the owner reads before a phone is paired.
 
-    `public` is the address of a server that anybody may use. `told` says what leaves the machine
+    `public` is the address of a server that is open to all. `told` says what leaves the machine
     and who sees it, `of_public` who sees it there. `steps` are to be done on the phone, while the
     bot waits for a press for so long as `patience` says.
     """
