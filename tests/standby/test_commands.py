@@ -28,16 +28,6 @@ from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.instance import single_instance
 
 
-@pytest.fixture
-def shelf(scene: StandbyScene) -> Terminal:
-    """A second machine that has joined; it is the one in use."""
-    scene.init()
-    scene.use("shelf")
-    shelf = scene.machine("shelf")
-    shelf.done("standby", "join", "--from", str(scene.file))
-    return shelf
-
-
 @contextmanager
 def bot_leading(scene: StandbyScene, terminal: Terminal, name: str) -> Iterator[Lease]:
     """The bot of a machine, as far as a command can see it."""

@@ -42,6 +42,7 @@ from ollim_bot.upkeep.archive import (
 )
 from ollim_bot.upkeep.doctor import DoctorFinding
 from ollim_bot.upkeep.instance import running_pid
+from ollim_bot.upkeep.shared_rows import rows_on_server
 
 # Where a restore puts what can act and was not taken in.
 LEFT_OFF = "state/left-off"
@@ -337,7 +338,8 @@ def _collected(
     is_running = running_pid(paths.bot_pid) is not None
     copy, body = work / DATABASE, work / "body"
     # The database first: a message is committed after its files, so its files are found later.
-    snapshot = take_snapshot(paths, copy, now, is_running=is_running)
+    with rows_on_server(environment, paths, now) as server:
+        snapshot = take_snapshot(paths, copy, now, is_running=is_running, server=server)
     moment = now() if snapshot is None else snapshot.at
     with body.open("xb") as file:
         taken = _Collection(ArchiveBody(file, check), moment, with_keys=with_keys)

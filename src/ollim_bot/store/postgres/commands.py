@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.lease import HeldLease
@@ -21,6 +22,7 @@ from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors
 from ollim_bot.store.postgres.connection import Address, connect_to
 from ollim_bot.store.postgres.database import PostgresDatabase
 from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.postgres.transfer import move_to_file
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.shared import LeaderFile
 from ollim_bot.store.transaction import Step
@@ -72,6 +74,10 @@ class CommandDatabase:
     def query_rows(self, question: Callable[[Statements], R]) -> R:
         """As `query`, for rows that no repository offers."""
         return self._asked(lambda reader: reader.query_rows(question))
+
+    def copy_to(self, target: Path, now: datetime) -> None:
+        """Write one state of all rows into a new file of SQLite. Raises `StorageError`."""
+        move_to_file(self, target, now)
 
     def check_may_change(self) -> None:
         """Raises `StorageError` if a step would be refused: another machine leads."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.connection import (
@@ -26,10 +27,19 @@ from ollim_bot.store.postgres.search import TsvectorIndex
 from ollim_bot.store.schema import Table, migrate, schema_of, tables
 from ollim_bot.store.transaction import Transaction
 
+R = TypeVar("R")
+
 _PAGE = 500
 
 # How many rows each table has.
 Counts = Mapping[str, int]
+
+
+class ReadRows(Protocol):
+    """Rows on a server, as a question of one state sees them."""
+
+    def query_rows(self, question: Callable[[Statements], R]) -> R:
+        """Raises `StorageError`."""
 
 
 def move_to_server(
@@ -62,7 +72,7 @@ def move_to_server(
         raise translated(source, refused) from refused
 
 
-def move_to_file(database: PostgresDatabase, target: Path, now: datetime) -> Counts:
+def move_to_file(database: ReadRows, target: Path, now: datetime) -> Counts:
     """Write one state of the server into a new file, whole and synced; the server is unchanged.
 
     Raises `StorageError`; there is no file then.
