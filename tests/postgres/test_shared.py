@@ -39,6 +39,7 @@ class Machine:
             SystemClock(UTC),
             self.heartbeat,
             LeaderFile(self.paths),
+            self.paths.known_schedule,
             self.ends.append,
             boot=lambda: 0.0,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from bench.ledger import write_a_year
 from devtools.doubles.immediate_store import ImmediateStore
@@ -15,9 +17,12 @@ from tests.stores import Stores
 from ollim_bot.settings import Secret
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.opening import ask_rows
+from ollim_bot.store.opening import ask_rows, look_into_file
+from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.postgres.known_schedule import keep_schedule
 from ollim_bot.store.postgres.server import look_at
 from ollim_bot.store.schema import tables
+from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep import standby
 from ollim_bot.upkeep.machine import Machine
@@ -30,6 +35,19 @@ def all_rows(rows: Statements) -> dict[str, list[tuple[object, ...]]]:
         for table in tables()
         if table.name != "meta"
     }
+
+
+def known_to_sentinel(tx: Transaction) -> list[object]:
+    """What is still to come, by which the sentinel of a machine without the server goes."""
+    return [
+        armed_marks(tx),
+        tx.ledger.armed().jobs,
+        tx.ledger.open_history().stories,
+        tx.due_items.open(),
+        tx.due_items.to_come_again(),
+        tx.channels.all(),
+        tx.presence.get(),
+    ]
 
 
 def kept_files(terminal: Terminal, reason: str) -> list[str]:
@@ -57,6 +75,13 @@ def test_a_year_moves_to_the_server_and_back_unchanged(
     assert not (desk.paths.state / "ollim.db").exists()
     assert len(kept_files(desk, "before-standby")) == 1
     assert scene.on_server(found) == searches
+
+    kept = desk.paths.known_schedule
+    with closing(open_postgres(scene.address, lambda: NOW, lease=None)) as server:
+        keep_schedule(server, kept, NOW)
+    assert look_into_file(kept, NOW, known_to_sentinel) == scene.on_server(known_to_sentinel)
+    assert look_into_file(kept, NOW, lambda tx: len(tx.ledger.tail(5000))) < 1_000
+    kept.unlink()
 
     told = desk.done("standby", "leave", "--yes")
     assert "back. From the next start on, your bot uses a file on this machine." in told

@@ -287,7 +287,8 @@ class App:
         paths, end, boot = self._settings.paths, self._adapters.end, self._adapters.boot
         heartbeat, leader = HeartbeatFile(paths, self._adapters.disk), LeaderFile(paths)
         again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
-        return SharedDatabase(url.reveal(), self._clock, heartbeat, leader, end, again, boot)
+        kept = paths.known_schedule
+        return SharedDatabase(url.reveal(), self._clock, heartbeat, leader, kept, end, again, boot)
 
     def _may_act(self) -> bool:
         """Whether no other machine can lead; asked right before what cannot be undone."""
@@ -484,7 +485,8 @@ class App:
         vital.append(store.run_upkeep)
         if self._shared is not None:
             await self._shared.adopt_heartbeat(store)
-            vital.append(partial(self._shared.share_heartbeat, store))
+            vital += [partial(self._shared.share_heartbeat, store)]
+            vital += [partial(self._shared.keep_schedule, store)]
         return store
 
     def _opened_database(self, journal: Journal) -> Backend:
@@ -570,6 +572,7 @@ class App:
             reach=self._reaching(surfaces),
             phone=self._make_phone(store, self._clock) if self._make_phone else None,
             may_act=always if self._shared is None else self._shared.lease.may_act,
+            sent_elsewhere=None if self._shared is None else self._shared.sent_elsewhere,
         )
 
     def _reaching(self, surfaces: Surfaces) -> Reach:

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 from ollim_bot.app.lead import LeaseKeeper
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.clock import boot_time
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.lease import ASK_EVERY
+from ollim_bot.domain.sentinel import may_have_come_since
 from ollim_bot.domain.standby import Leader
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
@@ -24,7 +27,8 @@ from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.postgres.connection import parse_address
-from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot.store.postgres.known_schedule import keep_schedule
 from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.shared import LeaderFile
 from ollim_bot.store.store import Store
@@ -38,6 +42,9 @@ _NOBODY_LEADS = "No machine leads just now; this one stands by and changes nothi
 _UNREACHABLE = "The database cannot be reached, so this machine stands by. {reason}"
 # The fact that says how far the schedule has come, and how often it is written, in seconds.
 _HEARTBEAT, _SHARE_EVERY = "heartbeat", 10.0
+# Tables and records that the sentinel reads, and after how many seconds they are copied again.
+_OF_SCHEDULE = ("ledger", "due_items", "deliveries", "skips", "zone", "presence", "channels")
+_KEEP_EVERY = 5.0
 
 _logger = logging.getLogger(__name__)
 
@@ -55,6 +62,7 @@ class SharedDatabase:
         clock: Clock,
         heartbeat: HeartbeatFile,
         leader_file: LeaderFile,
+        known_schedule: Path,
         end: Callable[[str], None],
         hand_over: Callable[[], object] = lambda: None,
         boot: Callable[[], float] = boot_time,
@@ -67,6 +75,8 @@ class SharedDatabase:
         self._clock = clock
         self._heartbeat = heartbeat
         self._leader_file = leader_file
+        self._known_schedule = known_schedule
+        self._rows: PostgresDatabase | None = None
         self.lease = Lease(self._address, platform.node() or "the other machine", boot)
         self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
         self.standing = _NOBODY_LEADS
@@ -107,7 +117,8 @@ class SharedDatabase:
     ) -> Backend:
         """The rows, for the steps of this lease. The state files are written anew from them."""
         mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
-        return open_postgres(self._address, now, lease=self.lease.held, mirrors=mirrors)
+        self._rows = open_postgres(self._address, now, lease=self.lease.held, mirrors=mirrors)
+        return self._rows
 
     async def adopt_heartbeat(self, store: Store) -> None:
         """Go on from where the schedule of the machine that led before has come."""
@@ -127,6 +138,26 @@ class SharedDatabase:
                     await store.transact(partial(_put_heartbeat, text))
                     shared = moment
             await self._clock.sleep(_SHARE_EVERY)
+
+    def sent_elsewhere(self, message: ChatMessage) -> datetime | None:
+        """Since when the sentinel of another machine may have sent it; None if it has not."""
+        return may_have_come_since(message, self._clock.now())
+
+    async def keep_schedule(self, store: Store) -> None:
+        """Keep on this machine what its sentinel needs without a server, until cancelled."""
+        with store.changes(*_OF_SCHEDULE) as changed:
+            while True:
+                changed.clear()
+                try:
+                    await asyncio.to_thread(self._keep_schedule)
+                except StorageError as refused:
+                    _logger.warning("The sentinel knows an older schedule: %s", refused)
+                await self._clock.sleep(_KEEP_EVERY)
+                await changed.wait()
+
+    def _keep_schedule(self) -> None:
+        assert self._rows is not None
+        keep_schedule(self._rows, self._known_schedule, self._clock.now())
 
     async def lead_or_stand_by(self, ends: asyncio.Event, show: Service) -> bool:
         """Return when this machine leads; False if `ends` is set before.
@@ -193,3 +224,5 @@ class SharedDatabase:
         self.standing = _STANDS_BY.format(leader=leader.name)
         # A sentinel acts on its own only on the machine that led last, which has a heartbeat.
         self._heartbeat.forget()
+        with suppress(OSError):
+            self._known_schedule.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -105,18 +105,25 @@ def move_to_file(database: ReadRows, target: Path, now: datetime) -> Counts:
 def _copy_rows(source: Statements, target: Statements, place: Path) -> Counts:
     for table in tables():
         for page in _pages(source, table):
-            one = f"({', '.join('?' for _ in table.columns)})"
-            target.write(
-                table.name,
-                f"INSERT INTO {table.name} ({', '.join(table.columns)})"
-                f" VALUES {', '.join(one for _ in page)}",
-                *(value for row in page for value in row),
-            )
+            insert_rows(target, table, page)
     expected, found = _counts(source), _counts(target)
     for name, count in expected.items():
         if found[name] != count:
             raise Damaged(place, f"{found[name]} of {count} rows of {name} have arrived")
     return found
+
+
+def insert_rows(target: Statements, table: Table, rows: Sequence[Row]) -> None:
+    """Add whole rows to a table."""
+    one = f"({', '.join('?' for _ in table.columns)})"
+    for start in range(0, len(rows), _PAGE):
+        page = rows[start : start + _PAGE]
+        target.write(
+            table.name,
+            f"INSERT INTO {table.name} ({', '.join(table.columns)})"
+            f" VALUES {', '.join(one for _ in page)}",
+            *(value for row in page for value in row),
+        )
 
 
 def _pages(source: Statements, table: Table) -> Iterator[list[Row]]:
