@@ -24,7 +24,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Journal
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.postgres.connection import parse_address
 from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
@@ -40,8 +40,8 @@ _STANDS_BY = (
 )
 _NOBODY_LEADS = "No machine leads just now; this one stands by and changes nothing yet."
 _UNREACHABLE = "The database cannot be reached, so this machine stands by. {reason}"
-# The fact that says how far the schedule has come, and how often it is written, in seconds.
-_HEARTBEAT, _SHARE_EVERY = "heartbeat", 10.0
+# In seconds: how often it is written how far the schedule has come.
+_SHARE_EVERY = 10.0
 # Tables and records that the sentinel reads, and after how many seconds they are copied again.
 _OF_SCHEDULE = ("ledger", "due_items", "deliveries", "skips", "zone", "presence", "channels")
 _KEEP_EVERY = 5.0
@@ -50,7 +50,7 @@ _logger = logging.getLogger(__name__)
 
 
 def _put_heartbeat(text: str, tx: Transaction) -> None:
-    tx.meta.put(_HEARTBEAT, text)
+    tx.meta.put(SHARED_HEARTBEAT, text)
 
 
 class SharedDatabase:
@@ -122,7 +122,7 @@ class SharedDatabase:
 
     async def adopt_heartbeat(self, store: Store) -> None:
         """Go on from where the schedule of the machine that led before has come."""
-        found = await store.read(lambda tx: tx.meta.get(_HEARTBEAT))
+        found = await store.read(lambda tx: tx.meta.get(SHARED_HEARTBEAT))
         if found is not None:
             with suppress(StorageError):  # a full disk must not prevent a start
                 await asyncio.to_thread(self._heartbeat.write, datetime.fromisoformat(found))

@@ -10,6 +10,8 @@ from ollim_bot.ports import Disk
 from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
 
 _MOST = 100
+# In the facts about a database that machines share: how far the schedule has come.
+SHARED_HEARTBEAT = "heartbeat"
 # The heartbeat of a bot that runs is never older than this: it beats every 30 seconds.
 _FRESH = timedelta(seconds=90)
 
