@@ -115,6 +115,7 @@ from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.examination import BotDoctor, examine_in_chat
 from ollim_bot.upkeep.hand_over import settle_update
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.upkeep.keys import key_names
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
 from ollim_bot.webhooks.server import WebhookServer
 
@@ -485,8 +486,7 @@ class App:
         vital.append(store.run_upkeep)
         if self._shared is not None:
             await self._shared.adopt_heartbeat(store)
-            vital += [partial(self._shared.share_heartbeat, store)]
-            vital += [partial(self._shared.keep_schedule, store)]
+            vital += self._shared.services(store, partial(key_names, self._settings))
         return store
 
     def _opened_database(self, journal: Journal) -> Backend:

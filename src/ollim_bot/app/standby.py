@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -30,6 +30,7 @@ from ollim_bot.store.postgres.connection import parse_address
 from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot.store.postgres.known_schedule import keep_schedule
 from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.postgres.server import KEY_NAMES
 from ollim_bot.store.shared import LeaderFile
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -127,6 +128,11 @@ class SharedDatabase:
             with suppress(StorageError):  # a full disk must not prevent a start
                 await asyncio.to_thread(self._heartbeat.write, datetime.fromisoformat(found))
 
+    def services(self, store: Store, key_names: Callable[[], Sequence[str]]) -> list[Service]:
+        """What the leader keeps for other machines and for the sentinel of this one."""
+        keys = partial(self.note_keys, store, key_names)
+        return [partial(self.share_heartbeat, store), partial(self.keep_schedule, store), keys]
+
     async def share_heartbeat(self, store: Store) -> None:
         """Let the other machines know how far the schedule has come, until cancelled."""
         shared: datetime | None = None
@@ -138,6 +144,13 @@ class SharedDatabase:
                     await store.transact(partial(_put_heartbeat, text))
                     shared = moment
             await self._clock.sleep(_SHARE_EVERY)
+
+    async def note_keys(self, store: Store, names: Callable[[], Sequence[str]]) -> None:
+        """Let other machines know the names of the keys that this one uses; never a value."""
+        found = " ".join(await asyncio.to_thread(names))
+        if await store.read(lambda tx: tx.meta.get(KEY_NAMES)) != found:
+            with suppress(StorageError):  # the next start notes them
+                await store.transact(lambda tx: tx.meta.put(KEY_NAMES, found))
 
     def sent_elsewhere(self, message: ChatMessage) -> datetime | None:
         """Since when the sentinel of another machine may have sent it; None if it has not."""

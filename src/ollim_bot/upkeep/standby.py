@@ -18,7 +18,7 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.standby import FoundServer, HandOver
 from ollim_bot.environment import DATABASE_URL
 from ollim_bot.errors import OllimError, StorageError, WriteFailed
-from ollim_bot.settings import Secret, Settings
+from ollim_bot.settings import Secret
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import Damaged
 from ollim_bot.store.file_store import StoreProblem
@@ -40,7 +40,7 @@ from ollim_bot.store.postgres.transfer import Counts, move_to_file, move_to_serv
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import write_mirrors
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.backup import incomplete, keys_in, write_backup
+from ollim_bot.upkeep.backup import incomplete, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.machine import Machine
@@ -50,8 +50,6 @@ _ALL = 10**9
 _STAMP = "%Y%m%dT%H%M%SZ"
 # In seconds: how often it is looked who leads, and for how long. A leader ends its turn first.
 _BETWEEN_LOOKS, _PATIENCE = 0.1, 30.0
-# Made anew on each machine.
-_OWN_KEYS = (".env", "web_token")
 
 _TOO_OLD = "The server runs PostgreSQL {version}. It needs version 14 or newer."
 _ENCODING = (
@@ -92,17 +90,6 @@ _HAS_DATA = (
 _NOTHING_HERE = "There is no bot in {root} to move. Start it once, or use `ollim-bot standby join`."
 _DIFFERS = "`runs check` finds other things there than here, so nothing was switched"
 _LOST = "{place} was taken over by another process meanwhile. Nothing was switched; run it again."
-
-
-def key_names(settings: Settings) -> tuple[str, ...]:
-    """The names of all keys that this installation uses, by setting or by file; never a value."""
-    ntfy = {"NTFY_TOKEN": settings.ntfy.token, "NTFY_REPLY_TOKEN": settings.ntfy.reply_token}
-    single = {"DISCORD_TOKEN": settings.discord_token, "WEBHOOK_SECRET": settings.webhook_secret}
-    named = {**single, **ntfy, **settings.anthropic, **settings.named_secrets}
-    found = {name for name, value in named.items() if isinstance(value, Secret)}
-    root = settings.paths.root
-    files = {str(each) for each in keys_in(root)} if root.is_dir() else set[str]()
-    return tuple(sorted(found | {each for each in files if not each.endswith(_OWN_KEYS)}))
 
 
 def checked_server(address: Address, *, for_move: bool = False) -> FoundServer:

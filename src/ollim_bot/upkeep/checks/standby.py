@@ -12,6 +12,7 @@ from ollim_bot.domain.standby import FoundServer
 from ollim_bot.errors import StorageError
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.keys import key_names
 
 STANDBY = "standby"
 _ALONE = "not set up: your data are in a file on this machine"
@@ -47,7 +48,7 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
     if find_spec("psycopg") is None:
         yield failed(STANDBY, _NO_PSYCOPG, _INSTALL)
         return
-    from ollim_bot.upkeep.standby import key_names, look
+    from ollim_bot.upkeep.standby import look
 
     try:
         found = look(settings.database_url)
