@@ -14,9 +14,11 @@ from tests.standby.scene import StandbyScene, env_of, has_address, in_file, open
 from tests.store.scene import NOW
 from tests.stores import Stores
 
+from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
 from ollim_bot.settings import Secret
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.job_files import open_repositories
+from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import ask_rows, look_into_file
 from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.postgres.known_schedule import keep_schedule
@@ -80,7 +82,7 @@ def test_a_year_moves_to_the_server_and_back_unchanged(
     with closing(open_postgres(scene.address, lambda: NOW, lease=None)) as server:
         keep_schedule(server, kept, NOW)
     assert look_into_file(kept, NOW, known_to_sentinel) == scene.on_server(known_to_sentinel)
-    assert look_into_file(kept, NOW, lambda tx: len(tx.ledger.tail(5000))) < 1_000
+    assert len(look_into_file(kept, NOW, lambda tx: tx.ledger.tail(5000)) or ()) < 1_000
     kept.unlink()
 
     told = desk.done("standby", "leave", "--yes")
@@ -162,3 +164,21 @@ def test_a_kill_at_each_step_leaves_an_installation_that_works(scene: StandbySce
     scene.init()
     assert words_of(scene, desk) == expected
     assert look_at(scene.address).closed == ""
+
+
+def test_a_tool_server_stays_approved_where_it_was_and_nowhere_else(
+    scene: StandbyScene,
+) -> None:
+    """Also after the way back to a file."""
+    desk, state = scene.desk, ServerState(present="pin", shown="notes-server").started()
+    record = ToolServerRecord().holding("notes", state)
+    with opened(desk) as database:
+        database.run(lambda tx: tx.tool_servers.put(record))
+    scene.init()
+    known = scene.on_server(lambda tx: tx.tool_servers.get())
+    assert known.on(machine_id(desk.paths)).of("notes").may_start
+    elsewhere = known.on(machine_id(scene.machine("shelf").paths))
+    assert not elsewhere.of("notes").may_start
+    assert elsewhere.on(machine_id(desk.paths)).of("notes").may_start
+    desk.done("standby", "leave", "--yes")
+    assert in_file(desk, lambda tx: tx.tool_servers.get()).on("") == record

@@ -76,6 +76,7 @@ from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import open_repositories, read_all
 from ollim_bot.store.job_folder import shared_readings
 from ollim_bot.store.journal import GitJournal, open_journal
+from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import (
     DAILY_LIMIT_NOTICE,
     NOTICE_DUE,
@@ -454,8 +455,9 @@ class App:
     async def _loaded_servers(self, store: Store) -> ToolServers:
         paths = self._settings.paths
         open_server = self._adapters.open_server or opened_in(paths)
+        machine = "" if self._shared is None else await asyncio.to_thread(machine_id, paths)
         self._servers = ToolServers(
-            store, ServerFile(paths, self._problem), self._clock, open_server
+            store, ServerFile(paths, self._problem), self._clock, open_server, machine
         )
         await self._servers.load()
         return self._servers

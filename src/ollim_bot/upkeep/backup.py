@@ -152,7 +152,13 @@ _REMADE = frozenset(
     (
         *("bot.pid", "leader", ".locks", "copies", "ballast", "engine", "uploads", "run_requests"),
         *CHANNELS,
-        *("known_schedule.db", "maintenance.json", "restored_transcripts", "left-off"),
+        *(
+            "known_schedule.db",
+            "machine_id",
+            "maintenance.json",
+            "restored_transcripts",
+            "left-off",
+        ),
         *("update.json", "before-update", ".before-update.tmp"),
         *DATABASE_FILES,
         *MIRROR_FILES,

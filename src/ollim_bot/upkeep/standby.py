@@ -24,6 +24,7 @@ from ollim_bot.store.errors import Damaged
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import DATABASE, ask, has_state, look_into, open_database
 from ollim_bot.store.postgres.connection import Address, parse_address
 from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
@@ -162,7 +163,8 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
             here.say("Comparing what is there with what is here.")
             _compare(here, address, ask(here.paths, here.now(), _ledger), database.query(_ledger))
             epoch = lease.held.epoch if lease.held else 0
-            database.run(lambda tx: _note_end(tx, f"{move} {epoch}", keys))
+            machine = machine_id(here.paths)
+            database.run(lambda tx: _note_end(tx, f"{move} {epoch}", keys, machine))
             if not lease.renew():
                 raise OllimError(_LOST.format(place=address.place))
             here.say("Opening the database.")
@@ -265,9 +267,11 @@ def _compare(
         raise Damaged(address.place, _DIFFERS)
 
 
-def _note_end(tx: Transaction, move: str, keys: tuple[str, ...]) -> None:
+def _note_end(tx: Transaction, move: str, keys: tuple[str, ...], machine: str) -> None:
     tx.meta.put(MOVE, move)
     tx.meta.put(KEY_NAMES, " ".join(keys))
+    if tx.tool_servers.get().servers:
+        tx.tool_servers.change(lambda known: known.moved_from(machine))
 
 
 def join(here: Machine, url: Secret) -> FoundServer:

@@ -20,6 +20,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.copies import EVERY, copied_at, copies_of, damage_of
 from ollim_bot.store.journal import Git, GitMissing, GitTrouble, Repository, has_repository
+from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import DATABASE
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.server_file import read_servers
@@ -179,7 +180,8 @@ def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
             _TOOL_SERVERS, "others may read mcp.json", step, partial(close_file, paths.mcp)
         )
     record = given.read(lambda tx: tx.tool_servers.get())
-    known = (record or ToolServerRecord()).written(reading.specs)
+    machine = machine_id(paths) if given.is_shared else ""
+    known = (record or ToolServerRecord()).on(machine).written(reading.specs)
     named = {name: state for name, state in known.servers.items() if state.present}
     for name, state in sorted(named.items()):
         if state.trouble:
