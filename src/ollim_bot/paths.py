@@ -65,6 +65,7 @@ class DataPaths:
     heartbeat = _Below("state/heartbeat")
     sentinel = _Below("state/sentinel.json")
     leader = _Below("state/leader")
+    standing_by = _Below("state/standing_by")
     machine_id = _Below("state/machine_id")
     known_schedule = _Below("state/known_schedule.db")
     maintenance = _Below("state/maintenance.json")

@@ -23,6 +23,7 @@ from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Journal
 from ollim_bot.store.backend import Backend
+from ollim_bot.store.errors import OtherSchema
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
@@ -31,6 +32,7 @@ from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot.store.postgres.known_schedule import keep_schedule
 from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.postgres.server import KEY_NAMES
+from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.shared import LeaderFile
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -43,6 +45,8 @@ _NOBODY_LEADS = "No machine leads just now; this one stands by and changes nothi
 _UNREACHABLE = "The database cannot be reached, so this machine stands by. {reason}"
 # In seconds: how often it is written how far the schedule has come.
 _SHARE_EVERY = 10.0
+# In seconds: how often a machine that stands by shows that it lives.
+_LIFE_EVERY = 30.0
 # Tables and records that the sentinel reads, and after how many seconds they are copied again.
 _OF_SCHEDULE = ("ledger", "due_items", "deliveries", "skips", "zone", "presence", "channels")
 _KEEP_EVERY = 5.0
@@ -75,6 +79,8 @@ class SharedDatabase:
         self._address = parse_address(url)
         self._clock = clock
         self._heartbeat = heartbeat
+        self._life = heartbeat.of_standby()
+        self._shown_life: datetime | None = None
         self._leader_file = leader_file
         self._known_schedule = known_schedule
         self._rows: PostgresDatabase | None = None
@@ -101,8 +107,10 @@ class SharedDatabase:
             _logger.warning("Commands on this machine can only read: %s", refused)
 
     def check(self) -> None:
-        """Raises `StorageError` if the server does not answer."""
-        self.lease.leader()
+        """Raises `StorageError` if the server does not answer, or this version cannot lead."""
+        leader = self.lease.leader()
+        if leader is not None and leader.schema > SCHEMA:
+            raise OtherSchema(self._address.place, leader.schema, SCHEMA)
 
     def open_for_reading(self, now: Callable[[], datetime]) -> Backend:
         """The rows, for questions only. Raises `StorageError`."""
@@ -197,10 +205,20 @@ class SharedDatabase:
     async def _until_leading(self) -> None:
         while not await asyncio.to_thread(self._take):
             self._was_refused.set()
+            await asyncio.to_thread(self._show_life)
             await self._until_next_try()
+        self._life.forget()
         # Before anything else: to close the page of a standby may take its time.
         self._keeper.start()
         await asyncio.to_thread(self._note_leader)
+
+    def _show_life(self) -> None:
+        """Let a supervisor and an update know that this bot works, though it does not lead."""
+        now, last = self._clock.now(), self._shown_life
+        if last is None or abs((now - last).total_seconds()) >= _LIFE_EVERY:
+            self._shown_life = now
+            with suppress(StorageError):
+                self._life.write(now)
 
     async def _until_next_try(self) -> None:
         """Return when it is time to ask again; a lease that is let go is heard of at once."""

@@ -154,6 +154,7 @@ _REMADE = frozenset(
         *CHANNELS,
         *(
             "known_schedule.db",
+            "standing_by",
             "machine_id",
             "maintenance.json",
             "restored_transcripts",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +26,9 @@ class SharedRows(Protocol):
 
     def query_rows(self, question: Callable[[Statements], R]) -> R:
         """As `query`, for rows that no repository offers."""
+
+    def waiting_for_this(self) -> Sequence[tuple[str, str]]:
+        """The names and versions of machines that stand by; none if this one does not lead."""
 
     def copy_to(self, target: Path, now: datetime) -> None:
         """Write one state of all rows into a new file of SQLite."""

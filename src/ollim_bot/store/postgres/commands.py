@@ -21,7 +21,7 @@ from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors
 from ollim_bot.store.postgres.connection import Address, connect_to
 from ollim_bot.store.postgres.database import PostgresDatabase
-from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.postgres.lease import CONNECTED, Lease
 from ollim_bot.store.postgres.transfer import move_to_file
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.shared import LeaderFile
@@ -78,6 +78,17 @@ class CommandDatabase:
     def copy_to(self, target: Path, now: datetime) -> None:
         """Write one state of all rows into a new file of SQLite. Raises `StorageError`."""
         move_to_file(self, target, now)
+
+    def waiting_for_this(self) -> list[tuple[str, str]]:
+        """The names and versions of machines that stand by; none if this one does not lead."""
+        name, holder, epoch, *_ = self._state()
+        if (holder, epoch) != LeaderFile(self._paths).read():
+            return []
+        rows = self.query_rows(lambda found: found.rows(CONNECTED))
+        known = {
+            (other, version) for _, version, other in (str(each[0]).split(" ", 2) for each in rows)
+        }
+        return sorted(each for each in known if each[0] != name)
 
     def check_may_change(self) -> None:
         """Raises `StorageError` if a step would be refused: another machine leads."""
