@@ -82,6 +82,7 @@ from ollim_bot.store.opening import (
     NOTICE_DUE,
     NOTICE_TOLD,
     open_for_bot,
+    settle,
 )
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.sentinel import SentinelFile
@@ -495,7 +496,10 @@ class App:
         paths, now, disk = self._settings.paths, self._clock.now, self._adapters.disk
         report = self._state_problem
         if self._shared is not None:
-            return self._shared.open_for_leader(paths, now, report, disk, journal)
+            database = self._shared.open_for_leader(paths, now, report, disk, journal)
+            heartbeat = HeartbeatFile(paths, disk).read()
+            database.run(lambda tx: settle(tx, heartbeat, self._tell_of_return))
+            return database
         tell = self._tell_of_return
         return open_for_bot(paths, now, report=report, tell=tell, disk=disk, journal=journal)
 

@@ -241,16 +241,11 @@ def open_for_bot(
             paths, now, is_holder=True, report=report, disk=disk, journal=journal
         )
         try:
-            database.run(lambda tx: settle(tx, heartbeat))
+            database.run(lambda tx: settle(tx, heartbeat, tell))
         except StorageError:
             database.close()
             raise
         return database
-
-    def settle(tx: Transaction, heartbeat: datetime | None) -> None:
-        returned = settle_return(tx, heartbeat)
-        if returned is not None:
-            tell(tx, returned)
 
     try:
         return opened()
@@ -258,6 +253,15 @@ def open_for_bot(
         raise
     except WriteFailed as refused:
         return DatabaseImage(paths.state / DATABASE, now, refused, opened)
+
+
+def settle(
+    tx: Transaction, heartbeat: datetime | None, tell: Callable[[Transaction, AfterReturn], None]
+) -> None:
+    """Settle a return to a copy or a backup, if there was one, and tell of it in the same step."""
+    returned = settle_return(tx, heartbeat)
+    if returned is not None:
+        tell(tx, returned)
 
 
 def ask(paths: DataPaths, now: datetime, question: Step[R]) -> R:

@@ -23,7 +23,7 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import Damaged
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
 from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import DATABASE, ask, has_state, look_into, open_database
 from ollim_bot.store.postgres.connection import Address, parse_address
@@ -73,6 +73,9 @@ _TAKEN = (
 _LED = (
     "{place} is led by {name}. Stop the bot there first; after a move that was cut off, wait for "
     "15 seconds."
+)
+_STOP_ALL = (
+    "{name} leads. Stop the bot on all machines first: a restore replaces the rows of them all."
 )
 _EMPTY = "{place} is empty. Run `ollim-bot standby init` first, on the machine that has your bot."
 _NOT_OURS = "{place} is not a database of ollim-bot."
@@ -274,6 +277,34 @@ def _note_end(tx: Transaction, move: str, keys: tuple[str, ...], machine: str) -
         tx.tool_servers.change(lambda known: known.moved_from(machine))
 
 
+def check_restore(url: Secret) -> None:
+    """Raise `OllimError` unless the rows there can be replaced now; nothing is changed."""
+    address = parse_address(url.reveal())
+    found, place = checked_server(address, for_move=True), address.place
+    if found.leader is not None and found.leader.is_leading:
+        raise OllimError(_STOP_ALL.format(name=found.leader.name))
+    if not found.is_ours or found.closed:
+        raise OllimError((_NOT_OPEN if found.closed else _EMPTY).format(place=place))
+
+
+def replace_rows(here: Machine, url: Secret, file: Path) -> None:
+    """Put the rows of the file in the place of all rows on the server, in one step.
+
+    No machine may lead. Raises `OllimError`; nothing has changed then.
+    """
+    check_restore(url)
+    address, kept = parse_address(url.reveal()), look(url)
+    with _leading(here, address, "") as (_, database):
+        here.say("Moving the rows of the backup to the server.")
+        machine = machine_id(here.paths)
+
+        def mark(tx: Transaction) -> None:
+            _note_end(tx, kept.move, kept.key_names, machine)
+            tx.meta.put(SHARED_HEARTBEAT, here.now().isoformat())
+
+        move_to_server(file, database, here.now(), replace=True, mark=mark)
+
+
 def join(here: Machine, url: Secret) -> FoundServer:
     """Have this machine stand by for the database.
 
@@ -300,7 +331,15 @@ def join(here: Machine, url: Secret) -> FoundServer:
 def leave_as_standby(here: Machine) -> None:
     """Take the address out of `.env`, and nothing else. Raises `OllimError`."""
     with single_instance(here.paths.bot_pid, patience=0.2):
-        change_env_file(here.paths, {DATABASE_URL: None})
+        _stop_sharing(here)
+
+
+def _stop_sharing(here: Machine) -> None:
+    """Take the address out, and what was kept for others or for the time without the server."""
+    change_env_file(here.paths, {DATABASE_URL: None})
+    for kept in (here.paths.known_schedule, here.paths.standing_by):
+        with suppress(OSError):
+            kept.unlink(missing_ok=True)
 
 
 def is_left(here: Machine, found: FoundServer) -> bool:
@@ -330,7 +369,7 @@ def move_back(here: Machine, url: Secret) -> Counts:
             here.say("Closing the database to all machines.")
             close_for(address, move, lease.held.epoch if lease.held else 0)
         here.say("Taking the address out of `.env`.")
-        change_env_file(here.paths, {DATABASE_URL: None})
+        _stop_sharing(here)
     return counts
 
 

@@ -25,7 +25,7 @@ from ollim_bot.store.opening import check_schema
 from ollim_bot.store.postgres.database import PostgresDatabase
 from ollim_bot.store.postgres.search import TsvectorIndex
 from ollim_bot.store.schema import Table, migrate, schema_of, tables
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 
@@ -43,9 +43,16 @@ class ReadRows(Protocol):
 
 
 def move_to_server(
-    source: Path, database: PostgresDatabase, now: datetime, *, replace: bool = False
+    source: Path,
+    database: PostgresDatabase,
+    now: datetime,
+    *,
+    replace: bool = False,
+    mark: Step[None] = lambda _: None,
 ) -> Counts:
-    """Copy all rows of the file, in one step of the server; the file stays as it is.
+    """Copy all rows of the file, and `mark` them, in one step of the server.
+
+    The file stays as it is.
 
     No bot may use the file meanwhile. With `replace`, rows that are on the server are dropped;
     without, they are a `WriteFailed`. Raises `StorageError`; the server is unchanged then.
@@ -58,8 +65,9 @@ def move_to_server(
             target.write(table.name, f"DELETE FROM {table.name}")
         target.write("messages", "DELETE FROM search_state")
         counts = _copy_rows(rows, target, database.path)
-        index = Transaction(target, now, TsvectorIndex).messages
-        index.prepare_search(is_supported=True)
+        arrived = Transaction(target, now, TsvectorIndex)
+        arrived.messages.prepare_search(is_supported=True)
+        mark(arrived)
         return counts
 
     try:
