@@ -42,6 +42,7 @@ from ollim_bot.upkeep.archive import (
 )
 from ollim_bot.upkeep.doctor import DoctorFinding
 from ollim_bot.upkeep.instance import running_pid
+from ollim_bot.upkeep.shared_rows import rows_on_server
 
 # Where a restore puts what can act and was not taken in.
 LEFT_OFF = "state/left-off"
@@ -152,7 +153,14 @@ _REMADE = frozenset(
         *("bot.pid", "commands.sock", ".locks", "copies", "ballast", "engine", "uploads"),
         "run_requests",
         *CHANNELS,
-        *("maintenance.json", "restored_transcripts", "left-off"),
+        *(
+            "known_schedule.db",
+            "standing_by",
+            "machine_id",
+            "maintenance.json",
+            "restored_transcripts",
+            "left-off",
+        ),
         *("update.json", "before-update", ".before-update.tmp"),
         *DATABASE_FILES,
         *MIRROR_FILES,
@@ -338,7 +346,8 @@ def _collected(
     is_running = running_pid(paths.bot_pid) is not None
     copy, body = work / DATABASE, work / "body"
     # The database first: a message is committed after its files, so its files are found later.
-    snapshot = take_snapshot(paths, copy, now, is_running=is_running)
+    with rows_on_server(environment, paths, now) as server:
+        snapshot = take_snapshot(paths, copy, now, is_running=is_running, server=server)
     moment = now() if snapshot is None else snapshot.at
     with body.open("xb") as file:
         taken = _Collection(ArchiveBody(file, check), moment, with_keys=with_keys)

@@ -18,12 +18,13 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.standby import FoundServer, HandOver
 from ollim_bot.environment import DATABASE_URL
 from ollim_bot.errors import OllimError, StorageError, WriteFailed
-from ollim_bot.settings import Secret, Settings
+from ollim_bot.settings import Secret
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import Damaged
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
+from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import DATABASE, ask, has_state, look_into, open_database
 from ollim_bot.store.postgres.connection import Address, parse_address
 from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
@@ -40,7 +41,7 @@ from ollim_bot.store.postgres.transfer import Counts, move_to_file, move_to_serv
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import write_mirrors
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.backup import incomplete, keys_in, write_backup
+from ollim_bot.upkeep.backup import incomplete, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.machine import Machine
@@ -50,8 +51,6 @@ _ALL = 10**9
 _STAMP = "%Y%m%dT%H%M%SZ"
 # In seconds: how often it is looked who leads, and for how long. A leader ends its turn first.
 _BETWEEN_LOOKS, _PATIENCE = 0.1, 30.0
-# Made anew on each machine.
-_OWN_KEYS = (".env", "web_token")
 
 _TOO_OLD = "The server runs PostgreSQL {version}. It needs version 14 or newer."
 _ENCODING = (
@@ -75,6 +74,9 @@ _LED = (
     "{place} is led by {name}. Stop the bot there first; after a move that was cut off, wait for "
     "15 seconds."
 )
+_STOP_ALL = (
+    "{name} leads. Stop the bot on all machines first: a restore replaces the rows of them all."
+)
 _EMPTY = "{place} is empty. Run `ollim-bot standby init` first, on the machine that has your bot."
 _NOT_OURS = "{place} is not a database of ollim-bot."
 _OTHER_VERSION = (
@@ -92,17 +94,6 @@ _HAS_DATA = (
 _NOTHING_HERE = "There is no bot in {root} to move. Start it once, or use `ollim-bot standby join`."
 _DIFFERS = "`runs check` finds other things there than here, so nothing was switched"
 _LOST = "{place} was taken over by another process meanwhile. Nothing was switched; run it again."
-
-
-def key_names(settings: Settings) -> tuple[str, ...]:
-    """The names of all keys that this installation uses, by setting or by file; never a value."""
-    ntfy = {"NTFY_TOKEN": settings.ntfy.token, "NTFY_REPLY_TOKEN": settings.ntfy.reply_token}
-    single = {"DISCORD_TOKEN": settings.discord_token, "WEBHOOK_SECRET": settings.webhook_secret}
-    named = {**single, **ntfy, **settings.anthropic, **settings.named_secrets}
-    found = {name for name, value in named.items() if isinstance(value, Secret)}
-    root = settings.paths.root
-    files = {str(each) for each in keys_in(root)} if root.is_dir() else set[str]()
-    return tuple(sorted(found | {each for each in files if not each.endswith(_OWN_KEYS)}))
 
 
 def checked_server(address: Address, *, for_move: bool = False) -> FoundServer:
@@ -175,7 +166,8 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
             here.say("Comparing what is there with what is here.")
             _compare(here, address, ask(here.paths, here.now(), _ledger), database.query(_ledger))
             epoch = lease.held.epoch if lease.held else 0
-            database.run(lambda tx: _note_end(tx, f"{move} {epoch}", keys))
+            machine = machine_id(here.paths)
+            database.run(lambda tx: _note_end(tx, f"{move} {epoch}", keys, machine))
             if not lease.renew():
                 raise OllimError(_LOST.format(place=address.place))
             here.say("Opening the database.")
@@ -278,9 +270,39 @@ def _compare(
         raise Damaged(address.place, _DIFFERS)
 
 
-def _note_end(tx: Transaction, move: str, keys: tuple[str, ...]) -> None:
+def _note_end(tx: Transaction, move: str, keys: tuple[str, ...], machine: str) -> None:
     tx.meta.put(MOVE, move)
     tx.meta.put(KEY_NAMES, " ".join(keys))
+    if tx.tool_servers.get().servers:
+        tx.tool_servers.change(lambda known: known.moved_from(machine))
+
+
+def check_restore(url: Secret) -> None:
+    """Raise `OllimError` unless the rows there can be replaced now; nothing is changed."""
+    address = parse_address(url.reveal())
+    found, place = checked_server(address, for_move=True), address.place
+    if found.leader is not None and found.leader.is_leading:
+        raise OllimError(_STOP_ALL.format(name=found.leader.name))
+    if not found.is_ours or found.closed:
+        raise OllimError((_NOT_OPEN if found.closed else _EMPTY).format(place=place))
+
+
+def replace_rows(here: Machine, url: Secret, file: Path) -> None:
+    """Put the rows of the file in the place of all rows on the server, in one step.
+
+    No machine may lead. Raises `OllimError`; nothing has changed then.
+    """
+    check_restore(url)
+    address, kept = parse_address(url.reveal()), look(url)
+    with _leading(here, address, "") as (_, database):
+        here.say("Moving the rows of the backup to the server.")
+        machine = machine_id(here.paths)
+
+        def mark(tx: Transaction) -> None:
+            _note_end(tx, kept.move, kept.key_names, machine)
+            tx.meta.put(SHARED_HEARTBEAT, here.now().isoformat())
+
+        move_to_server(file, database, here.now(), replace=True, mark=mark)
 
 
 def join(here: Machine, url: Secret) -> FoundServer:
@@ -309,7 +331,15 @@ def join(here: Machine, url: Secret) -> FoundServer:
 def leave_as_standby(here: Machine) -> None:
     """Take the address out of `.env`, and nothing else. Raises `OllimError`."""
     with single_instance(here.paths.bot_pid, patience=0.2):
-        change_env_file(here.paths, {DATABASE_URL: None})
+        _stop_sharing(here)
+
+
+def _stop_sharing(here: Machine) -> None:
+    """Take the address out, and what was kept for others or for the time without the server."""
+    change_env_file(here.paths, {DATABASE_URL: None})
+    for kept in (here.paths.known_schedule, here.paths.standing_by):
+        with suppress(OSError):
+            kept.unlink(missing_ok=True)
 
 
 def is_left(here: Machine, found: FoundServer) -> bool:
@@ -339,7 +369,7 @@ def move_back(here: Machine, url: Secret) -> Counts:
             here.say("Closing the database to all machines.")
             close_for(address, move, lease.held.epoch if lease.held else 0)
         here.say("Taking the address out of `.env`.")
-        change_env_file(here.paths, {DATABASE_URL: None})
+        _stop_sharing(here)
     return counts
 
 
