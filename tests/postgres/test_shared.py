@@ -36,6 +36,7 @@ class Machine:
         self.ends: list[str] = []
         self.shared = SharedDatabase(
             url,
+            self.paths,
             SystemClock(UTC),
             self.heartbeat,
             LeaderFile(self.paths),

@@ -24,10 +24,11 @@ from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.postgres.connection import parse_address
-from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.shared import LeaderFile
 from ollim_bot.store.store import Store
+from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Transaction
 
 _STANDS_BY = (
@@ -38,6 +39,8 @@ _NOBODY_LEADS = "No machine leads just now; this one stands by and changes nothi
 _UNREACHABLE = "The database cannot be reached, so this machine stands by. {reason}"
 # The fact that says how far the schedule has come, and how often it is written, in seconds.
 _HEARTBEAT, _SHARE_EVERY = "heartbeat", 10.0
+# In seconds: how often a standby listens whether the leader has committed something.
+_LISTEN = 0.5
 
 _logger = logging.getLogger(__name__)
 
@@ -52,21 +55,26 @@ class SharedDatabase:
     def __init__(
         self,
         url: str,
+        paths: DataPaths,
         clock: Clock,
         heartbeat: HeartbeatFile,
         leader_file: LeaderFile,
         end: Callable[[str], None],
         hand_over: Callable[[], object] = lambda: None,
         boot: Callable[[], float] = boot_time,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Read the address; nothing is connected yet. Raises `OllimError`.
 
-        `end` and `hand_over` are as in `LeaseKeeper`.
+        `end` and `hand_over` are as in `LeaseKeeper`; `tell` gets sentences about files.
         """
         self._address = parse_address(url)
         self._clock = clock
         self._heartbeat = heartbeat
         self._leader_file = leader_file
+        self._files = StoredFiles(paths, tell)
+        # The lease of the machine that led last.
+        self._epoch = 0
         self.lease = Lease(self._address, platform.node() or "the other machine", boot)
         self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
         self.standing = _NOBODY_LEADS
@@ -105,9 +113,15 @@ class SharedDatabase:
         disk: Disk | None,
         journal: Journal,
     ) -> Backend:
-        """The rows, for the steps of this lease. The state files are written anew from them."""
+        """The rows, for the steps of this lease, once all files here are those of the table.
+
+        The state files are written anew from the rows.
+        """
         mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
-        return open_postgres(self._address, now, lease=self.lease.held, mirrors=mirrors)
+        held, files = self.lease.held, self._files
+        opened = open_postgres(self._address, now, lease=held, mirrors=mirrors, files=files)
+        files.tell_set_aside()
+        return opened
 
     async def adopt_heartbeat(self, store: Store) -> None:
         """Go on from where the schedule of the machine that led before has come."""
@@ -134,6 +148,7 @@ class SharedDatabase:
         While it stands by, `show` runs, and is started again after each failure.
         """
         asking = asyncio.create_task(self._until_leading())
+        following = asyncio.create_task(self._follow_files())
         others = {asyncio.create_task(ends.wait()), asyncio.create_task(self._show(show))}
         try:
             await asyncio.wait({asking, *others}, return_when=asyncio.FIRST_COMPLETED)
@@ -141,9 +156,33 @@ class SharedDatabase:
                 asking.result()
             return asking.done()
         finally:
-            for each in (asking, *others):
+            self._files.stop()
+            for each in (asking, following, *others):
                 each.cancel()
-            await asyncio.wait({asking, *others})
+            await asyncio.wait({asking, following, *others})
+
+    async def _follow_files(self) -> None:
+        """Keep the files here those of the leader, until cancelled."""
+        await self._was_refused.wait()
+        reader: PostgresDatabase | None = None
+        try:
+            while True:
+                with suppress(StorageError):  # the server is away; it is tried again
+                    if reader is None:
+                        opening = partial(open_postgres, self._address, self._clock.now, lease=None)
+                        reader = await asyncio.to_thread(opening)
+                    await asyncio.to_thread(self._files.follow, reader.query_rows, self._epoch)
+                await self._until_commit(reader)
+        finally:
+            if reader is not None:
+                reader.close()
+
+    async def _until_commit(self, reader: PostgresDatabase | None) -> None:
+        """Return when the leader has committed something, or when it is time to look again."""
+        for _ in range(round(ASK_EVERY / _LISTEN)):
+            await self._clock.sleep(_LISTEN)
+            if reader is not None and await asyncio.to_thread(reader.note_version):
+                return
 
     async def standing_changed(self) -> None:
         """Return when `standing` may have changed."""
@@ -187,6 +226,7 @@ class SharedDatabase:
         return False
 
     def _note(self, leader: Leader | None) -> None:
+        self._epoch = leader.epoch if leader is not None else 0
         if leader is None or leader.seconds_left == 0:
             self.standing = _NOBODY_LEADS
             return

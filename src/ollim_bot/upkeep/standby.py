@@ -9,7 +9,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from ollim_bot.store.postgres.server import (
 from ollim_bot.store.postgres.transfer import Counts, move_to_file, move_to_server
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import write_mirrors
+from ollim_bot.store.stored_files import CurrentFiles, FilesState, StoredFiles, compare_files
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.backup import incomplete, keys_in, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
@@ -131,6 +132,12 @@ def look(url: Secret) -> FoundServer:
     return look_at(parse_address(url.reveal()))
 
 
+def look_at_files(here: Machine, url: Secret) -> FilesState:
+    """How the files here compare with the stored ones. Raises `OllimError`."""
+    with closing(open_postgres(parse_address(url.reveal()), here.now, lease=None)) as database:
+        return compare_files(here.paths, database.query_rows)
+
+
 def check_target(here: Machine, url: Secret) -> FoundServer:
     """Whether the rows of this machine can move there; nothing is changed. Raises `OllimError`."""
     address = parse_address(url.reveal())
@@ -172,6 +179,8 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
         close_for(address, move, found.epoch)
         with _leading(here, address, move) as (lease, database):
             counts = move_to_server(here.file, database, here.now(), replace=found.is_ours)
+            here.say("Moving the files.")
+            _take_over_files(here, address, lease)
             here.say("Comparing what is there with what is here.")
             _compare(here, address, ask(here.paths, here.now(), _ledger), database.query(_ledger))
             epoch = lease.held.epoch if lease.held else 0
@@ -184,6 +193,12 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
             change_env_file(here.paths, {DATABASE_URL: url.reveal()})
             put_file_aside(here)
     return counts
+
+
+def _take_over_files(here: Machine, address: Address, lease: Lease) -> None:
+    """Have the files here and the table be the same; those here count if they are the newest."""
+    files = StoredFiles(here.paths, here.say)
+    open_postgres(address, here.now, lease=lease.held, files=files).close()
 
 
 def end_cut_off_move(here: Machine, url: Secret) -> bool:
@@ -302,6 +317,10 @@ def join(here: Machine, url: Secret) -> FoundServer:
         raise OllimError(_NOT_OPEN.format(place=place))
     prepare_data_directory(here.paths)
     with single_instance(here.paths.bot_pid, patience=0.2):
+        CurrentFiles(here.paths).remove()
+        here.say("Laying out the files of the bot.")
+        with closing(open_postgres(address, here.now, lease=None)) as database:
+            StoredFiles(here.paths, here.say).follow(database.query_rows, found.epoch)
         change_env_file(here.paths, {DATABASE_URL: url.reveal()})
     return found
 
@@ -329,6 +348,8 @@ def move_back(here: Machine, url: Secret) -> Counts:
             if here.file.exists():
                 _set_aside(here, "unused")
             database.run(lambda tx: tx.meta.put(MOVE, move))
+            here.say("Moving the files.")
+            _take_over_files(here, address, lease)
             here.say("Moving the rows.")
             counts = move_to_file(database, here.file, here.now())
             here.say("Comparing what is here with what is there.")
@@ -340,6 +361,7 @@ def move_back(here: Machine, url: Secret) -> Counts:
             close_for(address, move, lease.held.epoch if lease.held else 0)
         here.say("Taking the address out of `.env`.")
         change_env_file(here.paths, {DATABASE_URL: None})
+        CurrentFiles(here.paths).remove()
     return counts
 
 

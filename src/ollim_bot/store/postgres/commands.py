@@ -23,6 +23,7 @@ from ollim_bot.store.postgres.database import PostgresDatabase
 from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.shared import LeaderFile
+from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
@@ -55,7 +56,7 @@ class CommandDatabase:
         address: Address,
         paths: DataPaths,
         now: Callable[[], datetime],
-        report: Callable[[StoreProblem], None],
+        report: Callable[[StoreProblem | str], None],
     ) -> None:
         self.path = address.place
         self._address = address
@@ -74,8 +75,12 @@ class CommandDatabase:
         return self._asked(lambda reader: reader.query_rows(question))
 
     def check_may_change(self) -> None:
-        """Raises `StorageError` if a step would be refused: another machine leads."""
-        self._lease_of_bot()
+        """Raises `StorageError` if a step would be refused: another machine leads.
+
+        If no machine leads, the files here are brought up to date: they are about to be changed.
+        """
+        if self._lease_of_bot() is None:
+            self.run(lambda _: None)
 
     def run(self, step: Step[R]) -> R:
         return self.run_noting(step)[0]
@@ -113,15 +118,18 @@ class CommandDatabase:
         self, held: HeldLease, step: Step[R], *, is_beside: bool
     ) -> tuple[R, frozenset[str]]:
         mirrors = Mirrors(self._paths, OsDisk(), self._report, kept=KEPT_HASHES)
+        files = StoredFiles(self._paths, self._report) if not is_beside else None
         database = PostgresDatabase(
             self._address,
             self._now,
             lease=held,
             mirrors=mirrors,
+            files=files,
             connect=self._connect,
             is_beside=is_beside,
         )
         try:
+            database.take_over_files()
             return database.run_noting(step)
         finally:
             database.close()
@@ -137,7 +145,7 @@ class CommandDatabase:
         try:
             held = lease.take()
             if held is None:
-                self.check_may_change()
+                self._lease_of_bot()
                 raise WriteFailed(self.path, _NOT_NOW)
             try:
                 yield held
