@@ -279,6 +279,11 @@ def tables() -> tuple[Table, ...]:
     )
 
 
+def moved_tables() -> tuple[Table, ...]:
+    """The tables that move between a file and a server: the files are on the disk at both ends."""
+    return tuple(each for each in tables() if each.name not in FILE_TABLES)
+
+
 def _table(name: str, body: str) -> Table:
     columns = re.findall(_COLUMN, body)
     several = re.search(_KEY, body)

@@ -23,7 +23,7 @@ from ollim_bot.store.messages import can_index
 from ollim_bot.store.opening import check_schema
 from ollim_bot.store.postgres.database import PostgresDatabase
 from ollim_bot.store.postgres.search import TsvectorIndex
-from ollim_bot.store.schema import FILE_TABLES, Table, migrate, schema_of, tables
+from ollim_bot.store.schema import Table, migrate, moved_tables, schema_of
 from ollim_bot.store.transaction import Transaction
 
 _PAGE = 500
@@ -44,7 +44,7 @@ def move_to_server(
     def fill(rows: Statements, target: Statements) -> Counts:
         if not replace and any(_counts(target).values()):
             raise WriteFailed(database.path, "has the rows of a bot already. Nothing was changed.")
-        for table in _moved_tables():
+        for table in moved_tables():
             target.write(table.name, f"DELETE FROM {table.name}")
         target.write("messages", "DELETE FROM search_state")
         counts = _copy_rows(rows, target, database.path)
@@ -93,7 +93,7 @@ def move_to_file(database: PostgresDatabase, target: Path, now: datetime) -> Cou
 
 
 def _copy_rows(source: Statements, target: Statements, place: Path) -> Counts:
-    for table in _moved_tables():
+    for table in moved_tables():
         for page in _pages(source, table):
             one = f"({', '.join('?' for _ in table.columns)})"
             target.write(
@@ -123,10 +123,5 @@ def _pages(source: Statements, table: Table) -> Iterator[list[Row]]:
 
 def _counts(rows: Statements) -> dict[str, int]:
     return {
-        table.name: rows.number(f"SELECT count(*) FROM {table.name}") for table in _moved_tables()
+        table.name: rows.number(f"SELECT count(*) FROM {table.name}") for table in moved_tables()
     }
-
-
-def _moved_tables() -> list[Table]:
-    """All but the files, which are on the disk at both ends."""
-    return [table for table in tables() if table.name not in FILE_TABLES]
