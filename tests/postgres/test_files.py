@@ -20,7 +20,7 @@ from tests.store.scene import NOW
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.file_index import NO_FILE, Version, version_of
+from ollim_bot.store.file_index import NO_FILE, FileVersion, version_of
 from ollim_bot.store.file_kinds import is_shared
 from ollim_bot.store.file_rows import FileRows, pieces_of
 from ollim_bot.store.files import OsDisk
@@ -308,7 +308,7 @@ def test_a_file_that_cannot_be_read_or_written_is_left_out_and_nothing_is_taken_
         note(database)
         assert "downloads/huge" not in stored(database)
         assert any("downloads/huge" in each and "larger than" in each for each in desk.said)
-    lost = {"a.md": Version("0" * 64, 5, is_executable=False)}
+    lost = {"a.md": FileVersion("0" * 64, 5, is_executable=False)}
     with desk.leading() as database:
         database.run_rows(lambda rows: FileRows(rows).put(lost, ()))
     with shelf.leading() as database:

@@ -25,7 +25,7 @@ _GRAIN = 100_000_000
 Signature = tuple[int, int, int, int, int]
 
 
-class Version(NamedTuple):
+class FileVersion(NamedTuple):
     """What a file holds; `size` is in bytes. No file has an empty `hash`."""
 
     hash: str
@@ -33,11 +33,11 @@ class Version(NamedTuple):
     is_executable: bool
 
 
-NO_FILE = Version("", 0, is_executable=False)
+NO_FILE = FileVersion("", 0, is_executable=False)
 
 
-def version_of(content: bytes, *, is_executable: bool = False) -> Version:
-    return Version(hashlib.sha256(content).hexdigest(), len(content), is_executable)
+def version_of(content: bytes, *, is_executable: bool = False) -> FileVersion:
+    return FileVersion(hashlib.sha256(content).hexdigest(), len(content), is_executable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Look:
 
 class ReadFile(NamedTuple):
     content: bytes
-    version: Version
+    version: FileVersion
     signature: Signature | None
 
 
@@ -76,7 +76,7 @@ class FileIndex:
 
     def __init__(self, root: Path) -> None:
         self._root = str(root)
-        self.versions: dict[str, Version] = {}
+        self.versions: dict[str, FileVersion] = {}
         self._signatures: dict[str, Signature] = {}
         self._folders: dict[str, _Folder] = {}
         # Files that could not be made here as they are in the table.
@@ -174,7 +174,7 @@ class FileIndex:
         version = version_of(content, is_executable=executable)
         return ReadFile(content, version, signature if is_settled else None)
 
-    def settle(self, path: str, version: Version, signature: Signature | None) -> None:
+    def settle(self, path: str, version: FileVersion, signature: Signature | None) -> None:
         """The table has this version of the file; with the signature, it is not read again."""
         self._unlike.discard(path)
         _put(self.versions, path, None if version == NO_FILE else version)
@@ -184,12 +184,12 @@ class FileIndex:
         for path, folder in look.folders.items():
             _put(self._folders, path, folder)
 
-    def settle_as_it_is(self, path: str, version: Version) -> None:
+    def settle_as_it_is(self, path: str, version: FileVersion) -> None:
         """As `settle`, for what this disk holds now, be it another version: later changes count."""
         self.settle(path, version, self.signature_of(path))
         self._unlike.add(path)
 
-    def known(self, path: str, signature: Signature) -> Version | None:
+    def known(self, path: str, signature: Signature) -> FileVersion | None:
         """The version of a file that was not changed since it was the same as in the table."""
         is_same = self._signatures.get(path) == signature and path not in self._unlike
         return self.versions.get(path) if is_same else None

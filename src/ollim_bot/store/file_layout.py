@@ -17,7 +17,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.data_directory import TEXTS
-from ollim_bot.store.file_index import NO_FILE, FileIndex, Version, is_executable, why_left_out
+from ollim_bot.store.file_index import NO_FILE, FileIndex, FileVersion, is_executable, why_left_out
 from ollim_bot.store.file_kinds import ONLY_BELOW, is_shared
 from ollim_bot.store.file_rows import PIECE, FileRows
 from ollim_bot.store.files import PRIVATE, SHARED, OsDisk, remove_durably, write_atomically
@@ -99,18 +99,18 @@ class FileLayout:
         self._lay_out(ask, stored, sorted(here | stored.keys()))
         return self._report
 
-    def lay_out(self, ask: Ask, stored: Mapping[str, Version]) -> LaidOut:
+    def lay_out(self, ask: Ask, stored: Mapping[str, FileVersion]) -> LaidOut:
         """As `lay_out_all`, for these files only."""
         self._lay_out(ask, stored, sorted(stored))
         return self._report
 
-    def _lay_out(self, ask: Ask, stored: Mapping[str, Version], paths: Sequence[str]) -> None:
+    def _lay_out(self, ask: Ask, stored: Mapping[str, FileVersion], paths: Sequence[str]) -> None:
         found = dict(self._found(paths, stored))
         unlike = [path for path in paths if path in found and found[path] != stored.get(path)]
         unlike = [path for path in unlike if stored.get(path) or found[path] != NO_FILE]
         known = ask(lambda rows: FileRows(rows).known_hashes(unlike))
         texts = _shipped()
-        wanted: dict[str, Version] = {}
+        wanted: dict[str, FileVersion] = {}
         for path in filter(lambda _: self._goes_on(), unlike):
             here, there = found[path], stored.get(path, NO_FILE)
             if here.hash in texts and (path not in stored or there.hash in texts):
@@ -125,8 +125,8 @@ class FileLayout:
         self._put_all(ask, wanted, found)
 
     def _found(
-        self, paths: Sequence[str], stored: Mapping[str, Version]
-    ) -> Iterator[tuple[str, Version]]:
+        self, paths: Sequence[str], stored: Mapping[str, FileVersion]
+    ) -> Iterator[tuple[str, FileVersion]]:
         """What each path holds now; those that cannot be read are left as they are."""
         for path in paths:
             if not is_shared(path):
@@ -139,7 +139,7 @@ class FileLayout:
                 if stored.get(path) is not None:
                     self._fail(path, stored[path], why_left_out(refused))
 
-    def _read(self, path: str, stored: Version | None) -> Version:
+    def _read(self, path: str, stored: FileVersion | None) -> FileVersion:
         place = self._paths.root / path
         if self._has_link_above(path) or not os.path.lexists(place):
             return NO_FILE
@@ -159,7 +159,7 @@ class FileLayout:
         for length in range(1, len(parts) + 1):
             yield self._paths.root.joinpath(*parts[:length])
 
-    def _make_room(self, path: str, here: Version, *, is_ours: bool) -> None:
+    def _make_room(self, path: str, here: FileVersion, *, is_ours: bool) -> None:
         if is_ours and self._index.read(path).version == here:
             remove_durably(self._disk, self._paths.root / path)
         else:
@@ -182,7 +182,7 @@ class FileLayout:
         self._report.set_aside.append(path)
 
     def _put_all(
-        self, ask: Ask, versions: Mapping[str, Version], found: Mapping[str, Version]
+        self, ask: Ask, versions: Mapping[str, FileVersion], found: Mapping[str, FileVersion]
     ) -> None:
         for page in _pages(versions):
             contents = self._contents(ask, {versions[path] for path in page})
@@ -195,7 +195,7 @@ class FileLayout:
                         self._set_aside(path)  # It was changed this moment.
                     self._put(path, versions[path], content)
 
-    def _contents(self, ask: Ask, versions: Collection[Version]) -> dict[str, bytes]:
+    def _contents(self, ask: Ask, versions: Collection[FileVersion]) -> dict[str, bytes]:
         small = [each.hash for each in versions if each.size <= MOST_AT_ONCE]
         found = ask(lambda rows: FileRows(rows).contents(small))
         for large in (each for each in versions if each.size > MOST_AT_ONCE):
@@ -206,7 +206,7 @@ class FileLayout:
             )
         return found
 
-    def _put(self, path: str, version: Version, content: bytes) -> None:
+    def _put(self, path: str, version: FileVersion, content: bytes) -> None:
         for folder in self._parents(path):
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
                 self._set_aside(str(folder.relative_to(self._paths.root)))
@@ -221,10 +221,10 @@ class FileLayout:
             os.chmod(place, mode | 0o111 if version.is_executable else mode & ~0o111)
         self._index.settle(path, version, self._index.signature_of(path))
 
-    def _noting(self, path: str, version: Version) -> _Noting:
+    def _noting(self, path: str, version: FileVersion) -> _Noting:
         return _Noting(lambda reason: self._fail(path, version, reason))
 
-    def _fail(self, path: str, version: Version, reason: str) -> None:
+    def _fail(self, path: str, version: FileVersion, reason: str) -> None:
         """Have the leader store neither the removal nor the other version of this file."""
         self._index.settle_as_it_is(path, version)
         self._report.problems.append(_NOT_WRITTEN.format(path=path, reason=reason))
@@ -257,7 +257,7 @@ def _shipped() -> set[str]:
     return shipped_hashes() | {hashlib.sha256(each.read_bytes()).hexdigest() for each in profile}
 
 
-def _pages(versions: Mapping[str, Version]) -> Iterator[list[str]]:
+def _pages(versions: Mapping[str, FileVersion]) -> Iterator[list[str]]:
     """The paths, so many at once as are asked for together."""
     page: list[str] = []
     size = 0

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from ollim_bot.store.connection import Statements, Value, escaped, unescaped
-from ollim_bot.store.file_index import NO_FILE, Version
+from ollim_bot.store.file_index import NO_FILE, FileVersion
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ _KEPT = 200
 _PAGE = 200
 
 
-class Piece(NamedTuple):
+class FilePiece(NamedTuple):
     """A part of a content, which all files that have it share."""
 
     hash: str
@@ -31,9 +31,9 @@ class Piece(NamedTuple):
     content: bytes
 
 
-def pieces_of(hash_: str, content: bytes) -> Iterator[Piece]:
+def pieces_of(hash_: str, content: bytes) -> Iterator[FilePiece]:
     for number, start in enumerate(range(0, len(content), PIECE)):
-        yield Piece(hash_, number, content[start : start + PIECE])
+        yield FilePiece(hash_, number, content[start : start + PIECE])
 
 
 class FileRows:
@@ -42,7 +42,7 @@ class FileRows:
     def __init__(self, rows: Statements) -> None:
         self._rows = rows
 
-    def put(self, versions: Mapping[str, Version], pieces: Sequence[Piece]) -> None:
+    def put(self, versions: Mapping[str, FileVersion], pieces: Sequence[FilePiece]) -> None:
         """Make these the current versions. The pieces of large ones may have come before.
 
         At most a few hundred at once: a statement has only so many arguments.
@@ -68,7 +68,7 @@ class FileRows:
             *paths,
         )
 
-    def _put_pieces(self, pieces: Sequence[Piece]) -> None:
+    def _put_pieces(self, pieces: Sequence[FilePiece]) -> None:
         if pieces:
             self._rows.write(
                 "file_parts",
@@ -77,7 +77,7 @@ class FileRows:
                 *(value for each in pieces for value in each),
             )
 
-    def _put_versions(self, versions: Mapping[str, Version]) -> None:
+    def _put_versions(self, versions: Mapping[str, FileVersion]) -> None:
         one = "(?, ?, (SELECT coalesce(max(change), 0) FROM files) + ?, 1, ?, ?)"
         values: list[Value] = []
         for number, (path, version) in enumerate(versions.items(), 1):
@@ -124,7 +124,7 @@ class FileRows:
         """The number of the last change; 0 if nothing was ever stored."""
         return self._rows.number("SELECT max(change) FROM files")
 
-    def current(self, after: int = 0) -> dict[str, Version]:
+    def current(self, after: int = 0) -> dict[str, FileVersion]:
         """The current versions that have changed since; `NO_FILE` for a file that was removed."""
         found = self._rows.rows(
             "SELECT path, hash, size, is_executable FROM files"
@@ -132,7 +132,7 @@ class FileRows:
             after,
         )
         return {
-            unescaped(path): Version(hash_, size, bool(is_executable)) if hash_ else NO_FILE
+            unescaped(path): FileVersion(hash_, size, bool(is_executable)) if hash_ else NO_FILE
             for path, hash_, size, is_executable in found
         }
 

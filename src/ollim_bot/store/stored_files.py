@@ -16,9 +16,9 @@ from ollim_bot.store.connection import Statements
 from ollim_bot.store.file_index import (
     NO_FILE,
     FileIndex,
+    FileVersion,
     Look,
     Signature,
-    Version,
     why_left_out,
 )
 from ollim_bot.store.file_layout import (
@@ -29,7 +29,7 @@ from ollim_bot.store.file_layout import (
     SetAside,
     set_asides,
 )
-from ollim_bot.store.file_rows import PIECE, FileRows, Piece, pieces_of
+from ollim_bot.store.file_rows import PIECE, FilePiece, FileRows, pieces_of
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
 
 # How many files and pieces of files one step stores.
@@ -51,7 +51,7 @@ class Origin(NamedTuple):
 
 class _Change(NamedTuple):
     path: str
-    version: Version
+    version: FileVersion
     signature: Signature | None
 
 
@@ -79,8 +79,8 @@ class StoredFiles:
         self._is_noted = False
         self._is_due = True
         self._look: Look | None = None
-        self._changes: Iterator[_Change | Piece] = iter(())
-        self._sent: list[_Change | Piece] = []
+        self._changes: Iterator[_Change | FilePiece] = iter(())
+        self._sent: list[_Change | FilePiece] = []
         self._told: set[str] = set()
 
     def take_over(self, ask: Ask, epoch: int) -> None:
@@ -168,7 +168,7 @@ class StoredFiles:
         size = 0
         for each in self._changes:
             self._sent.append(each)
-            size += len(each.content) if isinstance(each, Piece) else 0
+            size += len(each.content) if isinstance(each, FilePiece) else 0
             if size > MOST_AT_ONCE - PIECE or len(self._sent) >= _MOST_AT_ONCE:
                 return True
         return False
@@ -181,7 +181,7 @@ class StoredFiles:
         for path, reason in self._look.left_out.items():
             self._tell_once(_LEFT_OUT.format(path=path or "The data directory", reason=reason))
 
-    def _changes_in(self, look: Look) -> Iterator[_Change | Piece]:
+    def _changes_in(self, look: Look) -> Iterator[_Change | FilePiece]:
         for path in sorted(look.suspects):
             try:
                 file = self._index.read(path)
@@ -203,7 +203,7 @@ class StoredFiles:
         if not self._sent:
             return
         rows = FileRows(statements)
-        pieces = [each for each in self._sent if isinstance(each, Piece)]
+        pieces = [each for each in self._sent if isinstance(each, FilePiece)]
         rows.put(
             {each.path: each.version for each in self._sent if isinstance(each, _Change)}, pieces
         )
@@ -295,7 +295,9 @@ def compare_files(paths: DataPaths, ask: Ask) -> FilesState:
     return FilesState((*order, *sorted(missing)), since, tuple(set_asides(paths)))
 
 
-def _is_unlike(index: FileIndex, path: str, signature: Signature, stored: Version | None) -> bool:
+def _is_unlike(
+    index: FileIndex, path: str, signature: Signature, stored: FileVersion | None
+) -> bool:
     # A large file of the same size is taken to be the same: to read all of them would take long.
     if stored is not None and signature[2] == stored.size > MOST_AT_ONCE:
         return False
