@@ -137,6 +137,7 @@ def shelf(tmp_path: Path, address: Address) -> Disk:
 
 def test_a_step_carries_the_files_that_were_changed_before_it(desk: Disk, shelf: Disk) -> None:
     odd = {"skills/walk/run.sh": b"\xff\x00", "downloads/empty": b"", "tasks.md": b"- [ ] Walk"}
+    odd["state/task_ids.json"] = b"{}"
     with desk.leading() as database:
         assert stored(database) == desk.contents() != {}
         for path, content in {JOB: b"Call.", **odd}.items():
@@ -151,7 +152,7 @@ def test_a_step_carries_the_files_that_were_changed_before_it(desk: Disk, shelf:
     shelf.stand_by(desk.epoch)
     assert shelf.contents() == desk.contents()
     modes = [os.stat(shelf.paths.root / each).st_mode & 0o777 for each in ("tasks.md", *odd)]
-    assert modes == [0o644, 0o755, 0o600, 0o644]
+    assert modes == [0o644, 0o755, 0o600, 0o644, 0o600]
     assert shelf.said == []
     with desk.leading() as database:
         desk.write(JOB, "Call mum.")

@@ -6,14 +6,14 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ollim_bot.domain.shared_files import SKILLS
 from ollim_bot.plain_files import TooLarge, UnsuitableFile, open_file
-from ollim_bot.store.file_kinds import ONLY_BELOW, is_shared, may_hold_shared
+from ollim_bot.store.file_kinds import ONLY_IN, is_shared, may_hold_shared
 
 LARGEST = 25 * 1024 * 1024
 T = TypeVar("T")
@@ -130,9 +130,8 @@ class FileIndex:
                 self._look_at(below, found, is_whole=is_whole)
 
     def _listed(self, folder: str, signature: Signature, found: Look) -> _Folder:
-        if folder in ONLY_BELOW:
-            below = (each for each in ONLY_BELOW[folder] if _is_folder(self._path(each)))
-            return _Folder(None, {}, tuple(below))
+        if folder in ONLY_IN:
+            return self._listed_in(ONLY_IN[folder])
         fresh = time.time_ns() - _GRAIN
         files: dict[str, Signature] = {}
         folders: list[str] = []
@@ -149,6 +148,13 @@ class FileIndex:
                     found.left_out[path] = "it is not a regular file"
         is_settled = max(signature[:2]) < fresh
         return _Folder(signature if is_settled else None, files, tuple(sorted(folders)))
+
+    def _listed_in(self, paths: Sequence[str]) -> _Folder:
+        """The few of these in a folder that is not listed, since much else changes in it."""
+        there = {path: found for path in paths if (found := self.signature_of(path))}
+        files = {path: found for path, found in there.items() if stat.S_ISREG(found[4])}
+        folders = [path for path, found in there.items() if stat.S_ISDIR(found[4])]
+        return _Folder(None, {path: files[path] for path in files if is_shared(path)}, (*folders,))
 
     def _note_gone(self, folder: str, found: Look) -> None:
         known = self._folders.get(folder)
@@ -222,10 +228,6 @@ def _put(known: dict[str, T], key: str, value: T | None) -> None:
         known.pop(key, None)
     else:
         known[key] = value
-
-
-def _is_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _signature(status: os.stat_result) -> Signature:

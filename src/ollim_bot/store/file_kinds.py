@@ -13,10 +13,11 @@ from ollim_bot.domain.shared_files import SKILLS
 from ollim_bot.settings import CHANNELS
 from ollim_bot.store.snapshot import DATABASE_FILES, MIRROR_FILES
 
-# The only folders below these that several machines share: all else in `state/` is in the database,
-# or of one machine.
-ONLY_BELOW: Mapping[str, tuple[str, ...]] = {
-    "state": ("state/attachments", "state/last_good"),
+# All that several machines share in these: the rest of `state/` is in the database, or of one
+# machine.
+_TASK_IDS = "state/task_ids.json"
+ONLY_IN: Mapping[str, tuple[str, ...]] = {
+    "state": ("state/attachments", "state/last_good", _TASK_IDS),
     ".claude": (".claude/agents",),
 }
 _MOST_PATHS = 20_000
@@ -98,9 +99,11 @@ def is_shared(path: str) -> bool:
         return False
     if len(parts) == 1:
         is_below = not path.startswith(".")
+    elif parts[0] in ONLY_IN:
+        is_below = path == _TASK_IDS
+        is_below |= "/".join(parts[:2]) in ONLY_IN[parts[0]] and len(parts) > 2
     else:
-        is_below = parts[0] not in ONLY_BELOW and may_hold_shared(parts[0])
-        is_below |= "/".join(parts[:2]) in ONLY_BELOW.get(parts[0], ()) and len(parts) > 2
+        is_below = may_hold_shared(parts[0])
     return is_below and kind_of(PurePosixPath(path)) is Kind.TAKEN
 
 
@@ -108,5 +111,5 @@ def may_hold_shared(folder: str) -> bool:
     """Whether shared files can be in this folder, whose parent may hold some."""
     first, _, rest = folder.partition("/")
     if not rest:
-        return first in _SHARED_FOLDERS or first in ONLY_BELOW
+        return first in _SHARED_FOLDERS or first in ONLY_IN
     return not folder.endswith("/.git")

@@ -18,16 +18,16 @@ from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.file_index import NO_FILE, FileIndex, FileVersion, is_executable, why_left_out
-from ollim_bot.store.file_kinds import ONLY_BELOW, is_shared
+from ollim_bot.store.file_kinds import ONLY_IN, is_shared
 from ollim_bot.store.file_rows import PIECE, FileRows
 from ollim_bot.store.files import PRIVATE, SHARED, OsDisk, remove_durably, write_atomically
 from ollim_bot.store.owner_files import shipped_hashes
 
 R = TypeVar("R")
 
-# The program's own copies of jobs: no person writes them.
-_COPIES = "state/last_good/"
-_CLOSED = ("state", "downloads")
+# The program's own files about jobs and tasks: no person writes them.
+_OWN = ("state/last_good/", "state/task_ids.json")
+_CLOSED = ("state/", "downloads/")
 # In bytes: so much is asked for at once.
 MOST_AT_ONCE = 4 * PIECE
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
@@ -115,7 +115,7 @@ class FileLayout:
             here, there = found[path], stored.get(path, NO_FILE)
             if here.hash in texts and (path not in stored or there.hash in texts):
                 continue  # The leader stores what its version came with.
-            is_ours = here.hash in texts or path.startswith(_COPIES) or (path, here.hash) in known
+            is_ours = here.hash in texts or path.startswith(_OWN) or (path, here.hash) in known
             with self._noting(path, there):
                 if here != NO_FILE and (there == NO_FILE or not is_ours):
                     self._make_room(path, here, is_ours=is_ours)
@@ -248,7 +248,7 @@ class _Noting:
 
 
 def _kept_folders() -> Collection[str]:
-    return {each for folders in ONLY_BELOW.values() for each in folders}
+    return {each for folders in ONLY_IN.values() for each in folders}
 
 
 def _shipped() -> set[str]:

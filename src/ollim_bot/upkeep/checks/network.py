@@ -22,6 +22,7 @@ from ollim_bot.errors import SignInNeeded, StorageError
 from ollim_bot.http_exchange import HttpLimits, exchange
 from ollim_bot.integrations.google.tokens import GoogleTokenStore, read_client
 from ollim_bot.settings import Secret
+from ollim_bot.store.file_layout import set_asides
 from ollim_bot.store.opening import look_into
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.schema import SCHEMA
@@ -348,6 +349,9 @@ _START_IT = "Run `ollim-bot` on one of the machines."
 _SAME_VERSION = "Run `ollim-bot update`, so that both machines have the same version."
 _CLOSED = "it is closed, since a move was cut off, or the data moved back into a file"
 _END_MOVE = "Run `ollim-bot standby leave` here, or `ollim-bot standby init` where your bot is."
+_SHOWN_FILES = 5
+_SET_ASIDE = "changed here by hand and never stored, kept in {folder}: {names}"
+_LOOK_THERE = "Take what you still want from there, where your bot leads, and remove the folder."
 _KEYS_AWAY = "keys that the other machine uses are not here: {names}"
 _BRING_KEYS = "Bring them over by hand; `ollim-bot setup` asks for some of them."
 
@@ -368,6 +372,9 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield failed(STANDBY, str(gone), _WHO_LEADS)
         return
     yield from standby(found, key_names(settings))
+    for each in set_asides(settings.paths):
+        names = ", ".join(each.files[:_SHOWN_FILES])
+        yield warned(STANDBY, _SET_ASIDE.format(folder=each.folder, names=names), _LOOK_THERE)
 
 
 def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
