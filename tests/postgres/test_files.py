@@ -180,7 +180,12 @@ def test_keys_and_what_is_of_one_machine_never_enter_the_table(desk: Disk) -> No
     kept_out = (
         *(".env", ".env.old", "mcp.json", "skills/walk/.env", ".claude/settings.json"),
         *("state/token.json", "state/config.json", "state/set-aside/x/tasks.md", ".gitignore"),
-        *("skills/.git/config", "reminders/.call.md.tmp", "state/attachments"),
+        *(
+            "skills/.git/config",
+            "reminders/.call.md.tmp",
+            "reminders/.call.md.swp",
+            "state/attachments",
+        ),
     )
     hostile = ("../x.md", "/etc/x.md", "skills/../../x", "", "skills//x", "./x", "a\0.md")
     assert [each for each in (*kept_out, *hostile) if is_shared(each)] == []

@@ -92,13 +92,14 @@ def _kind_in_state(first: str, relative: PurePosixPath) -> Kind:
 def is_shared(path: str) -> bool:
     """Whether the file at this path below the data directory is the same on several machines.
 
-    Never a key, and never a path that leads out of the directory.
+    Never a key or a hidden file, and never a path that leads out of the directory.
     """
     parts = path.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+    visible = parts[1:] if parts[0] == ".claude" else parts
+    if any(not part or part.startswith(".") or "\0" in part for part in visible):
         return False
     if len(parts) == 1:
-        is_below = not path.startswith(".")
+        is_below = parts[0] not in ONLY_IN
     elif parts[0] in ONLY_IN:
         is_below = path == _TASK_IDS
         is_below |= "/".join(parts[:2]) in ONLY_IN[parts[0]] and len(parts) > 2
@@ -112,4 +113,4 @@ def may_hold_shared(folder: str) -> bool:
     first, _, rest = folder.partition("/")
     if not rest:
         return first in _SHARED_FOLDERS or first in ONLY_IN
-    return not folder.endswith("/.git")
+    return "/." not in folder.removeprefix(".claude/")
