@@ -81,6 +81,8 @@ class DataPaths:
     web_browsers = _Below("state/web_browsers.json")
     attachments = _Below("state/attachments")
     servers = _Below("state/servers")
+    set_aside = _Below("state/set-aside")
+    files_current = _Below("state/files-current")
     locks = _Below("state/.locks")
 
     def jobs(self, kind: JobKind) -> Path:

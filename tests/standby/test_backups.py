@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.standby.test_moving import all_rows
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.store.copies import AfterReturn
+from ollim_bot.store.file_rows import FileRows
 from ollim_bot.store.opening import ask_rows, settle
 from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.upkeep.archive import opened_backup
@@ -66,6 +68,8 @@ def test_a_backup_comes_back_on_the_server_once_no_machine_leads(
     assert "and this was said since" in told
     assert scene.rows_on_server(all_rows) == before
     assert desk.paths.user.read_text() == "Likes tea.\n"
+    stored = scene.rows_on_server(lambda rows: FileRows(rows).current())["USER.md"]
+    assert stored.hash == hashlib.sha256(b"Likes tea.\n").hexdigest()
     assert env_of(desk)["DATABASE_URL"] == scene.url
     assert not (desk.paths.state / "ollim.db").exists()
     with scene.leading("desk") as lease:

@@ -23,7 +23,7 @@ from ollim_bot.store.opening import ask_rows, look_into_file
 from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.postgres.known_schedule import keep_schedule
 from ollim_bot.store.postgres.server import look_at
-from ollim_bot.store.schema import tables
+from ollim_bot.store.schema import moved_tables
 from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep import standby
@@ -34,7 +34,7 @@ def all_rows(rows: Statements) -> dict[str, list[tuple[object, ...]]]:
     """Everything but the facts about the database itself."""
     return {
         table.name: rows.rows(f"SELECT * FROM {table.name} ORDER BY {', '.join(table.key)}")
-        for table in tables()
+        for table in moved_tables()
         if table.name != "meta"
     }
 

@@ -310,6 +310,8 @@ def of_the_standby(there: DataDirectory) -> Findings:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(standby, "find_spec", lambda _: None)
         yield from standby.check_standby(here)
+    write(there.paths, "state/set-aside/20261118T090000.000000Z/USER.md", "Likes coffee.")
+    yield from standby.files_set_aside(there.paths)
     led = Leader("desk", 3, 9.0, SCHEMA, __version__, 60.0, 1.0)
     right = FoundServer(
         170_000, "17", "UTF8", False, "ollim", True, frozenset(OUR_TABLES), led, SCHEMA

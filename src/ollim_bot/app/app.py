@@ -290,7 +290,9 @@ class App:
         paths, end, boot = self._settings.paths, self._adapters.end, self._adapters.boot
         heartbeat = HeartbeatFile(paths, self._adapters.disk)
         again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
-        return SharedDatabase(url.reveal(), paths, self._clock, heartbeat, end, again, boot)
+        return SharedDatabase(
+            url.reveal(), paths, self._clock, heartbeat, end, again, boot, self._problem
+        )
 
     def _may_act(self) -> bool:
         """Whether no other machine can lead; asked right before what cannot be undone."""

@@ -34,6 +34,7 @@ from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.postgres.server import KEY_NAMES
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import Store
+from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Transaction
 
 _STANDS_BY = (
@@ -53,6 +54,8 @@ _LIFE_EVERY = 30.0
 # Tables and records that the sentinel reads, and after how many seconds they are copied again.
 _OF_SCHEDULE = ("ledger", "due_items", "deliveries", "skips", "zone", "presence", "channels")
 _KEEP_EVERY = 5.0
+# In seconds: how often a standby listens whether the leader has committed something.
+_LISTEN = 0.5
 
 _logger = logging.getLogger(__name__)
 
@@ -73,11 +76,12 @@ class SharedDatabase:
         end: Callable[[str], None],
         hand_over: Callable[[], object] = lambda: None,
         boot: Callable[[], float] = boot_time,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Read the address; nothing is connected yet. Raises `OllimError`.
 
         Commands on this machine are answered while this waits or leads. `end` and `hand_over` are
-        as in `LeaseKeeper`.
+        as in `LeaseKeeper`; `tell` gets sentences about files.
         """
         self._address = parse_address(url)
         self._clock = clock
@@ -86,6 +90,9 @@ class SharedDatabase:
         self._shown_life: datetime | None = None
         self._known_schedule = paths.known_schedule
         self._rows: PostgresDatabase | None = None
+        self._files = StoredFiles(paths, tell)
+        # The lease of the machine that led last.
+        self._epoch = 0
         self.lease = Lease(self._address, platform.node() or "the other machine", boot)
         self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
         self._command_rows = CommandRows(self._address, self.lease, clock.now)
@@ -122,9 +129,14 @@ class SharedDatabase:
         disk: Disk | None,
         journal: Journal,
     ) -> Backend:
-        """The rows, for the steps of this lease. The state files are written anew from them."""
+        """The rows, for the steps of this lease, once all files here are those of the table.
+
+        The state files are written anew from the rows.
+        """
         mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
-        self._rows = open_postgres(self._address, now, lease=self.lease.held, mirrors=mirrors)
+        held, files = self.lease.held, self._files
+        self._rows = open_postgres(self._address, now, lease=held, mirrors=mirrors, files=files)
+        files.tell_set_aside()
         return self._rows
 
     async def adopt_heartbeat(self, store: Store) -> None:
@@ -188,6 +200,7 @@ class SharedDatabase:
         except OSError as refused:
             _logger.warning("%s", _NO_COMMANDS.format(reason=refused.strerror or refused))
         asking = asyncio.create_task(self._until_leading())
+        following = asyncio.create_task(self._follow_files())
         others = {asyncio.create_task(ends.wait()), asyncio.create_task(self._show(show))}
         try:
             await asyncio.wait({asking, *others}, return_when=asyncio.FIRST_COMPLETED)
@@ -195,9 +208,33 @@ class SharedDatabase:
                 asking.result()
             return asking.done()
         finally:
-            for each in (asking, *others):
+            self._files.stop()
+            for each in (asking, following, *others):
                 each.cancel()
-            await asyncio.wait({asking, *others})
+            await asyncio.wait({asking, following, *others})
+
+    async def _follow_files(self) -> None:
+        """Keep the files here those of the leader, until cancelled."""
+        await self._was_refused.wait()
+        reader: PostgresDatabase | None = None
+        try:
+            while True:
+                with suppress(StorageError):  # the server is away; it is tried again
+                    if reader is None:
+                        opening = partial(open_postgres, self._address, self._clock.now, lease=None)
+                        reader = await asyncio.to_thread(opening)
+                    await asyncio.to_thread(self._files.follow, reader.query_rows, self._epoch)
+                await self._until_commit(reader)
+        finally:
+            if reader is not None:
+                reader.close()
+
+    async def _until_commit(self, reader: PostgresDatabase | None) -> None:
+        """Return when the leader has committed something, or when it is time to look again."""
+        for _ in range(round(ASK_EVERY / _LISTEN)):
+            await self._clock.sleep(_LISTEN)
+            if reader is not None and await asyncio.to_thread(reader.note_version):
+                return
 
     async def standing_changed(self) -> None:
         """Return when `standing` may have changed."""
@@ -250,6 +287,7 @@ class SharedDatabase:
         return False
 
     def _note(self, leader: Leader | None) -> None:
+        self._epoch = leader.epoch if leader is not None else 0
         self._command_rows.leader = leader.name if leader is not None and leader.is_leading else ""
         if leader is None or not leader.is_leading:
             self.standing = _NOBODY_LEADS

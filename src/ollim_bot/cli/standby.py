@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib.util import find_spec
@@ -22,14 +22,15 @@ from ollim_bot.errors import AlreadyRunning, OllimError, WrongInput
 if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
     from ollim_bot.settings import Secret, Settings
+    from ollim_bot.store.stored_files import FilesState
     from ollim_bot.upkeep.keys import Keys
     from ollim_bot.upkeep.machine import Machine
 
 _UNFINISHED = (
-    "Standby is not finished. So far the rows move: conversation, settings, runs and deliveries. "
-    "Jobs, skills, your profile, attachments and the model's own record of the conversation stay "
-    "on each machine, and `ollim-bot backup` does not save the rows that are on a server. "
-    "To try it all the same: `ollim-bot standby init --unfinished`."
+    "Standby is not finished. So far the conversation, settings, runs, deliveries and files move. "
+    "The model's own record of the conversation stays on each machine, and `ollim-bot backup` does "
+    "not save the rows that are on a server. To try it all the same: "
+    "`ollim-bot standby init --unfinished`."
 )
 _NEEDS_PSYCOPG = (
     "This needs psycopg, which is not installed. Install ollim-bot with its extra `[postgres]`."
@@ -45,7 +46,8 @@ _NO_QUESTION = "This is no terminal to ask in. Add --yes once you have read what
 _ASK_ADDRESS = "The address of the database (it is not shown): "
 _OPEN_FILE = "others on this machine can read {file}. Close it: chmod 600 {file}"
 _PRIVACY = (
-    "The database will hold your conversation, and later also transcripts, files and attachments. "
+    "The database will hold your conversation, jobs, skills, profile and attachments, and later "
+    "also transcripts. "
     "They are not encrypted there. Who can read them: who runs {where}, and who knows the address."
 )
 _MOVED = "Moved {rows}. From the next start on, your bot uses {place}."
@@ -187,7 +189,6 @@ def join(given: Given, caller: Caller, console: Console) -> None:
         show(plain(_JOINED.format(place=standby.place_of(url))))
         for line in _key_lines(found, caller.settings()):
             show(plain(line))
-        show(_FILES)
     else:
         _take_keys(here, replace(keys, settings=own), given)
 
@@ -204,12 +205,6 @@ def _take_keys(here: Machine, keys: Keys, given: Given) -> None:
     show(plain(_DELETE.format(file=given["keys"])))
 
 
-_FILES = (
-    "Jobs, skills and your profile are not brought over yet: copy those folders from the other "
-    "machine by hand."
-)
-
-
 @_STANDBY.verb("which machine leads, and whether this one stands by", "", JSON)
 def _status(given: Given, caller: Caller) -> None:
     settings = caller.settings()
@@ -220,14 +215,17 @@ def _status(given: Given, caller: Caller) -> None:
             show(f"{_NO_ADDRESS} `ollim-bot help standby` tells more.")
         return
     _require_psycopg()
-    from ollim_bot.upkeep.standby import look, place_of
+    from ollim_bot.upkeep.standby import look, look_at_files, place_of
 
-    found, place = look(settings.database_url), place_of(settings.database_url)
-    role = _role(_machine(caller, settings))
+    url, here = settings.database_url, _machine(caller, settings)
+    found, place = look(url), place_of(url)
+    role = _role(here)
+    files = look_at_files(here, url) if found.is_ours and not found.closed else None
     if "json" in given:
-        print_json(_as_json(place, found, role))
+        print_json(_as_json(place, found, role) | _files_as_json(files))
         return
-    for line in _status_lines(place, found, role):
+    lines = _status_lines(place, found, role)
+    for line in (*lines, *(_files_lines(files, role, here.now()) if files else ())):
         show(plain(line))
     for line in _key_lines(found, settings):
         show(plain(line))
@@ -239,6 +237,46 @@ def _key_lines(found: FoundServer, settings: Settings) -> Iterator[str]:
     present = key_names(settings)
     if missing := [each for each in found.key_names if each not in present]:
         yield _MISSING.format(names=", ".join(missing))
+
+
+_STORED = "All files are stored."
+_LAID_OUT = "All files are here."
+_WAITING = "{files} changed here and not stored yet, for {length}: {names}."
+_BEHIND = "{files} not as stored: {names}."
+_SET_ASIDE = "Changed here by hand and never stored, kept in {folder}: {names}."
+_NAMES = 5
+
+
+def _files_lines(files: FilesState, role: str, now: datetime) -> Iterator[str]:
+    names = _named(files.unlike)
+    if not files.unlike:
+        yield _STORED if role == "leads" else _LAID_OUT
+    elif role == "leads" and files.since is not None:
+        length = _words((now - files.since).total_seconds())
+        yield _WAITING.format(files=counted(len(files.unlike), "file"), length=length, names=names)
+    else:
+        yield _BEHIND.format(files=counted(len(files.unlike), "file"), names=names)
+    for each in files.set_aside:
+        yield _SET_ASIDE.format(folder=each.folder, names=_named(each.files))
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMES} more" if len(paths) > _NAMES else ""
+    return f"{', '.join(paths[:_NAMES])}{more}"
+
+
+def _files_as_json(files: FilesState | None) -> dict[str, object]:
+    if files is None:
+        return {"files": None}
+    return {
+        "files": {
+            "unlike": list(files.unlike),
+            "since": files.since,
+            "set_aside": [
+                f"{each.folder}/{name}" for each in files.set_aside for name in each.files
+            ],
+        }
+    }
 
 
 def _status_lines(place: str, found: FoundServer, role: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.settings import Settings
 from ollim_bot.store.shared import shared_address
 from ollim_bot.store.transaction import Step
-from ollim_bot.upkeep.shared_rows import Ask, reading
+from ollim_bot.upkeep.shared_rows import AskRows, reading
 
 R = TypeVar("R")
 
@@ -120,8 +120,8 @@ class DoctorInput:
         """Whether the rows are on a server."""
         return shared_address(self.environ, self.data.paths) is not None
 
-    def reading(self) -> AbstractContextManager[Ask]:
-        """Ask the rows of the installation, wherever they are."""
+    def reading(self) -> AbstractContextManager[AskRows]:
+        """AskRows the rows of the installation, wherever they are."""
         return reading(self.environ, self.data.paths, self.local_now)
 
     def read(self, question: Step[R]) -> R | None:

@@ -17,8 +17,9 @@ from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.settings import Secret, Settings
+from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
-from ollim_bot.upkeep.backup import Kind, keys_in, kind_of
+from ollim_bot.upkeep.backup import keys_in
 from ollim_bot.upkeep.env_file import change_env_file
 
 _FORMAT = "ollim-bot keys"

@@ -25,6 +25,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, size_in_words
 from ollim_bot.settings import Settings
 from ollim_bot.store.copies import SinceBackup, mark_restored, remove_mark
+from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.journal import Git, GitTrouble, Repository
@@ -43,13 +44,11 @@ from ollim_bot.upkeep.archive import (
     opened_backup,
 )
 from ollim_bot.upkeep.backup import (
-    Kind,
     Power,
     Restored,
     RestoreReport,
     TrialReport,
     keys_in,
-    kind_of,
     locked_folder,
 )
 from ollim_bot.upkeep.doctor import DoctorInput

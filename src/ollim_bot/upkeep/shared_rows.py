@@ -58,13 +58,13 @@ def rows_on_server(
         opened.close()
 
 
-class Ask(Protocol):
+class AskRows(Protocol):
     def __call__(self, question: Step[R], /) -> R | None:
         """The answer; None if there are no rows, or none that can be read."""
 
 
 @contextmanager
-def reading(environ: Mapping[str, str], paths: DataPaths, now: datetime) -> Iterator[Ask]:
+def reading(environ: Mapping[str, str], paths: DataPaths, now: datetime) -> Iterator[AskRows]:
     """Ask the rows of an installation, wherever they are, with nothing changed."""
 
     def ask(question: Step[R]) -> R | None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.standby import FoundServer, HandOver
 from ollim_bot.environment import DATABASE_URL
 from ollim_bot.errors import OllimError, StorageError, WriteFailed
+from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import Damaged
@@ -40,6 +43,7 @@ from ollim_bot.store.postgres.server import (
 from ollim_bot.store.postgres.transfer import Counts, move_to_file, move_to_server
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import write_mirrors
+from ollim_bot.store.stored_files import CurrentFiles, FilesState, StoredFiles, compare_files
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.backup import incomplete, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
@@ -122,6 +126,12 @@ def look(url: Secret) -> FoundServer:
     return look_at(parse_address(url.reveal()))
 
 
+def look_at_files(here: Machine, url: Secret) -> FilesState:
+    """How the files here compare with the stored ones. Raises `OllimError`."""
+    with closing(open_postgres(parse_address(url.reveal()), here.now, lease=None)) as database:
+        return compare_files(here.paths, database.query_rows)
+
+
 def check_target(here: Machine, url: Secret) -> FoundServer:
     """Whether the rows of this machine can move there; nothing is changed. Raises `OllimError`."""
     address = parse_address(url.reveal())
@@ -163,6 +173,8 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
         close_for(address, move, found.epoch)
         with _leading(here, address, move) as (lease, database):
             counts = move_to_server(here.file, database, here.now(), replace=found.is_ours)
+            here.say("Moving the files.")
+            _take_over_files(here, address, lease)
             here.say("Comparing what is there with what is here.")
             _compare(here, address, ask(here.paths, here.now(), _ledger), database.query(_ledger))
             epoch = lease.held.epoch if lease.held else 0
@@ -176,6 +188,12 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
             change_env_file(here.paths, {DATABASE_URL: url.reveal()})
             put_file_aside(here)
     return counts
+
+
+def _take_over_files(here: Machine, address: Address, lease: Lease) -> None:
+    """Have the files here and the table be the same; those here count if they are the newest."""
+    files = StoredFiles(here.paths, here.say)
+    open_postgres(address, here.now, lease=lease.held, files=files).close()
 
 
 def end_cut_off_move(here: Machine, url: Secret) -> bool:
@@ -290,11 +308,12 @@ def check_restore(url: Secret) -> None:
 def replace_rows(here: Machine, url: Secret, file: Path) -> None:
     """Put the rows of the file in the place of all rows on the server, in one step.
 
+    The files of the data directory that it is in, which is about to be used, are stored with them.
     No machine may lead. Raises `OllimError`; nothing has changed then.
     """
     check_restore(url)
     address, kept = parse_address(url.reveal()), look(url)
-    with _leading(here, address, "") as (_, database):
+    with _leading(here, address, "") as (lease, database):
         here.say("Moving the rows of the backup to the server.")
         machine = machine_id(here.paths)
 
@@ -303,6 +322,13 @@ def replace_rows(here: Machine, url: Secret, file: Path) -> None:
             tx.meta.put(SHARED_HEARTBEAT, here.now().isoformat())
 
         move_to_server(file, database, here.now(), replace=True, mark=mark)
+        restored = replace(here, paths=DataPaths(file.parent.parent))
+        restored.paths.locks.mkdir(exist_ok=True)
+        shutil.copyfile(here.paths.machine_id, restored.paths.machine_id)
+        restored.paths.machine_id.chmod(0o600)
+        if lease.held is not None:
+            CurrentFiles(restored.paths).claim(database.query_rows, lease.held.epoch)
+        _take_over_files(restored, address, lease)
 
 
 def join(here: Machine, url: Secret) -> FoundServer:
@@ -324,6 +350,10 @@ def join(here: Machine, url: Secret) -> FoundServer:
         raise OllimError(_NOT_OPEN.format(place=place))
     prepare_data_directory(here.paths)
     with single_instance(here.paths.bot_pid, patience=0.2):
+        CurrentFiles(here.paths).remove()
+        here.say("Laying out the files of the bot.")
+        with closing(open_postgres(address, here.now, lease=None)) as database:
+            StoredFiles(here.paths, here.say).follow(database.query_rows, found.epoch)
         change_env_file(here.paths, {DATABASE_URL: url.reveal()})
     return found
 
@@ -337,6 +367,7 @@ def leave_as_standby(here: Machine) -> None:
 def _stop_sharing(here: Machine) -> None:
     """Take the address out, and what was kept for others or for the time without the server."""
     change_env_file(here.paths, {DATABASE_URL: None})
+    CurrentFiles(here.paths).remove()
     for kept in (here.paths.known_schedule, here.paths.standing_by):
         with suppress(OSError):
             kept.unlink(missing_ok=True)
@@ -359,6 +390,8 @@ def move_back(here: Machine, url: Secret) -> Counts:
             if here.file.exists():
                 _set_aside(here, "unused")
             database.run(lambda tx: tx.meta.put(MOVE, move))
+            here.say("Moving the files.")
+            _take_over_files(here, address, lease)
             here.say("Moving the rows.")
             counts = move_to_file(database, here.file, here.now())
             here.say("Comparing what is here with what is there.")

@@ -26,6 +26,7 @@ from ollim_bot.store.postgres.lease import CONNECTED, Lease
 from ollim_bot.store.postgres.transfer import move_to_file
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.shared import NOT_NOW
+from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
@@ -54,7 +55,7 @@ class CommandDatabase(SharedBackend):
         address: Address,
         paths: DataPaths,
         now: Callable[[], datetime],
-        report: Callable[[StoreProblem], None],
+        report: Callable[[StoreProblem | str], None],
     ) -> None:
         self.path = address.place
         self._address = address
@@ -89,6 +90,10 @@ class CommandDatabase(SharedBackend):
         return sorted(each for each in known if each[0] != name)
 
     def check_may_change(self) -> None:
+        """As promised; the files here, which are about to be changed, are brought up to date."""
+        self.run(lambda _: None)
+
+    def _check_free(self) -> None:
         name, is_led, schema = self._state()
         if is_led:
             raise OnStandby(self.path, name)
@@ -96,7 +101,7 @@ class CommandDatabase(SharedBackend):
             raise OtherSchema(self.path, schema, SCHEMA)
 
     def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
-        self.check_may_change()
+        self._check_free()
         try:
             with self._leading() as held:
                 return self._run_with(held, step)
@@ -111,10 +116,17 @@ class CommandDatabase(SharedBackend):
 
     def _run_with(self, held: HeldLease, step: Step[R]) -> tuple[R, frozenset[str]]:
         mirrors = Mirrors(self._paths, OsDisk(), self._report, kept=KEPT_HASHES)
+        files = StoredFiles(self._paths, self._report)
         database = PostgresDatabase(
-            self._address, self._now, lease=held, mirrors=mirrors, connect=self._connect
+            self._address,
+            self._now,
+            lease=held,
+            mirrors=mirrors,
+            files=files,
+            connect=self._connect,
         )
         try:
+            database.take_over_files()
             return database.run_noting(step)
         finally:
             database.close()
@@ -130,7 +142,7 @@ class CommandDatabase(SharedBackend):
         try:
             held = lease.take()
             if held is None:
-                self.check_may_change()
+                self._check_free()
                 raise WriteFailed(self.path, NOT_NOW)
             try:
                 yield held

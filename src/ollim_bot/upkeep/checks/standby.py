@@ -10,6 +10,8 @@ from ollim_bot import __version__
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.standby import FoundServer
 from ollim_bot.errors import StorageError
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.file_layout import set_asides
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.keys import key_names
@@ -33,6 +35,12 @@ _OLDER_DATABASE = (
 _OTHER_VERSION = "{name} leads with version {there}, and this machine has {here}"
 _CLOSED = "it is closed, since a move was cut off, or the data moved back into a file"
 _END_MOVE = "Run `ollim-bot standby leave` here, or `ollim-bot standby init` where your bot is."
+_SHOWN_FILES = 5
+_SET_ASIDE = "changed here by hand and never stored, kept in {folder}: {names}"
+_LOOK_THERE = (
+    "`ls -R {folder}` lists them. Take what you still want from there to the machine that leads, "
+    "and remove the folder."
+)
 _KEYS_AWAY = "keys that the other machine uses are not here: {names}"
 _BRING_KEYS = (
     "Run `ollim-bot standby keys FILE` there, carry the file here, and run "
@@ -56,6 +64,14 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield failed(STANDBY, str(gone), _WHO_LEADS)
         return
     yield from standby(found, key_names(settings))
+    yield from files_set_aside(settings.paths)
+
+
+def files_set_aside(paths: DataPaths) -> Iterator[DoctorFinding]:
+    for each in set_asides(paths):
+        names = ", ".join(each.files[:_SHOWN_FILES])
+        detail = _SET_ASIDE.format(folder=each.folder, names=names)
+        yield warned(STANDBY, detail, _LOOK_THERE.format(folder=paths.root / each.folder))
 
 
 def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
