@@ -152,7 +152,8 @@ def is_idle(connection: Connection) -> bool:
     return connection.info.transaction_status is TransactionStatus.IDLE
 
 
-_MOST_WAITING = 100
+# What waits goes to the server at this size, in characters; so many rows of an answer are kept.
+_MOST_WAITING, _MOST_KEPT = 200_000, 100
 _RETURNING = " RETURNING "
 _WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 
@@ -180,6 +181,11 @@ class Statement(NamedTuple):
     sql: str
     arguments: Sequence[Value] = ()
     table: str = ""
+
+
+def _size(statement: Statement) -> int:
+    texts = (each for each in statement.arguments if isinstance(each, str))
+    return len(statement.sql) + sum(map(len, texts))
 
 
 class PostgresStatements(Statements):
@@ -210,9 +216,8 @@ class PostgresStatements(Statements):
         self._answers: dict[tuple[str, Sequence[Value]], list[Row]] = {}
 
     @property
-    def touched(self) -> set[str]:
-        """What is changed once all that waits has run; some of it may find no row."""
-        return self.changed | {each.table for each in self._waiting}
+    def touched(self) -> frozenset[str]:
+        return frozenset(self.changed).union(each.table for each in self._waiting)
 
     def commit(self, tell: str) -> None:
         """End the transaction, and run `tell` with it if it has changed something.
@@ -223,7 +228,7 @@ class PostgresStatements(Statements):
             self._send()
         self._send(*map(Statement, [tell, "COMMIT"] if self.touched else ["COMMIT"]))
 
-    def begin(self) -> None:
+    def send_waiting(self) -> None:
         """Send what waits, for statements that do not go through this object."""
         self._translated()
 
@@ -239,15 +244,18 @@ class PostgresStatements(Statements):
         if _RETURNING in sql:
             return self._translated(statement)
         self._waiting.append(statement)
-        if len(self._waiting) >= _MOST_WAITING:
+        if sum(map(_size, self._waiting)) >= _MOST_WAITING:
             self._translated()
         return []
 
     def _answer(self, question: Statement) -> list[Row]:
         asked = question.sql, question.arguments
-        if asked not in self._answers:
-            self._answers[asked] = self._translated(question)
-        return self._answers[asked]
+        found = self._answers.get(asked)
+        if found is None:
+            found = self._translated(question)
+            if len(found) <= _MOST_KEPT:
+                self._answers[asked] = found
+        return found
 
     def _forget_answers(self, sql: str) -> None:
         """Forget the answers that this change could make wrong."""

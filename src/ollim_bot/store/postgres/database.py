@@ -211,7 +211,7 @@ class PostgresDatabase:
 
     def _prepare_tables(self, statements: PostgresStatements) -> None:
         connection = self._connected()
-        statements.begin()
+        statements.send_waiting()
         try:
             migrate(connection, self.path)
         except psycopg.Error as refused:
