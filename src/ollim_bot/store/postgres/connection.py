@@ -183,11 +183,6 @@ class Statement(NamedTuple):
     table: str = ""
 
 
-def _size(statement: Statement) -> int:
-    texts = (each for each in statement.arguments if isinstance(each, str))
-    return len(statement.sql) + sum(map(len, texts))
-
-
 class PostgresStatements(Statements):
     """The statements of one transaction, in as few round trips as they need.
 
@@ -213,6 +208,7 @@ class PostgresStatements(Statements):
         self._has_begun = False
         self._transformer = Transformer(connection)
         self._waiting: list[Statement] = []
+        self._size = 0
         self._answers: dict[tuple[str, Sequence[Value]], list[Row]] = {}
 
     @property
@@ -244,7 +240,8 @@ class PostgresStatements(Statements):
         if _RETURNING in sql:
             return self._translated(statement)
         self._waiting.append(statement)
-        if sum(map(_size, self._waiting)) >= _MOST_WAITING:
+        self._size += len(sql) + sum(len(each) for each in arguments if isinstance(each, str))
+        if self._size >= _MOST_WAITING:
             self._translated()
         return []
 
@@ -277,6 +274,7 @@ class PostgresStatements(Statements):
         statements = [*begin, *self._waiting, *last]
         self._has_begun = True
         self._waiting.clear()
+        self._size = 0
         if not statements:
             return []
         cursor = self._run(statements)
