@@ -64,7 +64,7 @@ class DataPaths:
     memory = _Below("state/memory.json")
     heartbeat = _Below("state/heartbeat")
     sentinel = _Below("state/sentinel.json")
-    leader = _Below("state/leader")
+    commands = _Below("state/commands.sock")
     maintenance = _Below("state/maintenance.json")
     update = _Below("state/update.json")
     before_update = _Below("state/before-update")
