@@ -19,7 +19,7 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import StorageError, WrongInput
-from ollim_bot.store.connection import Statements
+from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.errors import OnStandby, OtherSchema, OutcomeUnknown, ServerGone
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
@@ -107,6 +107,22 @@ def test_a_write_that_the_server_refuses_leaves_nothing_behind(
         with pytest.raises(StorageError):
             database.run_rows(step)
         assert database.run(note_row) == 1
+
+
+@pytest.mark.parametrize("value", ["'; COMMIT; SELECT '", "\\'", "ü ? $1 %s", ""])
+def test_no_value_becomes_part_of_a_statement(address: Address, value: str) -> None:
+    def step(rows: Statements) -> list[Row]:
+        rows.write("meta", "DELETE FROM meta WHERE name = ?", "none")
+        return rows.rows("SELECT CAST(? AS TEXT), CAST(? AS BIGINT)", value, -7)
+
+    def inside_of_a_text(rows: Statements) -> None:
+        rows.write("meta", "DELETE FROM meta WHERE name = ?", "none")
+        rows.rows("SELECT '?'", value)
+
+    with leading(address, lambda: NOW) as (_, database):
+        assert database.run_rows(step)[0] == [(value, -7)]
+        with pytest.raises(AssertionError):
+            database.run_rows(inside_of_a_text)
 
 
 def test_each_question_sees_the_newest_state_and_none_stays_open(address: Address) -> None:
