@@ -13,7 +13,7 @@ from statistics import median
 from devtools.localdiscord.server import LocalDiscord, RecordedRequest
 
 from bench.bars import Bar
-from bench.fixtures import BOT, python_process, resident_bytes, unused_port
+from bench.fixtures import BOT, cpu_seconds, python_process, resident_bytes, unused_port
 from bench.measure import Result, Unit
 from ollim_bot.offline.messages import Reply, Say
 from ollim_bot.offline.scripted import ScriptedModel
@@ -165,10 +165,11 @@ async def _idle(folder: Path, provider: Mapping[str, str]) -> list[Result]:
             await discord.connected(LIMIT)
             await asyncio.sleep(SETTLING_SECONDS)
             both = (with_it.pid, without.pid)
-            before = [_cpu(pid) for pid in both]
+            before = [cpu_seconds(pid) for pid in both]
             await asyncio.sleep(IDLE_SECONDS)
             on, off = (
-                (_cpu(pid) - used) / IDLE_SECONDS for pid, used in zip(both, before, strict=True)
+                (cpu_seconds(pid) - used) / IDLE_SECONDS
+                for pid, used in zip(both, before, strict=True)
             )
             memory, memory_off = (resident_bytes(pid) for pid in both)
     return [
@@ -201,8 +202,3 @@ async def on_discord(
         with python_process(folder, command, {**provider, **account}):
             await discord.connected(LIMIT)
             yield discord
-
-
-def _cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS

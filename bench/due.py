@@ -34,13 +34,13 @@ async def _prompted(folder: Path) -> tuple[float, float]:
     """Medians in a running conversation, so that the engine is warm."""
     async with make_scene(folder) as scene, watched(scene) as surface:
         await surface.ask("hi")
-        main = [await _asked_after(scene, f"m{n}", "false") for n in range(ROUNDS)]
-        apart = [await _asked_after(scene, f"b{n}", "true") for n in range(ROUNDS)]
+        main = [await asked_after(scene, f"m{n}", "false") for n in range(ROUNDS)]
+        apart = [await asked_after(scene, f"b{n}", "true") for n in range(ROUNDS)]
     return median(main), median(apart)
 
 
-async def _asked_after(scene: Scene, name: str, background: str) -> float:
-    due = _soon(3)
+async def asked_after(scene: Scene, name: str, background: str) -> float:
+    due = soon(3)
     head = f'id: {name}\nrun-at: "{due.isoformat()}"\nbackground: {background}'
     text = f"---\n{head}\n---\nCall {name} back.\n"
     (scene.paths.reminders / f"{name}.md").write_text(text)
@@ -54,7 +54,7 @@ async def _bare(folder: Path) -> float:
 
 
 async def _bare_after(scene: Scene, ask: Ask, name: str) -> float:
-    due, number = _soon(1), len(scene.model.requests) + 1
+    due, number = soon(1), len(scene.model.requests) + 1
     await asyncio.sleep((due - datetime.now(UTC)).total_seconds())
     asking = asyncio.create_task(_told(ask, f"Call {name} back."))
     seconds = await _seen_after(scene, f"Call {name} back.", due, number)
@@ -73,5 +73,5 @@ async def _seen_after(scene: Scene, words: str, due: datetime, number: int) -> f
     return (datetime.now(UTC) - due).total_seconds()
 
 
-def _soon(seconds: int) -> datetime:
+def soon(seconds: int) -> datetime:
     return (datetime.now(UTC) + timedelta(seconds=seconds)).replace(microsecond=0)

@@ -92,6 +92,12 @@ def resident_bytes(pid: int) -> float:
     return float(resident.split()[1]) * 1024
 
 
+def cpu_seconds(pid: int) -> float:
+    """The processor time of our own process, without the engine's."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def unused_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from uuid import uuid4
 
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -30,6 +31,15 @@ class TimingSurface:
         self._ended = asyncio.Event()
         self._is_answered = False
         self._sign = self._words = 0.0
+        self._posted: dict[str, datetime] = {}
+        self._has_posted = asyncio.Event()
+
+    async def posted(self, words: str) -> datetime:
+        """When a message with these words was first shown."""
+        while words not in self._posted:
+            self._has_posted.clear()
+            await self._has_posted.wait()
+        return self._posted[words]
 
     async def ask(self, words: str) -> Latency:
         reception = await self._reception
@@ -47,6 +57,8 @@ class TimingSurface:
 
     async def post(self, message: ChatMessage, _change: int = 0) -> None:
         self._is_answered |= message.author is Author.ASSISTANT
+        self._posted.setdefault(message.text, datetime.now(UTC))
+        self._has_posted.set()
 
     async def present(self, _: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         self._sign = time.perf_counter()

@@ -48,6 +48,7 @@ class Scene:
     paths: DataPaths
     url: str
     model: ScriptedModel = field(default_factory=ScriptedModel)
+    database: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -88,7 +89,11 @@ async def open_bot(scene: Scene) -> AsyncIterator[Ask]:
 @asynccontextmanager
 async def watched(scene: Scene) -> AsyncIterator[TimingSurface]:
     folder = scene.paths.state / "engine"
-    environ = {**scene.environment, "OLLIM_DATA_DIR": str(scene.paths.root)}
+    environ = {
+        **scene.environment,
+        "OLLIM_DATA_DIR": str(scene.paths.root),
+        "DATABASE_URL": scene.database,
+    }
     settings = Settings.from_env(environ, cwd=scene.paths.root)
     engine = ClaudeEngine(scene.our_environment, folder, cli=launcher(folder))
     surface = TimingSurface()
@@ -192,11 +197,12 @@ async def _bytes_sent(folder: Path, open_client: OpenClient) -> float:
 
 
 @asynccontextmanager
-async def make_scene(folder: Path) -> AsyncIterator[Scene]:
+async def make_scene(folder: Path, database: str = "") -> AsyncIterator[Scene]:
+    """With the address of a database, the rows are there."""
     paths, _ = await asyncio.to_thread(prepared, folder / "data")
     model = ScriptedModel()
     async with MessagesServer(model) as server:
-        yield Scene(paths, server.url, model)
+        yield Scene(paths, server.url, model, database)
 
 
 def _options(

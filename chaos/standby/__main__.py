@@ -60,10 +60,16 @@ def spread(times: Sequence[float]) -> str:
     """The half and the last hundredth of the times."""
     if not times:
         return "none"
-    ordered = sorted(times)
-    late = ordered[math.ceil(0.99 * len(ordered)) - 1]
-    half = ordered[(len(ordered) - 1) // 2]
-    return f"p50 {half:.1f} s, p99 {late:.1f} s, of {len(ordered)}"
+    half, late = middle(times), last_hundredth(times)
+    return f"p50 {half:.1f} s, p99 {late:.1f} s, of {len(times)}"
+
+
+def middle(times: Sequence[float]) -> float:
+    return sorted(times)[(len(times) - 1) // 2]
+
+
+def last_hundredth(times: Sequence[float]) -> float:
+    return sorted(times)[math.ceil(0.99 * len(times)) - 1]
 
 
 def _options() -> argparse.Namespace:

@@ -110,10 +110,14 @@ def _watch_steps(machine: Machine) -> None:
     from ollim_bot.store.postgres.database import PostgresDatabase
 
     begin, commit = PostgresDatabase._begin, PostgresDatabase._commit
+    check_lease = PostgresDatabase._check_lease
 
-    def watched_begin(*arguments: Any, **named: Any) -> None:
+    def watched_begin(*arguments: Any) -> Any:
         machine.pass_point(BEFORE_STEP)
-        begin(*arguments, **named)
+        return begin(*arguments)
+
+    def watched_check(*arguments: Any) -> None:
+        check_lease(*arguments)
         machine.pass_point(IN_STEP)
 
     def watched_commit(*arguments: Any, **named: Any) -> None:
@@ -121,7 +125,8 @@ def _watch_steps(machine: Machine) -> None:
         commit(*arguments, **named)
         machine.pass_point(AFTER_COMMIT)
 
-    PostgresDatabase._begin = watched_begin  # type: ignore[method-assign]
+    PostgresDatabase._begin = watched_begin  # type: ignore[method-assign,assignment]
+    PostgresDatabase._check_lease = watched_check  # type: ignore[method-assign,assignment]
     PostgresDatabase._commit = watched_commit  # type: ignore[method-assign]
 
 

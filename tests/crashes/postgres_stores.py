@@ -73,12 +73,12 @@ class ServerStore(RepeatingStore):
         self.kept = self.tables.empty
 
     def begin(self) -> tuple[RecordedStatements, Transaction]:
-        connection = self.tables.serve(self)
-        connection.execute("BEGIN")
-        statements = _RecordedOnServer(connection, _PATH)
-        return statements, Transaction(statements, self._now(), TsvectorIndex)
+        self._statements = _RecordedOnServer(self.tables.serve(self), _PATH, ["BEGIN"])
+        return self._statements, Transaction(self._statements, self._now(), TsvectorIndex)
 
     def end(self, word: str) -> None:
+        if word == "COMMIT":
+            self._statements.send_waiting()
         self.tables.connection.execute(word)
 
     def content(self) -> bytes:

@@ -32,6 +32,7 @@ class Network:
     is_down: bool = False
     kills: bool = False
     lost: list[str] = field(default_factory=list)
+    round_trips: int = 0
 
     def connect(self, address: Address) -> Connection:
         if self.is_down:
@@ -39,11 +40,12 @@ class Network:
         connection = connect_to(address)
         run = connection.execute
 
-        def execute(sql: Any, *arguments: Any) -> Any:
+        def execute(sql: Any, *arguments: Any, **options: Any) -> Any:
+            self.round_trips += 1
             if not self.word or self.word not in sql:
-                return run(sql, *arguments)
+                return run(sql, *arguments, **options)
             if self.is_done:
-                run(sql, *arguments)
+                run(sql, *arguments, **options)
             self.lost.append(sql)
             self.word = ""
             connection.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from tests.postgres.network import Network, on_network
 from tests.postgres_server import leading, own_server
 from tests.store.scene import NOW, StoreScene
 
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.errors import WrongInput
+from ollim_bot.errors import StorageError, WrongInput
+from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.errors import OnStandby, OtherSchema, OutcomeUnknown, ServerGone
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
@@ -53,6 +56,83 @@ def test_a_question_is_asked_again_on_a_new_connection(address: Address) -> None
         network.word = "FROM ledger"
         assert database.query(lambda tx: tx.ledger.count()) == 1
         assert network.lost
+
+
+def test_a_step_and_a_question_need_few_round_trips(address: Address) -> None:
+    def note_and_say(number: int, tx: Transaction) -> None:
+        tx.ledger.append(LedgerRow(NOW, "noted"))
+        tx.messages.add(ChatMessage(MessageId(f"m{number}"), NOW, Author.ASSISTANT, "Hello."))
+        tx.updates.get()
+        tx.updates.get()
+
+    network = Network()
+    with on_network(address, network) as database:
+        database.run(note_row)
+        for number in range(3):
+            network.round_trips = 0
+            database.run(partial(note_and_say, number))
+            assert network.round_trips <= 5
+        database.query(lambda tx: tx.messages.count())
+        for _ in range(3):
+            network.round_trips = 0
+            assert database.query(lambda tx: tx.messages.count()) == 3
+            assert network.round_trips == 1
+
+
+def test_a_question_that_is_repeated_in_a_step_sees_what_was_written_between(
+    address: Address,
+) -> None:
+    def step(tx: Transaction) -> list[int]:
+        counts = [tx.ledger.count(), tx.ledger.count()]
+        tx.ledger.append(LedgerRow(NOW, "noted"))
+        return [*counts, tx.ledger.count()]
+
+    with leading(address, lambda: NOW) as (_, database):
+        assert database.run(step) == [0, 0, 1]
+        assert database.run(step) == [1, 1, 2]
+
+
+@pytest.mark.parametrize("is_asked_after", [True, False])
+def test_a_write_that_the_server_refuses_leaves_nothing_behind(
+    address: Address, *, is_asked_after: bool
+) -> None:
+    def step(rows: Statements) -> None:
+        for seq in (1, 1):
+            rows.write("meta", "INSERT INTO lease VALUES (?)", seq)
+        if is_asked_after:
+            rows.rows("SELECT 1")
+
+    with leading(address, lambda: NOW) as (_, database):
+        with pytest.raises(StorageError):
+            database.run_rows(step)
+        assert database.run(note_row) == 1
+
+
+@pytest.mark.parametrize("value", ["'; COMMIT; SELECT '", "\\'", "ü ? $1 %s", ""])
+def test_no_value_becomes_part_of_a_statement(address: Address, value: str) -> None:
+    def step(rows: Statements) -> list[Row]:
+        rows.write("meta", "DELETE FROM meta WHERE name = ?", "none")
+        return rows.rows("SELECT CAST(? AS TEXT), CAST(? AS BIGINT)", value, -7)
+
+    def inside_of_a_text(rows: Statements) -> None:
+        rows.write("meta", "DELETE FROM meta WHERE name = ?", "none")
+        rows.rows("SELECT '?'", value)
+
+    with leading(address, lambda: NOW) as (_, database):
+        assert database.run_rows(step)[0] == [(value, -7)]
+        with pytest.raises(AssertionError):
+            database.run_rows(inside_of_a_text)
+
+
+def test_each_question_sees_the_newest_state_and_none_stays_open(address: Address) -> None:
+    open_ones = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+    with leading(address, lambda: NOW) as (_, database):
+        for number in (1, 2):
+            database.run(note_row)
+            assert database.query(lambda tx: tx.ledger.count()) == number
+        database.tidy(is_idle=True)
+        with closing(connect_to(address)) as connection:
+            assert connection.execute(open_ones).fetchone() == (0,)
 
 
 def test_a_commit_that_cannot_be_looked_up_ends_the_process(address: Address) -> None:

@@ -367,6 +367,7 @@ SECRETS = [
     asked("SELECT seq FROM messages, lease"),
     asked("SELECT pg_read_file('/etc/passwd')"),
     asked("SELECT value FROM messages; COMMIT"),
+    asked("SELECT value FROM messages WHERE value = '?'", "; COMMIT; SELECT '"),
     asked("SELECT value FROM messages -- all"),
     asked("SELECT value FROM messages WHERE value = E'\\''"),
     asked('SELECT "holder" FROM messages'),

@@ -51,13 +51,27 @@ _OPEN_RECORDS = frozenset(
 # Every further word of the questions about open tables. A name of anything else is none of them.
 _WORDS = frozenset(
     {
-        *("and", "answer", "as", "asc", "by", "cast", "coalesce", "count", "cross", "desc"),
-        *("distinct", "from", "in", "instr", "is", "join", "like", "limit", "lower", "max", "min"),
+        *("all", "and", "answer", "as", "asc", "by", "cast", "coalesce", "count", "cross", "desc"),
+        *(
+            "distinct",
+            "from",
+            "in",
+            "instr",
+            "is",
+            "is_turn",
+            "join",
+            "like",
+            "limit",
+            "lower",
+            "max",
+            "min",
+        ),
         *("not", "null", "on", "or", "order", "search", "search_state", "select", "size", "sum"),
         *("tsquery", "union", "version", "where", "who", "words"),
     }
 )
-_TEXT = r"'[^'\\]*'"
+# A text with a place for an argument in it would not be one any more with the argument in place.
+_TEXT = r"'[^'\\?]*'"
 _SHAPE = re.compile(rf"(?i)SELECT (?:[\w\s(),.=<>!*+?@-]|{_TEXT})*")
 # In characters.
 _LONGEST = 5000

@@ -149,6 +149,11 @@ class Statements(ABC):
         """
         return self._execute(sql, arguments, table)
 
+    @property
+    def touched(self) -> frozenset[str]:
+        """As `changed`, with the tables of statements that have not run yet."""
+        return frozenset(self.changed)
+
     @abstractmethod
     def _execute(self, sql: str, arguments: Sequence[Value], table: str = "") -> list[Row]:
         """Run a statement that may change `table`. Raises `StorageError`, and keeps it."""

@@ -24,9 +24,11 @@ class InboxInputs:
 
     def get(self) -> Inbox:
         """The inputs without an end. `seen` names only those: `has` knows all."""
-        inputs = self._statements.rows("SELECT value FROM inputs WHERE ended IS NULL ORDER BY seq")
-        turn = self._statements.rows("SELECT value FROM inbox_turn ORDER BY seq")
-        rows = [INBOX_ROWS.decode(row[0].encode()) for row in (*inputs, *turn)]
+        found = self._statements.rows(
+            "SELECT value, 0 AS is_turn, seq FROM inputs WHERE ended IS NULL"
+            " UNION ALL SELECT value, 1 AS is_turn, seq FROM inbox_turn ORDER BY is_turn, seq"
+        )
+        rows = [INBOX_ROWS.decode(row[0].encode()) for row in found]
         accepted = tuple(row.input for row in rows if isinstance(row, Accepted))
         running = next((row for row in rows if isinstance(row, Taken)), None)
         tools = tuple(row for row in rows if isinstance(row, ToolCalled))

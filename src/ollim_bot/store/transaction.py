@@ -77,7 +77,7 @@ class Transaction(Records):
     @property
     def changed(self) -> frozenset[str]:
         """The names of what the step has changed so far."""
-        return frozenset(self._statements.changed)
+        return self._statements.touched
 
 
 Step = Callable[[Transaction], R]

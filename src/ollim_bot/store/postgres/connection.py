@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 from psycopg import RawCursor
+from psycopg.adapt import Transformer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
@@ -149,31 +152,155 @@ def is_idle(connection: Connection) -> bool:
     return connection.info.transaction_status is TransactionStatus.IDLE
 
 
+# What waits goes to the server at this size, in characters; so many rows of an answer are kept.
+_MOST_WAITING, _MOST_KEPT = 200_000, 100
+_RETURNING = " RETURNING "
+_WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
+
+
+@lru_cache(1000)
+def _words(sql: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", sql))
+
+
+def _parts(sql: str) -> list[str]:
+    """What stands around the arguments."""
+    return sql.replace("instr(", "strpos(").split("?")
+
+
 @lru_cache(1000)
 def in_dialect(sql: str) -> str:
     """A statement of the repositories in the words of PostgreSQL."""
-    first, *others = sql.replace("instr(", "strpos(").split("?")
+    first, *others = _parts(sql)
     return first + "".join(f"${number}{part}" for number, part in enumerate(others, 1))
 
 
-class PostgresStatements(Statements):
-    """The server runs nothing more in a transaction after a statement that failed."""
+class Statement(NamedTuple):
+    """`table` is empty for a question."""
 
-    def __init__(self, connection: Connection, place: Path) -> None:
+    sql: str
+    arguments: Sequence[Value] = ()
+    table: str = ""
+
+
+class PostgresStatements(Statements):
+    """The statements of one transaction, in as few round trips as they need.
+
+    A statement that returns nothing waits for the next one that does, or for the commit. A question
+    that is repeated is answered from memory until a table that it names may have changed.
+    `begin` begins the transaction; its last statement is checked by `check` before any row returns.
+
+    The server runs nothing more in a transaction after a statement that failed.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        place: Path,
+        begin: Sequence[str],
+        check: Callable[[Row | None], None] = lambda _: None,
+    ) -> None:
         super().__init__()
         self._connection = connection
         self._place = place
+        self._begin = begin
+        self._check = check
+        self._has_begun = False
+        self._transformer = Transformer(connection)
+        self._waiting: list[Statement] = []
+        self._size = 0
+        self._answers: dict[tuple[str, Sequence[Value]], list[Row]] = {}
+
+    @property
+    def touched(self) -> frozenset[str]:
+        return frozenset(self.changed).union(each.table for each in self._waiting)
+
+    def commit(self, tell: str) -> None:
+        """End the transaction, and run `tell` with it if it has changed something.
+
+        Raises `psycopg.Error`; the outcome is unknown if the connection is lost then.
+        """
+        if not self._has_begun:
+            self._send()
+        self._send(*map(Statement, [tell, "COMMIT"] if self.touched else ["COMMIT"]))
+
+    def send_waiting(self) -> None:
+        """Send what waits, for statements that do not go through this object."""
+        self._translated()
 
     def _execute(self, sql: str, arguments: Sequence[Value], table: str = "") -> list[Row]:
         if self.failure is not None:
             raise self.failure
-        if not is_lost(self._connection) and is_idle(self._connection):
+        if self._has_begun and not is_lost(self._connection) and is_idle(self._connection):
             raise AssertionError("a statement outside of its transaction")
+        statement = Statement(sql, arguments, table)
+        if not table:
+            return [*self._answer(statement)]
+        self._forget_answers(sql)
+        if _RETURNING in sql:
+            return self._translated(statement)
+        self._waiting.append(statement)
+        self._size += len(sql) + sum(len(each) for each in arguments if isinstance(each, str))
+        if self._size >= _MOST_WAITING:
+            self._translated()
+        return []
+
+    def _answer(self, question: Statement) -> list[Row]:
+        asked = question.sql, question.arguments
+        found = self._answers.get(asked)
+        if found is None:
+            found = self._translated(question)
+            if len(found) <= _MOST_KEPT:
+                self._answers[asked] = found
+        return found
+
+    def _forget_answers(self, sql: str) -> None:
+        """Forget the answers that this change could make wrong."""
+        written = _WRITTEN.match(sql)
+        for asked in [*self._answers]:
+            if written is None or written[1] in _words(asked[0]):
+                del self._answers[asked]
+
+    def _translated(self, *last: Statement) -> list[Row]:
         try:
-            cursor = self._connection.execute(in_dialect(sql), arguments)
-            if table and cursor.rowcount:
-                self.changed.add(table)
-            return cursor.fetchall() if cursor.description is not None else []
+            return self._send(*last)
         except psycopg.Error as refused:
             self.failure = translated(self._place, refused)
             raise self.failure from refused
+
+    def _send(self, *last: Statement) -> list[Row]:
+        """Run what waits and then these, in one round trip; the rows are those of the last one."""
+        begin = [] if self._has_begun else [*map(Statement, self._begin)]
+        statements = [*begin, *self._waiting, *last]
+        self._has_begun = True
+        self._waiting.clear()
+        self._size = 0
+        if not statements:
+            return []
+        cursor = self._run(statements)
+        for number, each in enumerate(statements, 1):
+            if each.table and cursor.rowcount:
+                self.changed.add(each.table)
+            if number == len(begin) and cursor.description is not None:
+                self._check(cursor.fetchone())
+            if number < len(statements):
+                cursor.nextset()
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def _run(self, statements: Sequence[Statement]) -> psycopg.Cursor[Row]:
+        """Not by the pipeline of psycopg: behind it, the server forgets to end a frozen step."""
+        if len(statements) == 1:
+            [(sql, arguments, _)] = statements
+            return self._connection.execute(in_dialect(sql), arguments)
+        return self._connection.execute("; ".join(map(self._in_full, statements)), prepare=False)
+
+    def _in_full(self, statement: Statement) -> str:
+        """The statement with its values inside, for only such ones can go together."""
+        first, *others = _parts(statement.sql)
+        if any(each.count("'") % 2 for each in (first, *others)):
+            raise AssertionError("an argument inside of a text")
+        values = map(self._literal, statement.arguments)
+        return first + "".join(value + part for value, part in zip(values, others, strict=True))
+
+    def _literal(self, value: Value) -> str:
+        return self._transformer.as_literal(value).decode()

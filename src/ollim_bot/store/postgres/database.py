@@ -201,6 +201,7 @@ class PostgresDatabase:
             return is_new
 
     def tidy(self, *, is_idle: bool) -> None:  # noqa: ARG002  # a server tidies by itself
+        self._end_question()
         with self._lock:
             if self._mirrors is not None and not self._mirrors.are_current:
                 self._mirrors.follow(self._read_row, set(), [])
@@ -215,6 +216,15 @@ class PostgresDatabase:
                     self.run_rows(lambda _: None)
             else:
                 self._files.settle_look()
+
+    def _end_question(self) -> None:
+        """End the transaction of the last question, which no answer has waited for."""
+        if self._reading.acquire(blocking=False):
+            try:
+                if self._reader is not None:
+                    _roll_back(self._reader)
+            finally:
+                self._reading.release()
 
     def recovered(self) -> Backend:
         with suppress(StorageError):
@@ -234,8 +244,9 @@ class PostgresDatabase:
     def _transaction(self, statements: Statements) -> Transaction:
         return Transaction(statements, self._now(), TsvectorIndex)
 
-    def _prepare_tables(self, statements: Statements) -> None:
+    def _prepare_tables(self, statements: PostgresStatements) -> None:
         connection = self._connected()
+        statements.send_waiting()
         try:
             migrate(connection, self.path)
         except psycopg.Error as refused:
@@ -244,56 +255,59 @@ class PostgresDatabase:
         if self._mirrors is not None:
             self._mirrors.replace(statements)
 
-    def _attempt(self, work: Work[R]) -> tuple[R, PostgresStatements]:
+    def _attempt(self, work: Callable[[PostgresStatements], R]) -> tuple[R, PostgresStatements]:
         """Run the step once. A `ServerGone` means that nothing of it was committed."""
         if self._lease is None:
             raise OnStandby(self.path)
         connection, step_id = self._connected(), secrets.token_hex(8)
         if not is_idle(connection):
             raise AssertionError("a step must not begin another one")
-        statements = PostgresStatements(connection, self.path)
+        statements = self._begin(connection, self._lease, step_id)
         try:
-            self._begin(connection, self._lease, step_id)
             if self._files is not None:
                 self._files.write(statements)
             result = work(statements)
             if self._mirrors is not None:
-                self._mirrors.prune(statements, sorted(statements.changed))
+                self._mirrors.prune(statements, sorted(statements.touched))
             if statements.failure is not None:
                 raise statements.failure
         except BaseException:  # also if cancelled: no transaction may stay open
             _roll_back(connection)
             raise
-        self._commit(connection, self._lease, step_id, has_changed=bool(statements.changed))
+        self._commit(connection, self._lease, step_id, statements)
         if self._files is not None:
             self._files.settle()
         return result, statements
 
-    def _begin(self, connection: Connection, lease: HeldLease, step_id: str) -> None:
-        try:
-            cursor = connection.execute(
-                f"BEGIN; UPDATE lease SET step = '{step_id}'"
-                f" WHERE holder = '{lease.holder}' AND epoch = {lease.epoch} RETURNING epoch"
-            )
-            cursor.nextset()
-            is_ours = cursor.fetchone() is not None
-        except psycopg.Error as refused:
-            raise translated(self.path, refused) from refused
-        if not is_ours:
+    def _begin(self, connection: Connection, lease: HeldLease, step_id: str) -> PostgresStatements:
+        lock = (
+            f"UPDATE lease SET step = '{step_id}'"
+            f" WHERE holder = '{lease.holder}' AND epoch = {lease.epoch} RETURNING epoch"
+        )
+        return PostgresStatements(connection, self.path, ("BEGIN", lock), self._check_lease)
+
+    def _check_lease(self, locked: Row | None) -> None:
+        if locked is None:
             raise NotLeading(self.path)
 
     def _commit(
-        self, connection: Connection, lease: HeldLease, step_id: str, *, has_changed: bool
+        self,
+        connection: Connection,
+        lease: HeldLease,
+        step_id: str,
+        statements: PostgresStatements,
     ) -> None:
-        tell = f"NOTIFY {_CHANNEL}, '{self._sender}'; " if has_changed else ""
         try:
-            connection.execute(f"{tell}COMMIT")
+            statements.commit(f"NOTIFY {_CHANNEL}, '{self._sender}'")
         except psycopg.Error as refused:
             if not is_lost(connection):
                 _roll_back(connection)
                 raise translated(self.path, refused) from refused
             if not self._is_committed(lease, step_id, reason_of(refused)):
                 raise ServerGone(self.path, reason_of(refused)) from refused
+        except NotLeading:
+            _roll_back(connection)
+            raise
 
     def _is_committed(self, lease: HeldLease, step_id: str, reason: str) -> bool:
         """Look up a commit whose answer was lost, once its transaction has ended on the server."""
@@ -316,15 +330,13 @@ class PostgresDatabase:
         if self._reader is None or is_lost(self._reader):
             self._reader = self._opened()
         reader = self._reader
+        begin = (_QUESTION,) if is_idle(reader) else ("ROLLBACK", _QUESTION)
         try:
-            reader.execute(_QUESTION)
-            return question(PostgresStatements(reader, self.path))
+            return question(PostgresStatements(reader, self.path, begin))
         except psycopg.Error as refused:
             raise translated(self.path, refused) from refused
         except Malformed as wrong:
             raise Damaged(self.path, str(wrong)) from wrong
-        finally:
-            _roll_back(reader)
 
     def _read_row(self, sql: str, *arguments: str) -> Row:
         try:

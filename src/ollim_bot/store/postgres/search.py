@@ -45,19 +45,20 @@ class TsvectorIndex(SearchIndex):
         return True
 
     def add(self, seq: int, message: ChatMessage) -> None:
-        if self.is_used:
-            who, text = row_of(message)
-            words = _words(text)
-            self._statements.write(
-                LOG,
-                "INSERT INTO search (seq, who, size, text, words)"
-                " VALUES (?, ?, ?, ?, CAST(? AS tsvector))",
-                seq,
-                who,
-                len(words),
-                text,
-                _vector(words),
-            )
+        who, text = row_of(message)
+        words = _words(text)
+        self._statements.write(
+            LOG,
+            "INSERT INTO search (seq, who, size, text, words)"
+            " SELECT CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT),"
+            " CAST(? AS tsvector) WHERE EXISTS (SELECT 1 FROM search_state WHERE version = ?)",
+            seq,
+            who,
+            len(words),
+            text,
+            _vector(words),
+            INDEX_VERSION,
+        )
 
     def replace(self, seq: int, before: ChatMessage, after: ChatMessage) -> None:
         if self.is_used and row_of(before) != row_of(after):
