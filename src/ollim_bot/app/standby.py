@@ -107,7 +107,8 @@ class SharedDatabase:
     ) -> Backend:
         """The rows, for the steps of this lease. The state files are written anew from them."""
         mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
-        return open_postgres(self._address, now, lease=self.lease.held, mirrors=mirrors)
+        held, may_lead = self.lease.held, self.lease.may_act
+        return open_postgres(self._address, now, lease=held, mirrors=mirrors, may_lead=may_lead)
 
     async def adopt_heartbeat(self, store: Store) -> None:
         """Go on from where the schedule of the machine that led before has come."""

@@ -46,10 +46,13 @@ from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 Work = Callable[[Statements], R]
+MayLead = Callable[[], bool]
 
 _CHANNEL = "ollim_commits"
-# In seconds: a commit whose answer was lost is looked up for so long, within the holder's deadline.
+# In seconds: a commit whose answer was lost is looked up for so long, unless the process waits.
 LOOK_UP_FOR, _BETWEEN_LOOKS = 7.0, 0.2
+# In seconds: a process that leads and cannot open a connection for so long lets another one lead.
+_LONGEST_WAIT = 30.0
 _QUESTION = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -60,12 +63,15 @@ def open_postgres(
     lease: HeldLease | None,
     mirrors: Mirrors | None = None,
     connect: ConnectTo = connect_to,
+    may_lead: MayLead | None = None,
 ) -> PostgresDatabase:
     """The database at `address`, ready for the steps of `lease`; without one, for questions only.
 
     Only the holder of the lease migrates. Raises `StorageError`.
     """
-    database = PostgresDatabase(address, now, lease=lease, mirrors=mirrors, connect=connect)
+    database = PostgresDatabase(
+        address, now, lease=lease, mirrors=mirrors, connect=connect, may_lead=may_lead
+    )
     try:
         database.prepare()
     except BaseException:  # also if the lease is lost: no connection may stay open
@@ -79,6 +85,10 @@ class PostgresDatabase:
 
     A step locks the lease row first and writes its own id into it: a step of an older epoch is
     refused, and a commit whose answer was lost is found, or certainly did not happen.
+
+    With `may_lead`, a server that is away is waited for: steps and questions go on when it is back,
+    or end the process with `NotLeading` once it may not lead any more. Without it they are tried
+    twice, and raise `ServerGone`.
     """
 
     def __init__(
@@ -91,6 +101,8 @@ class PostgresDatabase:
         connect: ConnectTo = connect_to,
         look_up_for: float = LOOK_UP_FOR,
         is_beside: bool = False,
+        may_lead: MayLead | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`is_beside` is for the steps of a command, with the lease of the bot that runs here."""
         self.path = address.place
@@ -101,6 +113,8 @@ class PostgresDatabase:
         self._mirrors = mirrors
         self._connect = connect
         self._look_up_for = look_up_for
+        self._may_lead = may_lead
+        self._sleep = sleep
         self._id_column = "command" if is_beside else "step"
         self._sender = secrets.token_hex(8)
         self._lock = threading.RLock()
@@ -113,13 +127,13 @@ class PostgresDatabase:
 
     def prepare(self) -> None:
         """Bring the tables and the search index up to date, or check that they are."""
-        make_lease_row(self._connected(), self.path)
+        self._until_answered(lambda: make_lease_row(self._connected(), self.path))
         if self._lease is None:
             found = schema_of(self._connected())
             if found < SCHEMA:
                 raise OtherSchema(self.path, found, SCHEMA)
             return
-        self._attempt(self._prepare_tables)
+        self._until_answered(lambda: self._attempt(self._prepare_tables))
         if self._mirrors is not None:
             self._mirrors.follow(self._read_row, set(), [])
 
@@ -135,11 +149,7 @@ class PostgresDatabase:
             if self._over is not None:
                 raise self._over
             try:
-                try:
-                    result, statements = self._attempt(work)
-                except ServerGone:
-                    # Nothing was committed, and a new connection may do.
-                    result, statements = self._attempt(work)
+                result, statements = self._until_answered(lambda: self._attempt(work))
             except WriteFailed as refused:
                 self.is_writable = self.is_writable and isinstance(refused, Busy)
                 raise
@@ -159,10 +169,7 @@ class PostgresDatabase:
     def query_rows(self, question: Work[R]) -> R:
         """As `query`, for rows that no repository offers."""
         with self._reading:
-            try:
-                return self._answer(question)
-            except ServerGone:
-                return self._answer(question)
+            return self._until_answered(lambda: self._answer(question))
 
     def note_version(self) -> bool:
         """As the server has told it: nothing is asked."""
@@ -208,6 +215,37 @@ class PostgresDatabase:
         self._transaction(statements).messages.prepare_search(is_supported=True)
         if self._mirrors is not None:
             self._mirrors.replace(statements)
+
+    def _until_answered(self, ask: Callable[[], R]) -> R:
+        """Ask, and again after each `ServerGone`: nothing was committed, and a connection is new.
+
+        A server that takes connections and breaks each one raises `ServerGone` in the end.
+        """
+        began, is_second = time.monotonic(), False
+        while True:
+            try:
+                return ask()
+            except ServerGone as gone:
+                if self._is_closed or (self._may_lead is None and is_second):
+                    raise
+                if self._may_lead is not None:
+                    self._wait_as_leader(self._may_lead, began, gone)
+            is_second = True
+
+    def _wait_as_leader(self, may_lead: MayLead, began: float, gone: ServerGone) -> None:
+        is_too_long = time.monotonic() > began + _LONGEST_WAIT
+        if is_too_long and self._takes_connections():
+            raise gone
+        if is_too_long or not may_lead():
+            raise NotLeading(self.path, gone.why) from gone
+        self._sleep(_BETWEEN_LOOKS)
+
+    def _takes_connections(self) -> bool:
+        try:
+            self._opened().close()
+        except ServerGone:
+            return False
+        return True
 
     def _attempt(self, work: Work[R]) -> tuple[R, PostgresStatements]:
         """Run the step once. A `ServerGone` means that nothing of it was committed."""
@@ -269,9 +307,10 @@ class PostgresDatabase:
                 if row is None or row[:2] != (lease.holder, lease.epoch):
                     raise NotLeading(self.path)
                 return bool(row[2] == step_id)
-            if time.monotonic() > until:
+            is_over = time.monotonic() > until if self._may_lead is None else not self._may_lead()
+            if is_over:
                 raise OutcomeUnknown(self.path, reason)
-            time.sleep(_BETWEEN_LOOKS)
+            self._sleep(_BETWEEN_LOOKS)
 
     def _answer(self, question: Work[R]) -> R:
         if self._reader is None or is_lost(self._reader):
