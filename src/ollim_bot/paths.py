@@ -65,6 +65,7 @@ class DataPaths:
     heartbeat = _Below("state/heartbeat")
     sentinel = _Below("state/sentinel.json")
     leader = _Below("state/leader")
+    machine = _Below("state/machine")
     maintenance = _Below("state/maintenance.json")
     update = _Below("state/update.json")
     before_update = _Below("state/before-update")

@@ -21,7 +21,7 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.postgres.database import PostgresDatabase
-from ollim_bot.store.shared import LeaderFile
+from ollim_bot.store.shared import LeaderFile, MachineFile
 from ollim_bot.store.store import DatabaseStore
 
 
@@ -39,6 +39,7 @@ class Machine:
             SystemClock(UTC),
             self.heartbeat,
             LeaderFile(self.paths),
+            MachineFile(self.paths).make(),
             self.ends.append,
             boot=lambda: 0.0,
         )

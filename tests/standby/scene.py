@@ -20,6 +20,7 @@ from ollim_bot.store.opening import ask, open_database
 from ollim_bot.store.postgres.connection import Address, parse_address
 from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.shared import MachineFile
 from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
@@ -77,7 +78,8 @@ class StandbyScene:
 
     @contextmanager
     def leading(self, name: str) -> Iterator[Lease]:
-        lease = Lease(self.address, name)
+        """The bot on `desk` leads; the machine has this name."""
+        lease = Lease(self.address, name, machine=MachineFile(self.desk.paths).read())
         assert lease.take() is not None
         try:
             yield lease

@@ -85,7 +85,7 @@ from ollim_bot.store.opening import (
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
-from ollim_bot.store.shared import NO_DRIVER, LeaderFile
+from ollim_bot.store.shared import NO_DRIVER, LeaderFile, MachineFile
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import (
     count_set,
@@ -287,7 +287,10 @@ class App:
         paths, end, boot = self._settings.paths, self._adapters.end, self._adapters.boot
         heartbeat, leader = HeartbeatFile(paths, self._adapters.disk), LeaderFile(paths)
         again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
-        return SharedDatabase(url.reveal(), self._clock, heartbeat, leader, end, again, boot)
+        machine = MachineFile(paths).make()
+        return SharedDatabase(
+            url.reveal(), self._clock, heartbeat, leader, machine, end, again, boot
+        )
 
     def _may_act(self) -> bool:
         """Whether no other machine can lead; asked right before what cannot be undone."""

@@ -55,19 +55,21 @@ class SharedDatabase:
         clock: Clock,
         heartbeat: HeartbeatFile,
         leader_file: LeaderFile,
+        machine: str,
         end: Callable[[str], None],
         hand_over: Callable[[], object] = lambda: None,
         boot: Callable[[], float] = boot_time,
     ) -> None:
         """Read the address; nothing is connected yet. Raises `OllimError`.
 
-        `end` and `hand_over` are as in `LeaseKeeper`.
+        `machine` is the id of this installation. `end` and `hand_over` are as in `LeaseKeeper`.
         """
         self._address = parse_address(url)
         self._clock = clock
         self._heartbeat = heartbeat
         self._leader_file = leader_file
-        self.lease = Lease(self._address, platform.node() or "the other machine", boot)
+        name = platform.node() or "the other machine"
+        self.lease = Lease(self._address, name, boot, machine=machine)
         self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
         self.standing = _NOBODY_LEADS
         self._was_refused = asyncio.Event()

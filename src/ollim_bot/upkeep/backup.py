@@ -151,7 +151,7 @@ _REMADE = frozenset(
     (
         *("bot.pid", "leader", ".locks", "copies", "ballast", "engine", "uploads", "run_requests"),
         *CHANNELS,
-        *("maintenance.json", "restored_transcripts", "left-off"),
+        *("machine", "maintenance.json", "restored_transcripts", "left-off"),
         *("update.json", "before-update", ".before-update.tmp"),
         *DATABASE_FILES,
         *MIRROR_FILES,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import DATABASE
+from ollim_bot.store.shared import MachineFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class Machine:
     def name(self) -> str:
         """What people call this machine; it identifies nothing."""
         return platform.node() or "this machine"
+
+    @property
+    def id(self) -> str:
+        """The random id of the installation; empty if it has none yet."""
+        return MachineFile(self.paths).read()
 
     @property
     def file(self) -> Path:

@@ -38,6 +38,7 @@ from ollim_bot.store.postgres.server import (
 )
 from ollim_bot.store.postgres.transfer import Counts, move_to_file, move_to_server
 from ollim_bot.store.schema import SCHEMA
+from ollim_bot.store.shared import MachineFile
 from ollim_bot.store.snapshot import write_mirrors
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.backup import incomplete, keys_in, write_backup
@@ -246,7 +247,7 @@ def _note_move(here: Machine) -> str:
 def _leading(
     here: Machine, address: Address, move: str
 ) -> Iterator[tuple[Lease, PostgresDatabase]]:
-    lease = Lease(address, here.name, move=move)
+    lease = Lease(address, here.name, move=move, machine=MachineFile(here.paths).make())
     try:
         held = lease.take()
         if held is None:
@@ -302,6 +303,7 @@ def join(here: Machine, url: Secret) -> FoundServer:
         raise OllimError(_NOT_OPEN.format(place=place))
     prepare_data_directory(here.paths)
     with single_instance(here.paths.bot_pid, patience=0.2):
+        MachineFile(here.paths).make()
         change_env_file(here.paths, {DATABASE_URL: url.reveal()})
     return found
 

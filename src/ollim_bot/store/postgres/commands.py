@@ -22,14 +22,14 @@ from ollim_bot.store.postgres.connection import Address, connect_to
 from ollim_bot.store.postgres.database import PostgresDatabase
 from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.shared import LeaderFile
+from ollim_bot.store.shared import LeaderFile, MachineFile
 from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
 
 # In seconds: a command that hangs inside of its step holds up the bot no longer than this.
 _IDLE_IN_STEP = 1.5
-_STATE = "SELECT name, holder, epoch, until > clock_timestamp(), schema FROM lease"
+_STATE = "SELECT name, holder, epoch, until > clock_timestamp(), schema, machine FROM lease"
 _NOT_NOW = (
     "cannot be changed now: it is being moved, or another process takes the lead. Nothing was "
     "changed. Try again, or see `ollim-bot standby status`."
@@ -130,10 +130,12 @@ class CommandDatabase:
     def _leading(self) -> Iterator[HeldLease]:
         """Lead in place of a bot; others may at once when this ends, also by an error.
 
-        The name stays that of the machine whose bot led last: its files are the newest.
+        Name and id stay those of the machine whose bot led last: its files are the newest.
         """
-        name = self._state()[0] or platform.node() or "this machine"
-        lease = Lease(self._address, name, connect=self._connect)
+        name, *_, machine = self._state()
+        if not machine:
+            name, machine = platform.node() or "this machine", MachineFile(self._paths).make()
+        lease = Lease(self._address, name, connect=self._connect, machine=machine)
         try:
             held = lease.take()
             if held is None:
@@ -149,7 +151,7 @@ class CommandDatabase:
 
     def _lease_of_bot(self) -> HeldLease | None:
         """The lease of the bot that leads here; None if no machine leads. Raises `StorageError`."""
-        name, holder, epoch, is_led, schema = self._state()
+        name, holder, epoch, is_led, schema, _ = self._state()
         is_ours = (holder, epoch) == LeaderFile(self._paths).read()
         if is_led and not is_ours:
             raise OnStandby(self.path, name)
