@@ -85,7 +85,7 @@ from ollim_bot.store.opening import (
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
-from ollim_bot.store.shared import NO_DRIVER, LeaderFile, MachineFile
+from ollim_bot.store.shared import NO_DRIVER, MachineFile
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import (
     count_set,
@@ -285,11 +285,11 @@ class App:
         url = self._settings.database_url
         assert url is not None
         paths, end, boot = self._settings.paths, self._adapters.end, self._adapters.boot
-        heartbeat, leader = HeartbeatFile(paths, self._adapters.disk), LeaderFile(paths)
+        heartbeat, commands = HeartbeatFile(paths, self._adapters.disk), paths.commands
         again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
         machine = MachineFile(paths).make()
         return SharedDatabase(
-            url.reveal(), self._clock, heartbeat, leader, machine, end, again, boot
+            url.reveal(), self._clock, heartbeat, commands, machine, end, again, boot
         )
 
     def _may_act(self) -> bool:
@@ -486,6 +486,7 @@ class App:
         lifetime.push_async_callback(store.close)
         vital.append(store.run_upkeep)
         if self._shared is not None:
+            self._shared.answer_commands(store)
             await self._shared.adopt_heartbeat(store)
             vital.append(partial(self._shared.share_heartbeat, store))
         return store

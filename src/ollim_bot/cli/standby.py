@@ -169,7 +169,7 @@ def _status_lines(place: str, found: FoundServer, here: Machine) -> Iterator[str
         yield f"{name} has led for {_words(leader.since)}."
     else:
         yield f"No machine leads. {name} led last, until {_words(leader.renewed)} ago."
-    yield _ROLES[_role(here, found)]
+    yield _ROLES[_role(here)]
     if leader is not None:
         yield f"Last renewal {_words(leader.renewed)} ago, take-over number {leader.epoch}."
         yield f"Version of ollim-bot there {leader.version}, schema {found.schema}."
@@ -182,16 +182,15 @@ _ROLES = {
 }
 
 
-def _role(here: Machine, found: FoundServer) -> str:
+def _role(here: Machine) -> str:
     """What the bot on this machine does."""
-    from ollim_bot.store.shared import LeaderFile
+    from ollim_bot.store.bot_rows import rows_beside_bot
     from ollim_bot.upkeep.instance import running_pid
 
-    pid = running_pid(here.paths.bot_pid)
-    if pid is None:
+    if running_pid(here.paths.bot_pid) is None:
         return "stopped"
-    is_led = found.leader is not None and found.leader.is_leading
-    return "leads" if is_led and LeaderFile(here.paths).is_of(pid) else "stands by"
+    by_bot = rows_beside_bot(here.paths.commands, here.now)
+    return "leads" if by_bot is not None and by_bot.greeting.leads else "stands by"
 
 
 def _name_of(leader: Leader, here: Machine) -> str:
@@ -205,7 +204,7 @@ def _as_json(place: str, found: FoundServer, here: Machine) -> dict[str, object]
     leader = found.leader
     return {
         "database": place,
-        "role": _role(here, found),
+        "role": _role(here),
         "leader": leader.name if leader is not None and leader.is_leading else None,
         "last_leader": leader.name if leader else None,
         "led_here_last": leader is not None and leader.is_on(here.id),
