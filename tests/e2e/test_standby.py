@@ -7,22 +7,30 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from devtools.cuttable_socket import CuttableSocket
+from devtools.localdiscord.server import LocalDiscord
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
+from tests.e2e.discord.discord_scene import account
 from tests.e2e.in_process_bot import InProcessBot
 from tests.e2e.killable_bot import KillableBot, serve_model
-from tests.e2e.test_reminders import remind, said
+from tests.e2e.test_reminders import left, remind, said
+from tests.patience import patience
 from tests.postgres_server import new_url, server
 
 from ollim_bot.domain.lease import NOT_LEADING
 from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.store.postgres.connection import connect_to, parse_address
 
 pytestmark = pytest.mark.usefixtures("postgres")
 
+SOCKET = ".s.PGSQL.5432"
 RUNNING = "It is running"
 STANDS_BY = "leads, and this machine stands by"
 PANELS = ("today", "week", "jobs", "runs", "money", "settings", "sessions", "changes")
@@ -85,6 +93,41 @@ async def test_a_standby_shows_everything_changes_nothing_and_takes_over(tmp_pat
         assert (await status(shelf))["trouble"] == ""
         assert await shelf.ask("still there?") == "Here I am."
         assert await shelf.answers() == ["Hello, Ada.", "Here I am."]
+
+
+def is_known(url: str) -> bool:
+    with closing(connect_to(parse_address(url))) as connection:
+        rows = connection.execute("SELECT 1 FROM ledger WHERE value LIKE '%w1%'")
+        return rows.fetchone() is not None
+
+
+@pytest.mark.own_process
+async def test_what_falls_due_while_the_database_is_away_comes_once_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    url, running_server = new_url(), server()
+    assert running_server is not None
+    theirs = running_server.folder
+    own = theirs / "desk"
+    settings = {"DATABASE_URL": url.replace(quote(str(theirs), ""), quote(str(own), ""))}
+    async with (
+        CuttableSocket(own / SOCKET, theirs / SOCKET) as network,
+        serve_model(ScriptedModel()) as port,
+        LocalDiscord() as discord,
+        running(KillableBot(tmp_path, port, {**settings, **account(discord)})) as desk,
+    ):
+        await discord.connected(patience())
+        at = remind(desk, "w1", 2)
+        await desk.until(lambda: is_known(url))
+        network.cut()
+        await asyncio.sleep((at - datetime.now(UTC)).total_seconds() + 3)
+        network.mend()
+        await desk.until(lambda: not left(desk))
+        await desk.until(lambda: said(desk, "Drink water."))
+        assert len(await said(desk, "Drink water.")) == 1
+        await desk.until(lambda: "Drink water." in str(discord.said))
+        assert sum("Drink water." in str(each) for each in discord.said) == 1
+        assert desk.output.read_text().count(RUNNING) == 1
 
 
 async def take_over(folder: Path, port: int, ending: signal.Signals) -> tuple[float, int, int]:

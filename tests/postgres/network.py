@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,10 +58,18 @@ class Network:
 
 
 @contextmanager
-def on_network(address: Address, network: Network) -> Iterator[PostgresDatabase]:
+def on_network(
+    address: Address, network: Network, may_lead: Callable[[], bool] | None = None
+) -> Iterator[PostgresDatabase]:
     with leading(address, lambda: NOW) as (lease, _):
         database = PostgresDatabase(
-            address, lambda: NOW, lease=lease.held, connect=network.connect, look_up_for=-1.0
+            address,
+            lambda: NOW,
+            lease=lease.held,
+            connect=network.connect,
+            look_up_for=-1.0,
+            may_lead=may_lead,
+            sleep=lambda _: None,
         )
         with closing(database):
             yield database

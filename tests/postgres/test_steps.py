@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,16 @@ from tests.postgres_server import leading, own_server
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.lease import NOT_LEADING
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.store.connection import Row, Statements
-from ollim_bot.store.errors import OnStandby, OtherSchema, OutcomeUnknown, ServerGone
+from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, OutcomeUnknown, ServerGone
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.postgres.connection import Address, connect_to, parse_address
-from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot.store.transaction import Transaction
 
 
@@ -146,6 +148,48 @@ def test_a_commit_that_cannot_be_looked_up_ends_the_process(address: Address) ->
         network.is_down = False
         with pytest.raises(OutcomeUnknown):
             database.run(note_row)
+
+
+ASKED: dict[str, tuple[str, Callable[[PostgresDatabase], int], int]] = {
+    "a question": ("FROM ledger", lambda database: database.query(lambda tx: tx.ledger.count()), 1),
+    "a step": ("INSERT INTO ledger", lambda database: database.run(note_row), 2),
+    "a commit": ("COMMIT", lambda database: database.run(note_row), 2),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_the_leader_waits_for_a_server_that_is_away_while_it_may_lead(
+    address: Address, asked: str
+) -> None:
+    word, ask, found = ASKED[asked]
+    network, looks = Network(), count(1)
+
+    def may_lead() -> bool:
+        """The server comes back at the third look."""
+        network.is_down = next(looks) < 3
+        return True
+
+    with on_network(address, network, may_lead) as database:
+        database.run(note_row)
+        network.word, network.is_done, network.is_down = word, True, True
+        assert ask(database) == found
+        assert (network.lost != [], network.is_down, database.is_writable) == (True, False, True)
+        assert database.query(lambda tx: tx.ledger.count()) == found
+
+
+@pytest.mark.parametrize("asked", ["a question", "a step"])
+def test_the_leader_ends_when_the_server_is_away_for_longer_than_its_lease(
+    address: Address, asked: str
+) -> None:
+    word, ask, _ = ASKED[asked]
+    network, looks = Network(), count(1)
+    with on_network(address, network, lambda: next(looks) < 3) as database:
+        database.run(note_row)
+        network.word, network.is_down = word, True
+        with pytest.raises(NotLeading, match="cannot be reached") as ended:
+            ask(database)
+        assert ended.value.code == NOT_LEADING
+        assert next(looks) == 4
 
 
 def until(condition: Callable[[], bool]) -> None:

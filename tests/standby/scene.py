@@ -17,6 +17,7 @@ from ollim_bot.environment import read_env_file
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database
+from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import ask, open_database
 from ollim_bot.store.postgres.connection import Address, parse_address
 from ollim_bot.store.postgres.database import open_postgres
@@ -79,7 +80,8 @@ class StandbyScene:
 
     @contextmanager
     def leading(self, name: str) -> Iterator[Lease]:
-        lease = Lease(self.address, name)
+        """The bot on `desk` leads; the machine has this name."""
+        lease = Lease(self.address, name, machine=machine_id(self.desk.paths))
         assert lease.take() is not None
         try:
             yield lease

@@ -48,6 +48,7 @@ def test_a_second_machine_joins_sees_the_leader_and_leaves(scene: StandbyScene) 
             "role": "stands by",
             "leader": "desk",
             "last_leader": "desk",
+            "led_here_last": False,
             "leads_for": facts["leads_for"],
             "epoch": lease.held.epoch,
             "schema": SCHEMA,
@@ -61,7 +62,25 @@ def test_a_second_machine_joins_sees_the_leader_and_leaves(scene: StandbyScene) 
     assert not has_address(shelf)
     assert "No standby is set up." in shelf.done("standby", "status")
     assert shelf.json("standby", "status")["role"] == "alone"
-    assert "No machine leads. desk led last" in scene.desk.done("standby", "status")
+    assert "No machine leads. desk (this machine) led last" in scene.desk.done("standby", "status")
+
+
+def test_two_machines_with_one_name_are_told_apart(scene: StandbyScene) -> None:
+    """Also after a command on the standby has led for its change."""
+    scene.init()
+    shelf = scene.machine("shelf")
+    shelf.done("standby", "join", "--from", str(scene.file))
+    with scene.leading("desk"):
+        assert "desk (another machine) has led for " in shelf.done("standby", "status")
+        assert "desk (this machine) has led for " in scene.desk.done("standby", "status")
+    for _ in range(2):
+        assert scene.desk.json("standby", "status")["led_here_last"]
+        assert not shelf.json("standby", "status")["led_here_last"]
+        shelf.done("config", "set", "timezone", "Europe/Rome")
+    told = shelf.done("standby", "leave", "--yes")
+    assert "desk (another machine) led last and does not lead now." in told
+    assert not has_address(shelf)
+    assert "back. From the next start on" in scene.desk.done("standby", "leave", "--yes")
 
 
 def test_a_hand_over_names_the_machine_that_leads_then(scene: StandbyScene) -> None:

@@ -26,6 +26,7 @@ from ollim_bot.store.command_server import CommandServer
 from ollim_bot.store.errors import OtherSchema
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
+from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.postgres.connection import parse_address
 from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
@@ -93,7 +94,8 @@ class SharedDatabase:
         self._files = StoredFiles(paths, tell)
         # The lease of the machine that led last.
         self._epoch = 0
-        self.lease = Lease(self._address, platform.node() or "the other machine", boot)
+        name = platform.node() or "the other machine"
+        self.lease = Lease(self._address, name, boot, machine=machine_id(paths))
         self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
         self._command_rows = CommandRows(self._address, self.lease, clock.now)
         self._commands = CommandServer(paths.commands, self._command_rows)
@@ -134,9 +136,15 @@ class SharedDatabase:
         The state files are written anew from the rows.
         """
         mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
-        held, files = self.lease.held, self._files
-        self._rows = open_postgres(self._address, now, lease=held, mirrors=mirrors, files=files)
-        files.tell_set_aside()
+        self._rows = open_postgres(
+            self._address,
+            now,
+            lease=self.lease.held,
+            mirrors=mirrors,
+            files=self._files,
+            may_lead=self.lease.may_act,
+        )
+        self._files.tell_set_aside()
         return self._rows
 
     async def adopt_heartbeat(self, store: Store) -> None:

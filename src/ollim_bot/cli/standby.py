@@ -222,9 +222,9 @@ def _status(given: Given, caller: Caller) -> None:
     role = _role(here)
     files = look_at_files(here, url) if found.is_ours and not found.closed else None
     if "json" in given:
-        print_json(_as_json(place, found, role) | _files_as_json(files))
+        print_json(_as_json(place, found, here) | _files_as_json(files))
         return
-    lines = _status_lines(place, found, role)
+    lines = _status_lines(place, found, here)
     for line in (*lines, *(_files_lines(files, role, here.now()) if files else ())):
         show(plain(line))
     for line in _key_lines(found, settings):
@@ -279,9 +279,10 @@ def _files_as_json(files: FilesState | None) -> dict[str, object]:
     }
 
 
-def _status_lines(place: str, found: FoundServer, role: str) -> Iterator[str]:
+def _status_lines(place: str, found: FoundServer, here: Machine) -> Iterator[str]:
     yield f"Database: {place}."
     leader = found.leader
+    name = "" if leader is None else _name_of(leader, here)
     if not found.is_ours:
         yield "It holds no data of a bot."
     elif found.closed:
@@ -290,10 +291,10 @@ def _status_lines(place: str, found: FoundServer, role: str) -> Iterator[str]:
     elif leader is None:
         yield "No machine has led yet. Start the bot on one."
     elif leader.is_leading:
-        yield f"{leader.name} has led for {_words(leader.since)}."
+        yield f"{name} has led for {_words(leader.since)}."
     else:
-        yield f"No machine leads. {leader.name} led last, until {_words(leader.renewed)} ago."
-    yield _ROLES[role]
+        yield f"No machine leads. {name} led last, until {_words(leader.renewed)} ago."
+    yield _ROLES[_role(here)]
     if leader is not None:
         yield f"Last renewal {_words(leader.renewed)} ago, take-over number {leader.epoch}."
         yield f"Version of ollim-bot there {leader.version}, schema {found.schema}."
@@ -317,13 +318,21 @@ def _role(here: Machine) -> str:
     return "leads" if by_bot is not None and by_bot.greeting.leads else "stands by"
 
 
-def _as_json(place: str, found: FoundServer, role: str) -> dict[str, object]:
+def _name_of(leader: Leader, here: Machine) -> str:
+    """The name of the leader's machine, told from this one also if both have the same name."""
+    if leader.is_on(here.id):
+        return f"{leader.name} (this machine)"
+    return f"{leader.name} (another machine)" if leader.name == here.name else leader.name
+
+
+def _as_json(place: str, found: FoundServer, here: Machine) -> dict[str, object]:
     leader = found.leader
     return {
         "database": place,
-        "role": role,
+        "role": _role(here),
         "leader": leader.name if leader is not None and leader.is_leading else None,
         "last_leader": leader.name if leader else None,
+        "led_here_last": leader is not None and leader.is_on(here.id),
         "leads_for": round(leader.since) if leader is not None and leader.is_leading else None,
         "renewed_ago": round(leader.renewed, 1) if leader else None,
         "epoch": leader.epoch if leader else 0,
@@ -379,9 +388,9 @@ def leave(given: Given, caller: Caller, console: Console) -> None:
     elif leader is None or not found.is_ours:
         leave_as_standby(here)
         show(_LEFT)
-    elif leader.name != here.name:
+    elif not leader.is_on(here.id):
         if not leader.is_leading:
-            console.say(plain(_AWAY.format(name=leader.name)))
+            console.say(plain(_AWAY.format(name=_name_of(leader, here))))
         if not _agrees(given, console, "Take the address out on this machine?"):
             console.say(_NOT_MOVED)
             return

@@ -12,7 +12,8 @@ OUR_TABLES = frozenset(("lease", "meta", "records", "messages"))
 class Leader:
     """The machine that leads, or led last; `seconds_left` is 0 once another one may take over.
 
-    It took over `since` seconds ago, and has last renewed the lease `renewed` seconds ago.
+    It took over `since` seconds ago, and has last renewed the lease `renewed` seconds ago. Two
+    machines may have one name; `machine` is the random id of its installation.
     """
 
     name: str
@@ -22,6 +23,11 @@ class Leader:
     version: str = field(default="", compare=False)
     since: float = field(default=0.0, compare=False)
     renewed: float = field(default=0.0, compare=False)
+    machine: str = field(default="", compare=False)
+
+    def is_on(self, machine: str) -> bool:
+        """Whether this is the machine with that id."""
+        return bool(machine) and self.machine == machine
 
     @property
     def is_leading(self) -> bool:

@@ -13,7 +13,7 @@ StorageError
 ├── OtherSchema           made by another version
 └── OlderState            a data directory that was not taken over yet
 OutcomeUnknown            a SystemExit: the process must not go on
-NotLeading                a SystemExit: another machine leads since
+NotLeading                a SystemExit: this process may not lead any more
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class DiskFailing(WriteFailed):
 class ServerGone(WriteFailed):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(path, f"cannot be reached: {reason}. Nothing was changed.")
+        self.why = f"it cannot be reached ({reason})"
 
 
 class OnStandby(WriteFailed):
@@ -97,8 +98,8 @@ class OutcomeUnknown(SystemExit):
 class NotLeading(SystemExit):
     """The lease is not this process's any more; the refused step has changed nothing."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"{path}: another machine leads since. ollim-bot ends here.")
+    def __init__(self, path: Path, reason: str = "another machine leads since") -> None:
+        super().__init__(f"{path}: {reason}. ollim-bot ends here.")
         self.code = NOT_LEADING
 
 

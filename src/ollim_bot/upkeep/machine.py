@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import DATABASE
 
 
@@ -25,6 +26,11 @@ class Machine:
     def name(self) -> str:
         """What people call this machine; it identifies nothing."""
         return platform.node() or "this machine"
+
+    @property
+    def id(self) -> str:
+        """The random id of the installation; empty if it has none yet."""
+        return machine_id(self.paths) if self.paths.machine_id.exists() else ""
 
     @property
     def file(self) -> Path:

@@ -256,7 +256,7 @@ def _note_move(here: Machine) -> str:
 def _leading(
     here: Machine, address: Address, move: str
 ) -> Iterator[tuple[Lease, PostgresDatabase]]:
-    lease = Lease(address, here.name, move=move)
+    lease = Lease(address, here.name, move=move, machine=machine_id(here.paths))
     try:
         held = lease.take()
         if held is None:

@@ -19,6 +19,7 @@ from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, OutcomeUnknown, ServerGone
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
+from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors
 from ollim_bot.store.postgres.connection import Address, connect_to
 from ollim_bot.store.postgres.database import PostgresDatabase
@@ -33,7 +34,7 @@ R = TypeVar("R")
 
 # In seconds: a command that hangs inside of its step holds up the bot no longer than this.
 _IDLE_IN_STEP = 1.5
-_STATE = "SELECT name, until > clock_timestamp(), schema FROM lease"
+_STATE = "SELECT name, until > clock_timestamp(), schema, machine FROM lease"
 _TAKEN_OVER = (
     "is led by another machine since just now. Look there whether the change was made, with "
     "`ollim-bot changes`."
@@ -94,7 +95,7 @@ class CommandDatabase(SharedBackend):
         self.run(lambda _: None)
 
     def _check_free(self) -> None:
-        name, is_led, schema = self._state()
+        name, is_led, schema, _ = self._state()
         if is_led:
             raise OnStandby(self.path, name)
         if schema != SCHEMA:
@@ -135,10 +136,12 @@ class CommandDatabase(SharedBackend):
     def _leading(self) -> Iterator[HeldLease]:
         """Lead in place of a bot; others may at once when this ends, also by an error.
 
-        The name stays that of the machine whose bot led last: its files are the newest.
+        Name and id stay those of the machine whose bot led last: its files are the newest.
         """
-        name = self._state()[0] or platform.node() or "this machine"
-        lease = Lease(self._address, name, connect=self._connect)
+        name, *_, machine = self._state()
+        if not machine:
+            name, machine = platform.node() or "this machine", machine_id(self._paths)
+        lease = Lease(self._address, name, connect=self._connect, machine=machine)
         try:
             held = lease.take()
             if held is None:

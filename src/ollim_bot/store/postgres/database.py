@@ -48,12 +48,15 @@ from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 Work = Callable[[Statements], R]
+MayLead = Callable[[], bool]
 
 _CHANNEL = "ollim_commits"
-# In seconds: a commit whose answer was lost is looked up for so long, within the holder's deadline.
+# In seconds: a commit whose answer was lost is looked up for so long, unless the process waits.
 LOOK_UP_FOR, _BETWEEN_LOOKS = 7.0, 0.2
 # What no part of the program waits for.
 _UNSEEN = FILE_TABLES | {"mirrors", "meta"}
+# In seconds: a process that leads and cannot open a connection for so long lets another one lead.
+_LONGEST_WAIT = 30.0
 _QUESTION = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -65,13 +68,20 @@ def open_postgres(
     mirrors: Mirrors | None = None,
     files: StoredFiles | None = None,
     connect: ConnectTo = connect_to,
+    may_lead: MayLead | None = None,
 ) -> PostgresDatabase:
     """The database at `address`, ready for the steps of `lease`; without one, for questions only.
 
     Only the holder of the lease migrates. Raises `StorageError`.
     """
     database = PostgresDatabase(
-        address, now, lease=lease, mirrors=mirrors, files=files, connect=connect
+        address,
+        now,
+        lease=lease,
+        mirrors=mirrors,
+        files=files,
+        connect=connect,
+        may_lead=may_lead,
     )
     try:
         database.prepare()
@@ -86,6 +96,10 @@ class PostgresDatabase:
 
     A step locks the lease row first and writes its own id into it: a step of an older epoch is
     refused, and a commit whose answer was lost is found, or certainly did not happen.
+
+    With `may_lead`, a server that is away is waited for: steps and questions go on when it is back,
+    or end the process with `NotLeading` once it may not lead any more. Without it they are tried
+    twice, and raise `ServerGone`.
     """
 
     def __init__(
@@ -98,6 +112,8 @@ class PostgresDatabase:
         files: StoredFiles | None = None,
         connect: ConnectTo = connect_to,
         look_up_for: float = LOOK_UP_FOR,
+        may_lead: MayLead | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.path = address.place
         self.is_writable = lease is not None
@@ -108,6 +124,8 @@ class PostgresDatabase:
         self._files = files
         self._connect = connect
         self._look_up_for = look_up_for
+        self._may_lead = may_lead
+        self._sleep = sleep
         self._sender = secrets.token_hex(8)
         self._lock = threading.RLock()
         self._reading = threading.Lock()
@@ -119,13 +137,13 @@ class PostgresDatabase:
 
     def prepare(self) -> None:
         """Bring the tables and the search index up to date, or check that they are."""
-        make_lease_row(self._connected(), self.path)
+        self._until_answered(lambda: make_lease_row(self._connected(), self.path))
         if self._lease is None:
             found = schema_of(self._connected())
             if found < SCHEMA:
                 raise OtherSchema(self.path, found, SCHEMA)
             return
-        self._attempt(self._prepare_tables)
+        self._until_answered(lambda: self._attempt(self._prepare_tables))
         self.take_over_files()
         if self._mirrors is not None:
             self._mirrors.follow(self._read_row, set(), [])
@@ -149,7 +167,7 @@ class PostgresDatabase:
                 raise self._over
             try:
                 self._store_many_files()
-                result, statements = self._attempt_twice(work)
+                result, statements = self._until_answered(lambda: self._attempt(work))
                 if self._files is not None:
                     self._files.settle_look()
             except WriteFailed as refused:
@@ -168,14 +186,7 @@ class PostgresDatabase:
     def _store_many_files(self) -> None:
         """Store the changed files that do not go into one step, in steps of their own."""
         while self._files is not None and self._files.find():
-            self._attempt_twice(lambda _: None)
-
-    def _attempt_twice(self, work: Work[R]) -> tuple[R, PostgresStatements]:
-        try:
-            return self._attempt(work)
-        except ServerGone:
-            # Nothing was committed, and a new connection may do.
-            return self._attempt(work)
+            self._until_answered(lambda: self._attempt(lambda _: None))
 
     def query(self, question: Step[R]) -> R:
         return self.query_rows(lambda statements: question(self._transaction(statements)))
@@ -183,10 +194,7 @@ class PostgresDatabase:
     def query_rows(self, question: Work[R]) -> R:
         """As `query`, for rows that no repository offers."""
         with self._reading:
-            try:
-                return self._answer(question)
-            except ServerGone:
-                return self._answer(question)
+            return self._until_answered(lambda: self._answer(question))
 
     def note_version(self) -> bool:
         """As the server has told it: nothing is asked."""
@@ -255,6 +263,37 @@ class PostgresDatabase:
         if self._mirrors is not None:
             self._mirrors.replace(statements)
 
+    def _until_answered(self, ask: Callable[[], R]) -> R:
+        """Ask, and again after each `ServerGone`: nothing was committed, and a connection is new.
+
+        A server that takes connections and breaks each one raises `ServerGone` in the end.
+        """
+        began, is_second = time.monotonic(), False
+        while True:
+            try:
+                return ask()
+            except ServerGone as gone:
+                if self._is_closed or (self._may_lead is None and is_second):
+                    raise
+                if self._may_lead is not None:
+                    self._wait_as_leader(self._may_lead, began, gone)
+            is_second = True
+
+    def _wait_as_leader(self, may_lead: MayLead, began: float, gone: ServerGone) -> None:
+        is_too_long = time.monotonic() > began + _LONGEST_WAIT
+        if is_too_long and self._takes_connections():
+            raise gone
+        if is_too_long or not may_lead():
+            raise NotLeading(self.path, gone.why) from gone
+        self._sleep(_BETWEEN_LOOKS)
+
+    def _takes_connections(self) -> bool:
+        try:
+            self._opened().close()
+        except ServerGone:
+            return False
+        return True
+
     def _attempt(self, work: Callable[[PostgresStatements], R]) -> tuple[R, PostgresStatements]:
         """Run the step once. A `ServerGone` means that nothing of it was committed."""
         if self._lease is None:
@@ -322,9 +361,10 @@ class PostgresDatabase:
                 if row is None or row[:2] != (lease.holder, lease.epoch):
                     raise NotLeading(self.path)
                 return bool(row[2] == step_id)
-            if time.monotonic() > until:
+            is_over = time.monotonic() > until if self._may_lead is None else not self._may_lead()
+            if is_over:
                 raise OutcomeUnknown(self.path, reason)
-            time.sleep(_BETWEEN_LOOKS)
+            self._sleep(_BETWEEN_LOOKS)
 
     def _answer(self, question: Work[R]) -> R:
         if self._reader is None or is_lost(self._reader):

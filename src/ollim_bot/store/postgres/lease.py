@@ -37,7 +37,7 @@ _LEADER = """SELECT name, epoch,
     CASE WHEN until > clock_timestamp()
         THEN extract(epoch FROM until - clock_timestamp()) ELSE 0 END,
     schema, version, extract(epoch FROM clock_timestamp() - since),
-    extract(epoch FROM clock_timestamp() - renewed)
+    extract(epoch FROM clock_timestamp() - renewed), machine
     FROM lease WHERE epoch > 0"""
 
 
@@ -54,8 +54,8 @@ def read_leader(connection: Connection) -> Leader | None:
 
 
 def _leader(row: Row) -> Leader:
-    name, epoch, left, schema, version, since, renewed = row
-    return Leader(name, epoch, float(left), schema, version, float(since), float(renewed))
+    name, epoch, left, schema, version, since, renewed, machine = row
+    return Leader(name, epoch, float(left), schema, version, float(since), float(renewed), machine)
 
 
 def request_hand_over(connection: Connection) -> int | None:
@@ -73,9 +73,9 @@ def request_hand_over(connection: Connection) -> int | None:
 class Lease:
     """Takes, renews and releases the lease for this process, on a connection of its own.
 
-    `name` is what people call this machine; it identifies nothing. `move` is the name of the move
-    that may lead in a closed database. `is_wanted` says since the last
-    renewal or `wait` that this process was asked to let another one lead. Each method raises
+    `name` is what people call this machine, `machine` is the id of its installation. `move` is the
+    name of the move that may lead in a closed database. `is_wanted` says since the last renewal or
+    `wait` that this process was asked to let another one lead. Each method raises
     `StorageError` if the server does not answer; what it has done is unknown then, and the lease
     counts as it did before.
     """
@@ -87,6 +87,7 @@ class Lease:
         boot: Callable[[], float] = boot_time,
         connect: ConnectTo = connect_to,
         move: str = "",
+        machine: str = "",
     ) -> None:
         self.holder = secrets.token_hex(16)
         self.held: HeldLease | None = None
@@ -96,6 +97,7 @@ class Lease:
         self._boot = boot
         self._connect = connect
         self._move = move
+        self._machine = machine
         self._connection: Connection | None = None
         self._lock = threading.Lock()
 
@@ -111,8 +113,9 @@ class Lease:
         with self._lock:
             asked_at = self._boot()
             row = self._row(
-                "UPDATE lease SET holder = $1, name = $2, epoch = epoch + 1, step = '',"
-                f" version = $4, since = clock_timestamp(), {_RENEWED} WHERE schema <= $3"
+                "UPDATE lease SET holder = $1, name = $2, machine = $6, epoch = epoch + 1,"
+                f" step = '', version = $4, since = clock_timestamp(), {_RENEWED}"
+                " WHERE schema <= $3"
                 # An earlier try of this process counts, whose answer was lost.
                 " AND (until < clock_timestamp() OR holder = $1)"
                 " AND closed IN ('', $5) RETURNING epoch",
@@ -121,6 +124,7 @@ class Lease:
                 SCHEMA,
                 __version__,
                 self._move,
+                self._machine,
             )
             self.is_wanted = False
             self.held = None if row is None else HeldLease(self.holder, int(row[0]), asked_at)

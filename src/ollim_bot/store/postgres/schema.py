@@ -11,7 +11,8 @@ from ollim_bot.store.errors import OtherSchema
 from ollim_bot.store.postgres.connection import Connection, translated
 from ollim_bot.store.schema import MIGRATIONS, SCHEMA
 
-# One row. `holder` is random for each start of a process, `name` is what people call its machine.
+# One row. `holder` is random for each start of a process, `machine` for each installation; `name`
+# is what people call the machine.
 # `step` is the id of the last step of this epoch, `schema` the number of the newest migration.
 # `since`, `renewed` and `version` are for people; `wanted` is the epoch that is asked to let go.
 # A database that is `closed` waits for the end of the move that bears this name, and none leads.
@@ -20,6 +21,7 @@ CREATE TABLE IF NOT EXISTS lease (
     id BIGINT PRIMARY KEY CHECK (id = 1),
     holder TEXT NOT NULL,
     name TEXT NOT NULL,
+    machine TEXT NOT NULL DEFAULT '',
     epoch BIGINT NOT NULL,
     until TIMESTAMPTZ NOT NULL,
     step TEXT NOT NULL,
