@@ -209,6 +209,21 @@ CREATE INDEX push_buttons_message ON push_buttons (message);
 CREATE INDEX push_buttons_at ON push_buttons (at);
 """
 
+# What the engine has recorded of its sessions, for the other machines that share the database.
+# `position` is where the piece begins in the file, `at` is when the file was changed last.
+_TRANSCRIPTS = """
+CREATE TABLE transcripts (
+    file TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    change INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    content BLOB NOT NULL,
+    PRIMARY KEY (file, position)
+);
+CREATE INDEX transcripts_change ON transcripts (change);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _DUE_ITEMS,
@@ -218,6 +233,7 @@ MIGRATIONS: tuple[str, ...] = (
     _CHANGES,
     _NEWEST_RUNS,
     _PUSH_BUTTONS,
+    _TRANSCRIPTS,
 )
 SCHEMA = len(MIGRATIONS)
 # The first version that has due items.
@@ -235,6 +251,8 @@ class Table(NamedTuple):
     key: tuple[str, ...]
 
 
+# Copies of files, which machines with one database have for each other; elsewhere it is empty.
+COPIES = frozenset({"transcripts"})
 # The names of the search index and of what SQLite keeps for it begin with this.
 SEARCH_TABLES = "search"
 
@@ -245,11 +263,14 @@ _KEY = r"PRIMARY KEY \(([^)]*)\)"
 
 @cache
 def tables() -> tuple[Table, ...]:
-    """All tables, as the migrations make them; the search index is none of them."""
+    """The tables with the rows of an installation, as the migrations make them.
+
+    The search index and the copies of files are none of them.
+    """
     return tuple(
         _table(name, body)
         for name, body in re.findall(_TABLE, "\n".join(MIGRATIONS))
-        if not name.startswith(SEARCH_TABLES)
+        if not (name.startswith(SEARCH_TABLES) or name in COPIES)
     )
 
 
