@@ -8,10 +8,13 @@ import os
 import platform
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from ollim_bot.app.lead import LeaseKeeper
+from ollim_bot.app.provider_engine import ProviderEngine
+from ollim_bot.app.records import RecordedEngine, SharedRecords
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import ASK_EVERY
@@ -55,6 +58,7 @@ class SharedDatabase:
         clock: Clock,
         heartbeat: HeartbeatFile,
         leader_file: LeaderFile,
+        records: SharedRecords,
         end: Callable[[str], None],
         hand_over: Callable[[], object] = lambda: None,
         boot: Callable[[], float] = boot_time,
@@ -67,6 +71,9 @@ class SharedDatabase:
         self._clock = clock
         self._heartbeat = heartbeat
         self._leader_file = leader_file
+        self.records = records
+        last = leader_file.read()
+        self._led_last = None if last is None else last[1]
         self.lease = Lease(self._address, platform.node() or "the other machine", boot)
         self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
         self.standing = _NOBODY_LEADS
@@ -74,6 +81,7 @@ class SharedDatabase:
 
     def close(self) -> None:
         """Let another machine lead at once, if this one does."""
+        self.records.close()
         self._keeper.stop()
         self.lease.close()
         with suppress(StorageError):
@@ -109,8 +117,13 @@ class SharedDatabase:
         mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
         return open_postgres(self._address, now, lease=self.lease.held, mirrors=mirrors)
 
-    async def adopt_heartbeat(self, store: Store) -> None:
-        """Go on from where the schedule of the machine that led before has come."""
+    def recorded(self, chosen: ProviderEngine) -> ProviderEngine:
+        """The engine, with what it records stored for the other machines."""
+        return replace(chosen, engine=RecordedEngine(chosen.engine, self.records))
+
+    async def take_up(self, store: Store) -> None:
+        """Go on with what the engine recorded elsewhere, and from where the schedule has come."""
+        self.records.lead(store)
         found = await store.read(lambda tx: tx.meta.get(_HEARTBEAT))
         if found is not None:
             with suppress(StorageError):  # a full disk must not prevent a start
@@ -175,7 +188,9 @@ class SharedDatabase:
 
     def _take(self) -> bool:
         try:
-            if self.lease.take() is not None:
+            held = self.lease.take()
+            if held is not None:
+                self.records.has_led_last = self._led_last == held.epoch - 1
                 return True
             leader = self.lease.leader()
         except StorageError as gone:
@@ -187,6 +202,7 @@ class SharedDatabase:
         return False
 
     def _note(self, leader: Leader | None) -> None:
+        self.records.has_led_last = leader is not None and leader.epoch == self._led_last
         if leader is None or leader.seconds_left == 0:
             self.standing = _NOBODY_LEADS
             return
