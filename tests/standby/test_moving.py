@@ -12,6 +12,8 @@ from tests.standby.scene import StandbyScene, env_of, has_address, in_file, open
 from tests.store.scene import NOW
 from tests.stores import Stores
 
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.settings import Secret
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.job_files import open_repositories
@@ -137,3 +139,26 @@ def test_a_kill_at_each_step_leaves_an_installation_that_works(scene: StandbySce
     scene.init()
     assert words_of(scene, desk) == expected
     assert look_at(scene.address).closed == ""
+
+
+def test_what_the_model_remembers_moves_along_and_back_to_another_machine(
+    scene: StandbyScene,
+) -> None:
+    desk, session = scene.desk, SessionId("0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11")
+    with opened(desk) as database:
+        database.run(lambda tx: tx.session.put(session))
+    folder = Transcripts(desk.environ).folder_of(desk.paths.root)
+    for name in (f"{session}.jsonl", f"{session}/subagents/agent-1.jsonl"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}\n")
+    assert "Storing what the model remembers." in scene.init()
+
+    shelf = scene.machine("shelf")
+    shelf.done("standby", "join", "--from", str(scene.file))
+    standby.move_back(machine_of(shelf, 1000), Secret(scene.url))
+    found = dict(Transcripts(shelf.environ).files_of({session}))
+    assert {name: path.read_text() for name, path in found.items()} == {
+        f"{session}.jsonl": "{}\n",
+        f"{session}/subagents/agent-1.jsonl": "{}\n",
+    }

@@ -16,6 +16,7 @@ from pathlib import Path
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.standby import FoundServer, HandOver
+from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.environment import DATABASE_URL
 from ollim_bot.errors import OllimError, StorageError, WriteFailed
 from ollim_bot.settings import Secret, Settings
@@ -38,12 +39,13 @@ from ollim_bot.store.postgres.server import (
 )
 from ollim_bot.store.postgres.transfer import Counts, move_to_file, move_to_server
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.snapshot import write_mirrors
+from ollim_bot.store.snapshot import known_sessions, write_mirrors
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.backup import incomplete, keys_in, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.machine import Machine
+from ollim_bot.upkeep.records import RecordFolder, RecordStore
 
 _OLDEST = 140_000
 _ALL = 10**9
@@ -172,6 +174,8 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
         close_for(address, move, found.epoch)
         with _leading(here, address, move) as (lease, database):
             counts = move_to_server(here.file, database, here.now(), replace=found.is_ours)
+            here.say("Storing what the model remembers.")
+            _store_records(here, database)
             here.say("Comparing what is there with what is here.")
             _compare(here, address, ask(here.paths, here.now(), _ledger), database.query(_ledger))
             epoch = lease.held.epoch if lease.held else 0
@@ -278,6 +282,23 @@ def _compare(
         raise Damaged(address.place, _DIFFERS)
 
 
+def _store_records(here: Machine, database: PostgresDatabase) -> None:
+    """Store the engine's records of all sessions that the rows name."""
+    records, sessions = RecordStore(database), known_sessions(here.paths)
+    for name, path in Transcripts(here.environ).files_of(sessions):
+        try:
+            records.store(name, path, is_whole=True)
+        except OSError as refused:
+            here.say(f"{path} is not stored: {refused.strerror}.")
+
+
+def _lay_out_records(here: Machine, database: PostgresDatabase) -> None:
+    """Lay out what another machine has stored since it led."""
+    folder = RecordFolder(Transcripts(here.environ), here.paths.root, here.now)
+    for problem in folder.lay_out(database):
+        here.say(problem)
+
+
 def _note_end(tx: Transaction, move: str, keys: tuple[str, ...]) -> None:
     tx.meta.put(MOVE, move)
     tx.meta.put(KEY_NAMES, " ".join(keys))
@@ -334,6 +355,7 @@ def move_back(here: Machine, url: Secret) -> Counts:
             here.say("Comparing what is here with what is there.")
             _compare(here, address, database.query(_ledger), ask(here.paths, here.now(), _ledger))
             write_mirrors(here.paths)
+            _lay_out_records(here, database)
             if not lease.renew():
                 raise OllimError(_LOST.format(place=address.place))
             here.say("Closing the database to all machines.")
