@@ -24,7 +24,7 @@ LAYERS: list[list[str]] = [
     ["domain"],
     ["view_ports"],
     ["ports"],
-    ["paths", "channels", "clock", "plain_files", "http_exchange"],
+    ["paths", "channels", "clock", "plain_files", "processes", "http_exchange"],
     ["loopback"],
     ["environment"],
     ["settings"],

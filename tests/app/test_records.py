@@ -17,8 +17,10 @@ from ollim_bot.app.records import RecordedEngine, SharedRecords
 from ollim_bot.domain.events import AgentEvent, EndCause, ToolEnded, ToolStarted, TurnEnded
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.transcripts import Transcripts
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Prompt, SessionSpec, Toolset
 from ollim_bot.store.backend import Backend
+from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import ServerGone
 from ollim_bot.store.store import DatabaseStore
 from ollim_bot.store.transaction import Transaction
@@ -81,10 +83,11 @@ class Machine:
     def __init__(self, home: Path, database: AwayDatabase) -> None:
         clock = LoopClock(UTC)
         environment, root = {"HOME": str(home)}, home / "data"
+        prepare_data_directory(DataPaths(root))
         self.database = database
         self.store = DatabaseStore(database, clock)  # type: ignore[arg-type]
         self.told: list[str] = []
-        self.records = SharedRecords(root, environment, clock, self.told.append)
+        self.records = SharedRecords(DataPaths(root), environment, clock, self.told.append)
         self.writing = WritingEngine(Transcripts(environment).folder_of(root) / NAME)
         self.engine = RecordedEngine(self.writing, self.records)
         self.spec = SessionSpec("", root, begin=SESSION)
@@ -159,3 +162,18 @@ async def test_nothing_is_opened_before_what_another_machine_has_stored_is_there
         database.is_away = False
         await opening
         assert machine.writing.record.read_text() == "of the other\n"
+
+
+@pytest.mark.parametrize(("epoch", "is_kept"), [(2, True), (3, False)])
+async def test_what_it_could_not_store_any_more_stays_if_no_other_machine_has_led_since(
+    tmp_path: Path, epoch: int, *, is_kept: bool
+) -> None:
+    Machine(tmp_path, AwayDatabase(StoreScene(tmp_path / "of no use").open())).records.note_lead(1)
+    machine = Machine(tmp_path, AwayDatabase(StoreScene(tmp_path / "rows").open()))
+    await machine.store.transact(lambda tx: tx.transcripts.append(NAME, 0, b"stored\n", 0))
+    machine.writing.write("stored")
+    machine.writing.write("and not stored")
+    machine.records.note_lead(epoch)
+    async with machine.leading():
+        await machine.engine.knows(SESSION)
+        assert ("and not stored" in machine.writing.record.read_text()) is is_kept

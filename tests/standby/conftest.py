@@ -5,10 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.postgres_server import new_address
+from tests.postgres_server import new_address, server
 from tests.standby.scene import StandbyScene
 
 from ollim_bot.store.postgres.connection import Address
+
+
+@pytest.fixture(scope="session")
+def postgres() -> None:
+    """Begin the server before a test that must leave no process behind."""
+    server()
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ from ollim_bot.store.opening import (
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
-from ollim_bot.store.shared import NO_DRIVER, LeaderFile
+from ollim_bot.store.shared import NO_DRIVER
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import (
     count_set,
@@ -287,10 +287,10 @@ class App:
         url = self._settings.database_url
         assert url is not None
         paths, end, boot = self._settings.paths, self._adapters.end, self._adapters.boot
-        heartbeat, leader = HeartbeatFile(paths, self._adapters.disk), LeaderFile(paths)
+        heartbeat, commands = HeartbeatFile(paths, self._adapters.disk), paths.commands
         again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
-        records = SharedRecords(paths.root, os.environ, self._clock, self._problem)
-        given = url.reveal(), self._clock, heartbeat, leader, records
+        records = SharedRecords(paths, os.environ, self._clock, self._problem)
+        given = url.reveal(), self._clock, heartbeat, commands, records
         return SharedDatabase(*given, end, again, boot)
 
     def _may_act(self) -> bool:
@@ -489,6 +489,7 @@ class App:
         lifetime.push_async_callback(store.close)
         vital.append(store.run_upkeep)
         if self._shared is not None:
+            self._shared.answer_commands(store)
             await self._shared.take_up(store)
             vital.append(partial(self._shared.share_heartbeat, store))
         return store

@@ -16,6 +16,7 @@ from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.errors import EngineError, StorageError
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
     AgentEngine,
     AgentSession,
@@ -27,6 +28,7 @@ from ollim_bot.ports import (
     Toolset,
     Trace,
 )
+from ollim_bot.store.shared import LedFile
 from ollim_bot.store.store import Store
 from ollim_bot.upkeep.records import RecordFolder, RecordStore
 
@@ -46,32 +48,44 @@ class SharedRecords:
 
     No session is opened before all that other machines have stored is laid out. What a session
     records is stored within a moment, so that the end of a call is stored before the next one has
-    come far, and all of a turn before its end is told. `has_led_last` says that no other machine
-    has led since this one did.
+    come far, and all of a turn before its end is told.
     """
 
     def __init__(
         self,
-        directory: Path,
+        paths: DataPaths,
         environment: Mapping[str, str],
         clock: Clock,
         tell: Callable[[str], None],
     ) -> None:
-        self._directory = directory
+        self._directory = paths.root
+        self._led_file = LedFile(paths)
         self._transcripts = Transcripts(environment)
         self._clock = clock
         self._tell = tell
-        self._folder = RecordFolder(self._transcripts, directory, clock.now)
+        self._folder = RecordFolder(self._transcripts, paths.root, clock.now)
         self._rows: Store | None = None
         self._records: RecordStore | None = None
         self._worker = ThreadPoolExecutor(1, "records")
         self._is_laid_out = False
-        self.has_led_last = False
+        self._has_led_last = False
         self._used: list[AgentSession] = []
         self._is_used = asyncio.Event()
 
     def close(self) -> None:
         self._worker.shutdown()
+
+    def note_leader(self, epoch: int | None) -> None:
+        """Note that another process leads, or led last, with this lease."""
+        self._has_led_last = epoch is not None and epoch == self._led_file.read()
+
+    def note_lead(self, epoch: int) -> None:
+        """Note that this process leads, with the lease of this epoch."""
+        self._has_led_last = epoch - 1 == self._led_file.read()
+        try:
+            self._led_file.write(epoch)
+        except StorageError as refused:
+            _logger.warning("It could not be noted that this machine leads: %s", refused)
 
     async def follow(self, store: Store) -> None:
         """Lay out what the leader stores, until cancelled."""
@@ -143,7 +157,7 @@ class SharedRecords:
 
     async def _lay_out(self, store: Store) -> None:
         for problem in await self._in_thread(
-            self._folder.lay_out, store, has_led_last=self.has_led_last
+            self._folder.lay_out, store, has_led_last=self._has_led_last
         ):
             self._tell(problem)
 

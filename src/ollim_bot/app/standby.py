@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import platform
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
+from ollim_bot.app.command_rows import CommandRows
 from ollim_bot.app.lead import LeaseKeeper
 from ollim_bot.app.provider_engine import ProviderEngine
 from ollim_bot.app.records import RecordedEngine, SharedRecords
@@ -23,13 +24,13 @@ from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Journal
 from ollim_bot.store.backend import Backend
+from ollim_bot.store.command_server import CommandServer
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.postgres.connection import parse_address
 from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.postgres.lease import Lease
-from ollim_bot.store.shared import LeaderFile
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -38,6 +39,10 @@ _STANDS_BY = (
     "page or the commands on {leader}."
 )
 _NOBODY_LEADS = "No machine leads just now; this one stands by and changes nothing yet."
+_NO_COMMANDS = (
+    "Commands on this machine cannot ask the bot ({reason}). They connect by themselves, and "
+    "change nothing while it runs."
+)
 _UNREACHABLE = "The database cannot be reached, so this machine stands by. {reason}"
 # The fact that says how far the schedule has come, and how often it is written, in seconds.
 _HEARTBEAT, _SHARE_EVERY = "heartbeat", 10.0
@@ -57,7 +62,7 @@ class SharedDatabase:
         url: str,
         clock: Clock,
         heartbeat: HeartbeatFile,
-        leader_file: LeaderFile,
+        commands: Path,
         records: SharedRecords,
         end: Callable[[str], None],
         hand_over: Callable[[], object] = lambda: None,
@@ -65,37 +70,31 @@ class SharedDatabase:
     ) -> None:
         """Read the address; nothing is connected yet. Raises `OllimError`.
 
-        `end` and `hand_over` are as in `LeaseKeeper`.
+        Commands on this machine are answered at `commands`, while this waits or leads. `end` and
+        `hand_over` are as in `LeaseKeeper`.
         """
         self._address = parse_address(url)
         self._clock = clock
         self._heartbeat = heartbeat
-        self._leader_file = leader_file
         self.records = records
-        last = leader_file.read()
-        self._led_last = None if last is None else last[1]
         self.lease = Lease(self._address, platform.node() or "the other machine", boot)
         self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
+        self._command_rows = CommandRows(self._address, self.lease, clock.now)
+        self._commands = CommandServer(commands, self._command_rows)
         self.standing = _NOBODY_LEADS
         self._was_refused = asyncio.Event()
 
     def close(self) -> None:
         """Let another machine lead at once, if this one does."""
         self.records.close()
+        self._commands.stop()
         self._keeper.stop()
         self.lease.close()
-        with suppress(StorageError):
-            if self._leader_file.is_of(os.getpid()):
-                self._leader_file.remove()
+        self._command_rows.close()
 
-    def _note_leader(self) -> None:
-        """Let the commands on this machine change rows while this process leads."""
-        held = self.lease.held
-        try:
-            if held is not None:
-                self._leader_file.write(held)
-        except StorageError as refused:
-            _logger.warning("Commands on this machine can only read: %s", refused)
+    def answer_commands(self, store: Store) -> None:
+        """Let commands on this machine change rows by the store of this bot."""
+        self._command_rows.open(store)
 
     def check(self) -> None:
         """Raises `StorageError` if the server does not answer."""
@@ -146,6 +145,10 @@ class SharedDatabase:
 
         While it stands by, `show` runs, and is started again after each failure.
         """
+        try:
+            self._commands.start()
+        except OSError as refused:
+            _logger.warning("%s", _NO_COMMANDS.format(reason=refused.strerror or refused))
         asking = asyncio.create_task(self._until_leading())
         others = {asyncio.create_task(ends.wait()), asyncio.create_task(self._show(show))}
         try:
@@ -169,7 +172,6 @@ class SharedDatabase:
             await self._until_next_try()
         # Before anything else: to close the page of a standby may take its time.
         self._keeper.start()
-        await asyncio.to_thread(self._note_leader)
 
     async def _until_next_try(self) -> None:
         """Return when it is time to ask again; a lease that is let go is heard of at once."""
@@ -190,7 +192,7 @@ class SharedDatabase:
         try:
             held = self.lease.take()
             if held is not None:
-                self.records.has_led_last = self._led_last == held.epoch - 1
+                self.records.note_lead(held.epoch)
                 return True
             leader = self.lease.leader()
         except StorageError as gone:
@@ -202,8 +204,9 @@ class SharedDatabase:
         return False
 
     def _note(self, leader: Leader | None) -> None:
-        self.records.has_led_last = leader is not None and leader.epoch == self._led_last
-        if leader is None or leader.seconds_left == 0:
+        self.records.note_leader(None if leader is None else leader.epoch)
+        self._command_rows.leader = leader.name if leader is not None and leader.is_leading else ""
+        if leader is None or not leader.is_leading:
             self.standing = _NOBODY_LEADS
             return
         self.standing = _STANDS_BY.format(leader=leader.name)

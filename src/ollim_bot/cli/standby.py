@@ -146,7 +146,7 @@ def _status(given: Given, caller: Caller) -> None:
     from ollim_bot.upkeep.standby import look, place_of
 
     found, place = look(settings.database_url), place_of(settings.database_url)
-    role = _role(_machine(caller, settings), found)
+    role = _role(_machine(caller, settings))
     if "json" in given:
         print_json(_as_json(place, found, role))
         return
@@ -181,16 +181,15 @@ _ROLES = {
 }
 
 
-def _role(here: Machine, found: FoundServer) -> str:
+def _role(here: Machine) -> str:
     """What the bot on this machine does."""
-    from ollim_bot.store.shared import LeaderFile
+    from ollim_bot.store.bot_rows import rows_beside_bot
     from ollim_bot.upkeep.instance import running_pid
 
-    pid = running_pid(here.paths.bot_pid)
-    if pid is None:
+    if running_pid(here.paths.bot_pid) is None:
         return "stopped"
-    is_led = found.leader is not None and found.leader.is_leading
-    return "leads" if is_led and LeaderFile(here.paths).is_of(pid) else "stands by"
+    by_bot = rows_beside_bot(here.paths.commands, here.now)
+    return "leads" if by_bot is not None and by_bot.greeting.leads else "stands by"
 
 
 def _as_json(place: str, found: FoundServer, role: str) -> dict[str, object]:

@@ -118,6 +118,7 @@ class Git:
     program: str = "git"
     limit: float = 30.0
     options: tuple[str, ...] = ()
+    # How much less urgent git is than this process.
     niceness: int = 0
 
     def run(self, command: str, *arguments: str, given: bytes = b"") -> bytes:
@@ -158,7 +159,8 @@ class Git:
             raise
         if self.niceness:
             with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, process.pid, self.niceness)
+                ours = os.getpriority(os.PRIO_PROCESS, 0)
+                os.setpriority(os.PRIO_PROCESS, process.pid, ours + self.niceness)
         return process
 
     def _failure(self, code: int, text: str) -> GitFailed | GitBusy:

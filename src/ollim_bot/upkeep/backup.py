@@ -149,7 +149,8 @@ _GIT_LIMIT = 300.0
 # Of no use in another directory, or made anew by each start.
 _REMADE = frozenset(
     (
-        *("bot.pid", "leader", ".locks", "copies", "ballast", "engine", "uploads", "run_requests"),
+        *("bot.pid", "commands.sock", "led", ".locks", "copies", "ballast", "engine", "uploads"),
+        "run_requests",
         *CHANNELS,
         *("maintenance.json", "restored_transcripts", "left-off"),
         *("update.json", "before-update", ".before-update.tmp"),

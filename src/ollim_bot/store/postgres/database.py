@@ -90,9 +90,7 @@ class PostgresDatabase:
         mirrors: Mirrors | None = None,
         connect: ConnectTo = connect_to,
         look_up_for: float = LOOK_UP_FOR,
-        is_beside: bool = False,
     ) -> None:
-        """`is_beside` is for the steps of a command, with the lease of the bot that runs here."""
         self.path = address.place
         self.is_writable = lease is not None
         self._address = address
@@ -101,7 +99,6 @@ class PostgresDatabase:
         self._mirrors = mirrors
         self._connect = connect
         self._look_up_for = look_up_for
-        self._id_column = "command" if is_beside else "step"
         self._sender = secrets.token_hex(8)
         self._lock = threading.RLock()
         self._reading = threading.Lock()
@@ -233,7 +230,7 @@ class PostgresDatabase:
     def _begin(self, connection: Connection, lease: HeldLease, step_id: str) -> None:
         try:
             cursor = connection.execute(
-                f"BEGIN; UPDATE lease SET {self._id_column} = '{step_id}'"
+                f"BEGIN; UPDATE lease SET step = '{step_id}'"
                 f" WHERE holder = '{lease.holder}' AND epoch = {lease.epoch} RETURNING epoch"
             )
             cursor.nextset()
@@ -263,7 +260,7 @@ class PostgresDatabase:
             with suppress(StorageError, psycopg.Error):
                 row = (
                     self._connected()
-                    .execute(f"SELECT holder, epoch, {self._id_column} FROM lease FOR UPDATE")
+                    .execute("SELECT holder, epoch, step FROM lease FOR UPDATE")
                     .fetchone()
                 )
                 if row is None or row[:2] != (lease.holder, lease.epoch):

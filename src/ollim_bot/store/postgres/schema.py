@@ -12,8 +12,7 @@ from ollim_bot.store.postgres.connection import Connection, translated
 from ollim_bot.store.schema import MIGRATIONS, SCHEMA
 
 # One row. `holder` is random for each start of a process, `name` is what people call its machine.
-# `step` is the id of the last step of this epoch, `command` that of the last step of a command
-# beside its process; `schema` is the number of the newest migration.
+# `step` is the id of the last step of this epoch, `schema` the number of the newest migration.
 # `since`, `renewed` and `version` are for people; `wanted` is the epoch that is asked to let go.
 # A database that is `closed` waits for the end of the move that bears this name, and none leads.
 _LEASE = """
@@ -29,8 +28,7 @@ CREATE TABLE IF NOT EXISTS lease (
     renewed TIMESTAMPTZ NOT NULL DEFAULT '-infinity',
     version TEXT NOT NULL DEFAULT '',
     wanted BIGINT NOT NULL DEFAULT 0,
-    closed TEXT NOT NULL DEFAULT '',
-    command TEXT NOT NULL DEFAULT ''
+    closed TEXT NOT NULL DEFAULT ''
 );
 INSERT INTO lease (id, holder, name, epoch, until, step, schema)
     VALUES (1, '', '', 0, '-infinity', '', 0) ON CONFLICT DO NOTHING
