@@ -126,6 +126,7 @@ def test_a_card_of_the_version_before_can_be_answered_after_the_update(tmp_path:
             "known_files",
             "usage",
             "push_buttons",
+            "transcripts",
         ):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX messages_answers")

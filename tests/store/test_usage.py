@@ -87,7 +87,7 @@ def test_the_costs_of_the_version_before_are_usage_rows_after_the_update(tmp_pat
     with closing(opened(paths)) as database:
         database.run(before_usage_rows)
     with closing(sqlite3.connect(paths.state / DATABASE)) as connection, connection:
-        for table in ("usage", "changes", "known_files", "push_buttons"):
+        for table in ("usage", "changes", "known_files", "push_buttons", "transcripts"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version=4")
         damaged = json.dumps({"spent": {"cost_usd": True}})[:-1]
