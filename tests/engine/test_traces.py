@@ -58,12 +58,13 @@ async def test_words_before_a_call_stand_there_while_it_runs(shared: SharedSessi
     async with shared.limited() as session:
         await ask(session, "look", prompt)
         assert seen == [Trace(True, False, "I look.")]
-        assert await trace(shared, prompt) == Trace(True, True, "I look.\n\nThere it is.")
+        whole = Trace(True, True, "I look.\n\nThere it is.", ("chat: ping",))
+        assert await trace(shared, prompt) == whole
         await ask(session, "something else", new_name())
         async for _ in session.command("/compact"):
             pass
 
-    assert await trace(shared, prompt) == Trace(True, True, "I look.\n\nThere it is.")
+    assert await trace(shared, prompt) == whole
 
 
 @in_shared_loop
@@ -113,7 +114,7 @@ async def test_a_subagent_says_nothing_in_the_answer(shared: SharedSession) -> N
     async with shared.limited() as session:
         await ask(session, "count", prompt)
 
-    assert await trace(shared, prompt) == Trace(True, True, "All counted.")
+    assert await trace(shared, prompt) == Trace(True, True, "All counted.", ("Agent(counter)",))
 
 
 class TracedPrompt:

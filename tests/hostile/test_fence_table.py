@@ -100,7 +100,8 @@ PLACES: Mapping[str, Sequence[str]] = {
     "due_items": ("description", "first step", "dose"),
     "webhook_deliveries": (),
     "changes": ("task", "description", "reminder"),
-    "known_files": (),
+    **dict.fromkeys(("known_files", "files", "file_parts"), ()),
+    "transcripts": ("transcript",),
     # what the agent is shown by our tools
     **dict.fromkeys(("cancel_reminder", "follow_up_chain", "settle_reminder"), ("description",)),
     **dict.fromkeys(("exit_fork", "save_context", "update_names"), ()),
@@ -113,7 +114,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "report_updates": ("report", "fork report"),
     "enter_fork": ("topic",),
 }
-CARRIERS = ("file name", "transcript", *dict.fromkeys(chain.from_iterable(PLACES.values())))
+CARRIERS = ("file name", *dict.fromkeys(chain.from_iterable(PLACES.values())))
 # All that a button of the phone may say.
 LABELS = {"Done", "Taken", "10 min", "1 h"}
 FENCED_ELSEWHERE = {"cal", "gmail"}

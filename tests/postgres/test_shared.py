@@ -13,6 +13,7 @@ from devtools.doubles.journal import RecordingJournal
 from tests.postgres_server import new_url
 from tests.store.scene import NOW
 
+from ollim_bot.app.records import SharedRecords
 from ollim_bot.app.standby import SharedDatabase
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
@@ -34,11 +35,13 @@ class Machine:
         self.heartbeat = HeartbeatFile(self.paths)
         self.problems: list[StoreProblem] = []
         self.ends: list[str] = []
+        self.told: list[str] = []
         self.shared = SharedDatabase(
             url,
             self.paths,
             SystemClock(UTC),
             self.heartbeat,
+            SharedRecords(self.paths, {"HOME": str(root)}, SystemClock(UTC), self.told.append),
             self.ends.append,
             boot=lambda: 0.0,
         )
@@ -116,7 +119,7 @@ async def test_the_schedule_goes_on_from_where_the_last_leader_came(
         ),
         SystemClock(UTC),
     )
-    await shelf.shared.adopt_heartbeat(store)
+    await shelf.shared.take_up(store)
     assert shelf.heartbeat.read() == came
     await store.close()
     shelf.shared.close()

@@ -31,6 +31,18 @@ def test_a_turn_that_was_cut_off_goes_on_like_this() -> None:
     )
 
 
+def test_calls_without_a_good_end_are_named_apart() -> None:
+    tools, unknown = [call("Write", "Write(USER.md)")], [call("Bash", "Bash(sleep 9)")]
+    assert (
+        "These tools had already been called:\n"
+        "- Write(USER.md)\n"
+        "\n"
+        "These calls failed, or it is not known how they ended. Each may have done its work, a "
+        "part of it, or nothing:\n"
+        "- Bash(sleep 9)\n"
+    ) in continued_prompt(tools, NOW, unknown=unknown)
+
+
 def test_a_prompt_that_was_never_taken_comes_again_with_all_that_stood_around_it() -> None:
     waiting = PendingUpdates((PendingUpdate(ago(5), "The bill is paid."),))
     parts = [message("and this?", "Which bill?", file("downloads/b.pdf")), message("quick")]

@@ -80,8 +80,10 @@ class StandbyScene:
 
     @contextmanager
     def leading(self, name: str) -> Iterator[Lease]:
-        """The bot on `desk` leads; the machine has this name."""
-        lease = Lease(self.address, name, machine=machine_id(self.desk.paths))
+        """The bot of the machine leads; that of `desk`, if there is none of this name."""
+        home = self.folder / name
+        paths = Terminal(home).paths if home.is_dir() else self.desk.paths
+        lease = Lease(self.address, name, machine=machine_id(paths))
         assert lease.take() is not None
         try:
             yield lease

@@ -13,19 +13,32 @@ from tests.standby.scene import StandbyScene, env_of, in_file
 from tests.standby.test_moving import all_rows
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.file_rows import FileRows
 from ollim_bot.store.opening import ask_rows, settle
 from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.transaction import Step
 from ollim_bot.upkeep.archive import opened_backup
+
+SESSION = SessionId("0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11")
+
+
+def change_on_server(scene: StandbyScene, step: Step[object]) -> None:
+    with scene.leading("desk") as lease:
+        database = open_postgres(scene.address, lambda: scene.desk.now, lease=lease.held)
+        with closing(database):
+            database.run(step)
 
 
 def say_on_server(scene: StandbyScene, text: str) -> None:
     message = ChatMessage(MessageId("since"), scene.desk.now, Author.OWNER, text)
-    with scene.leading("desk") as lease:
-        database = open_postgres(scene.address, lambda: scene.desk.now, lease=lease.held)
-        with closing(database):
-            database.run(lambda tx: tx.messages.add(message))
+    change_on_server(scene, lambda tx: tx.messages.add(message))
+
+
+def record_of(terminal: Terminal) -> Path:
+    return Transcripts(terminal.environ).folder_of(terminal.paths.root) / f"{SESSION}.jsonl"
 
 
 def test_a_backup_on_each_machine_has_the_rows_of_the_server(
@@ -54,6 +67,9 @@ def test_a_backup_comes_back_on_the_server_once_no_machine_leads(
     """What was said since is listed, and open deliveries are looked up as after any restore."""
     desk = scene.desk
     desk.write("USER.md", "Likes tea.\n")
+    change_on_server(scene, lambda tx: tx.session.put(SESSION))
+    record_of(desk).parent.mkdir(parents=True, exist_ok=True)
+    record_of(desk).write_text('{"before": 1}\n')
     backup = desk.json("backup")["path"]
     before = scene.rows_on_server(all_rows)
     desk.wait(hours=1)
@@ -64,11 +80,18 @@ def test_a_backup_comes_back_on_the_server_once_no_machine_leads(
     assert scene.on_server(lambda tx: tx.config.get()).timezone == "Europe/Paris"
     desk.write("USER.md", "Likes coffee.\n")
     say_on_server(scene, "and this was said since")
+    record_of(desk).write_text('{"before": 1}\n{"since": 2}\n')
+    change_on_server(
+        scene, lambda tx: tx.transcripts.append_new(f"{SESSION}.jsonl", 0, b'{"since": 2}\n', 0)
+    )
     told = desk.done("restore", backup, "--accept", "none")
     assert "and this was said since" in told
     assert scene.rows_on_server(all_rows) == before
     assert desk.paths.user.read_text() == "Likes tea.\n"
     stored = scene.rows_on_server(lambda rows: FileRows(rows).current())["USER.md"]
+    recorded = scene.on_server(lambda tx: tx.transcripts.content(f"{SESSION}.jsonl", 0))
+    assert recorded == b'{"before": 1}\n'
+    assert record_of(desk).read_bytes() == recorded
     assert stored.hash == hashlib.sha256(b"Likes tea.\n").hexdigest()
     assert env_of(desk)["DATABASE_URL"] == scene.url
     assert not (desk.paths.state / "ollim.db").exists()

@@ -14,7 +14,9 @@ from tests.standby.scene import StandbyScene, env_of, has_address, in_file, open
 from tests.store.scene import NOW
 from tests.stores import Stores
 
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
+from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.settings import Secret
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.job_files import open_repositories
@@ -23,7 +25,7 @@ from ollim_bot.store.opening import ask_rows, look_into_file
 from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.postgres.known_schedule import keep_schedule
 from ollim_bot.store.postgres.server import look_at
-from ollim_bot.store.schema import moved_tables
+from ollim_bot.store.schema import tables
 from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep import standby
@@ -34,7 +36,7 @@ def all_rows(rows: Statements) -> dict[str, list[tuple[object, ...]]]:
     """Everything but the facts about the database itself."""
     return {
         table.name: rows.rows(f"SELECT * FROM {table.name} ORDER BY {', '.join(table.key)}")
-        for table in moved_tables()
+        for table in tables()
         if table.name != "meta"
     }
 
@@ -182,3 +184,26 @@ def test_a_tool_server_stays_approved_where_it_was_and_nowhere_else(
     assert elsewhere.on(machine_id(desk.paths)).of("notes").may_start
     desk.done("standby", "leave", "--yes")
     assert in_file(desk, lambda tx: tx.tool_servers.get()).on("") == record
+
+
+def test_what_the_model_remembers_moves_along_and_back_to_another_machine(
+    scene: StandbyScene,
+) -> None:
+    desk, session = scene.desk, SessionId("0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11")
+    with opened(desk) as database:
+        database.run(lambda tx: tx.session.put(session))
+    folder = Transcripts(desk.environ).folder_of(desk.paths.root)
+    for name in (f"{session}.jsonl", f"{session}/subagents/agent-1.jsonl"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}\n")
+    assert "Storing what the model remembers." in scene.init()
+
+    shelf = scene.machine("shelf")
+    shelf.done("standby", "join", "--from", str(scene.file))
+    standby.move_back(machine_of(shelf, 1000), Secret(scene.url))
+    found = dict(Transcripts(shelf.environ).files_of({session}))
+    assert {name: path.read_text() for name, path in found.items()} == {
+        f"{session}.jsonl": "{}\n",
+        f"{session}/subagents/agent-1.jsonl": "{}\n",
+    }

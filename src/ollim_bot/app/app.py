@@ -22,6 +22,7 @@ from ollim_bot.app.build import (
 from ollim_bot.app.lead import end_process
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, engine_on_standby, open_provider_engine
+from ollim_bot.app.records import SharedRecords
 from ollim_bot.app.services import Service, first_error, keep_running
 from ollim_bot.app.surfaces import MakeChannel, MakePhone, Surfaces, open_surfaces
 from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
@@ -254,6 +255,7 @@ class App:
                 vital += surfaces.services(parts.conversation, parts)
                 services = [*surfaces.greetings(parts, announce), servers.run]
                 services.append(keep_changes)
+                services += [self._shared.records.run] if self._shared else []
                 services += self._own_services(store, parts, self._scheduler)
                 await self._serve(store, parts, self._scheduler, vital, services)
             except BaseExceptionGroup as several:
@@ -288,11 +290,10 @@ class App:
         url = self._settings.database_url
         assert url is not None
         paths, end, boot = self._settings.paths, self._adapters.end, self._adapters.boot
-        heartbeat = HeartbeatFile(paths, self._adapters.disk)
         again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
-        return SharedDatabase(
-            url.reveal(), paths, self._clock, heartbeat, end, again, boot, self._problem
-        )
+        records = SharedRecords(paths, os.environ, self._clock, self._problem)
+        given = url.reveal(), paths, self._clock, HeartbeatFile(paths, self._adapters.disk), records
+        return SharedDatabase(*given, end, again, boot, self._problem)
 
     def _may_act(self) -> bool:
         """Whether no other machine can lead; asked right before what cannot be undone."""
@@ -315,6 +316,7 @@ class App:
             announce = partial(self._announce, chosen.provider)
             services = [*surfaces.services(parts.conversation, parts), store.run_upkeep]
             services += [parts.fanout.run, parts.board.run, *surfaces.greetings(parts, announce)]
+            services.append(partial(shared.records.follow, store))
             async with asyncio.TaskGroup() as group:
                 for run in services:
                     group.create_task(run())
@@ -392,7 +394,8 @@ class App:
     async def _opened_engine(self, lifetime: AsyncExitStack, store: Store) -> ProviderEngine:
         engine = self._adapters.engine
         opening = open_provider_engine(self._settings, store, self._clock, engine, self._program)
-        return await lifetime.enter_async_context(opening)
+        chosen = await lifetime.enter_async_context(opening)
+        return chosen if self._shared is None else self._shared.recorded(chosen)
 
     async def _owner_zone(self, store: Store) -> OwnerZone:
         zone = OwnerZone(store, self._clock, self._settings.zone)
@@ -490,7 +493,7 @@ class App:
         vital.append(store.run_upkeep)
         if self._shared is not None:
             self._shared.answer_commands(store)
-            await self._shared.adopt_heartbeat(store)
+            await self._shared.take_up(store)
             vital += self._shared.services(store, partial(key_names, self._settings))
         return store
 

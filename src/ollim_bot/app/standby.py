@@ -7,11 +7,14 @@ import logging
 import platform
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from ollim_bot.app.command_rows import CommandRows
 from ollim_bot.app.lead import LeaseKeeper
+from ollim_bot.app.provider_engine import ProviderEngine
+from ollim_bot.app.records import RecordedEngine, SharedRecords
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.chat import ChatMessage
@@ -74,6 +77,7 @@ class SharedDatabase:
         paths: DataPaths,
         clock: Clock,
         heartbeat: HeartbeatFile,
+        records: SharedRecords,
         end: Callable[[str], None],
         hand_over: Callable[[], object] = lambda: None,
         boot: Callable[[], float] = boot_time,
@@ -94,6 +98,8 @@ class SharedDatabase:
         self._files = StoredFiles(paths, tell)
         # The lease of the machine that led last.
         self._epoch = 0
+        self.records = records
+        self.records = records
         name = platform.node() or "the other machine"
         self.lease = Lease(self._address, name, boot, machine=machine_id(paths))
         self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
@@ -104,6 +110,7 @@ class SharedDatabase:
 
     def close(self) -> None:
         """Let another machine lead at once, if this one does."""
+        self.records.close()
         self._commands.stop()
         self._keeper.stop()
         self.lease.close()
@@ -147,8 +154,13 @@ class SharedDatabase:
         self._files.tell_set_aside()
         return self._rows
 
-    async def adopt_heartbeat(self, store: Store) -> None:
-        """Go on from where the schedule of the machine that led before has come."""
+    def recorded(self, chosen: ProviderEngine) -> ProviderEngine:
+        """The engine, with what it records stored for the other machines."""
+        return replace(chosen, engine=RecordedEngine(chosen.engine, self.records))
+
+    async def take_up(self, store: Store) -> None:
+        """Go on with what the engine recorded elsewhere, and from where the schedule has come."""
+        self.records.lead(store)
         found = await store.read(lambda tx: tx.meta.get(SHARED_HEARTBEAT))
         if found is not None:
             with suppress(StorageError):  # a full disk must not prevent a start
@@ -283,7 +295,9 @@ class SharedDatabase:
 
     def _take(self) -> bool:
         try:
-            if self.lease.take() is not None:
+            held = self.lease.take()
+            if held is not None:
+                self.records.note_lead(held.epoch)
                 return True
             leader = self.lease.leader()
         except StorageError as gone:
@@ -296,6 +310,7 @@ class SharedDatabase:
 
     def _note(self, leader: Leader | None) -> None:
         self._epoch = leader.epoch if leader is not None else 0
+        self.records.note_leader(None if leader is None else leader.epoch)
         self._command_rows.leader = leader.name if leader is not None and leader.is_leading else ""
         if leader is None or not leader.is_leading:
             self.standing = _NOBODY_LEADS

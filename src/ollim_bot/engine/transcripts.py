@@ -8,12 +8,13 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ollim_bot.domain.activity import tool_label
 from ollim_bot.domain.events import ModelCost, Usage
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import EngineError
@@ -39,6 +40,7 @@ _UNTRUSTED = re.compile(
 # The folder name of a longer path ends in a hash, which the SDK and its program make differently.
 _LONGEST_NAME = 200
 _SESSION = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ID_LENGTH = 36
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -62,6 +64,16 @@ def _hash(text: str) -> str:
         value, digit = divmod(value, 36)
         digits = _DIGITS[digit] + digits
     return digits or "0"
+
+
+def is_record_name(name: str) -> bool:
+    """Whether the engine may look for a file of this name, below the folder with its records.
+
+    It looks into these alone for a session; other names may be instructions to it.
+    """
+    session, rest = _SESSION.match(name), name[_ID_LENGTH:]
+    is_below = rest.startswith("/") and ".." not in rest.split("/")
+    return session is not None and (rest == ".jsonl" or is_below)
 
 
 def config_folder(environment: Mapping[str, str]) -> Path:
@@ -149,12 +161,24 @@ class Transcripts:
                 known = newest.get(path.stem)
                 if path.stem in sessions and (known is None or _changed(path) > _changed(known)):
                     newest[path.stem] = path
-        for session, path in sorted(newest.items()):
-            yield path.name, path
-            for below, _, names in sorted(os.walk(path.with_suffix(""))):
-                for name in sorted(names):
-                    found = Path(below, name)
-                    yield f"{session}/{found.relative_to(path.with_suffix(''))}", found
+        for _, path in sorted(newest.items()):
+            yield from _files_of_record(path)
+
+    def files_of_one(self, session: SessionId) -> Iterator[tuple[str, Path]]:
+        """As `files_of`, without a look at the other sessions."""
+        path = self.find(session)
+        if path is not None:
+            yield from _files_of_record(path)
+
+    def place_of(self, name: str, directory: Path) -> Path:
+        """Where the file with a name from `files_of` is, or would be on this machine.
+
+        Raises `EngineError` for a name that no record has.
+        """
+        if not is_record_name(name):
+            raise EngineError(f"{name!r:.80} is no record of the engine.")
+        record = self.find(SessionId(name[:_ID_LENGTH]))
+        return (record.parent if record else self.folder_of(directory)) / name
 
     def all_files(self, directory: Path, sessions: Collection[str]) -> Iterator[Path]:
         """Everything that the program has stored about a working directory and these sessions.
@@ -217,6 +241,14 @@ def _records(folder: Path) -> Iterator[Path]:
         yield from (path for path in folder.iterdir() if path.suffix == ".jsonl")
 
 
+def _files_of_record(path: Path) -> Iterator[tuple[str, Path]]:
+    yield path.name, path
+    for below, _, names in sorted(os.walk(path.with_suffix(""))):
+        for name in sorted(names):
+            found = Path(below, name)
+            yield f"{path.stem}/{found.relative_to(path.with_suffix(''))}", found
+
+
 def _changed(path: Path) -> int:
     """The time of the last change; 0 if the file has just gone."""
     try:
@@ -263,7 +295,10 @@ def trace_of(path: Path, prompt: str, chunk: int = _CHUNK) -> Trace:
     try:
         with open(open_file(path), "rb") as file:
             asked = _prompt_entry(file, prompt, chunk)
-            return NOT_TAKEN if asked is None else _trace(asked, _entries(file))
+            if asked is None:
+                return NOT_TAKEN
+            found = _trace(asked, _entries(file))
+            return replace(found, ended=(*found.ended, *_ended_in_subagents(path, asked)))
     except FileNotFoundError:
         return NOT_TAKEN
 
@@ -362,12 +397,7 @@ def texts(entry: Entry) -> Sequence[str]:
     content = _message(entry).get("content")
     if isinstance(content, str):
         return [content]
-    blocks = content if isinstance(content, list) else ()
-    return [str(block["text"]) for block in blocks if _is_text(block)]
-
-
-def _is_text(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "text" and "text" in block
+    return [str(block["text"]) for block in _blocks(entry, "text") if "text" in block]
 
 
 def _message(entry: Entry) -> Entry:
@@ -377,15 +407,54 @@ def _message(entry: Entry) -> Entry:
 
 def _trace(asked: Entry, later: Iterable[Entry]) -> Trace:
     said: list[str] = []
+    calls: dict[object, str] = {}
+    ended: list[str] = []
     is_complete = False
     for entry in _of_the_same_turn(asked, later):
+        calls |= _calls(entry)
+        ended += _ended(entry, calls)
         message = _message(entry)
         is_answer = entry["type"] == "assistant" and message.get("model") != _NO_MODEL
         # After any other entry an answer is still to come: after the result of a call, or after a
         # reason why the turn may not end yet.
         is_complete = is_answer and message.get("stop_reason") in _ENDS
         said += texts(entry) if is_answer else ()
-    return Trace(is_taken=True, is_complete=is_complete, answer="\n\n".join(filter(None, said)))
+    answer = "\n\n".join(filter(None, said))
+    return Trace(is_taken=True, is_complete=is_complete, answer=answer, ended=tuple(ended))
+
+
+def _calls(entry: Entry) -> dict[object, str]:
+    """The labels of the calls in the entry, by their ids."""
+    return {
+        block.get("id"): tool_label(str(block.get("name")), block.get("input") or {})
+        for block in _blocks(entry, "tool_use")
+    }
+
+
+def _ended(entry: Entry, calls: Mapping[object, str]) -> Iterator[str]:
+    """The labels of the calls whose results are in the entry; an interrupted one has an error."""
+    for block in _blocks(entry, "tool_result"):
+        label = calls.get(block.get("tool_use_id"))
+        if label is not None and not block.get("is_error"):
+            yield label
+
+
+def _ended_in_subagents(path: Path, asked: Entry) -> Iterator[str]:
+    """The labels of the calls that subagents have the results of, since the prompt."""
+    for record in sorted((path.with_suffix("") / "subagents").glob("*.jsonl")):
+        calls: dict[object, str] = {}
+        with open(open_file(record), "rb") as file:
+            for entry in _entries(file):
+                if str(entry.get("timestamp")) >= str(asked.get("timestamp")):
+                    calls |= _calls(entry)
+                    yield from _ended(entry, calls)
+
+
+def _blocks(entry: Entry, kind: str) -> Iterator[Entry]:
+    content = _message(entry).get("content")
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and block.get("type") == kind:
+            yield block
 
 
 def _of_the_same_turn(asked: Entry, later: Iterable[Entry]) -> Iterator[Entry]:

@@ -47,7 +47,10 @@ _ASIDE = re.compile(
 # them if the conversation already has them.
 _CUT_OFF = "The program was restarted"
 _THE_WORDS = "\nWhat the owner had written:\n\n"
-_ALREADY = "\nThese tools had already been called:\n"
+_ALREADY = (
+    "\nThese tools had already been called:\n",
+    "\nThese calls failed, or it is not known how they ended. ",
+)
 # Texts that the engine itself adds to the person's words.
 _SUMMED_UP = "This session is being continued from a previous conversation"
 _ENGINE_SPEAKS = (
@@ -149,7 +152,7 @@ def _speaker(tag: str, body: str) -> tuple[str, str]:
 
 def _may_have_acted(tag: str, body: str) -> bool:
     is_cut_off = tag == "system" and body.startswith(_CUT_OFF)
-    return is_cut_off and _ALREADY in body.partition(_THE_WORDS)[0]
+    return is_cut_off and any(each in body.partition(_THE_WORDS)[0] for each in _ALREADY)
 
 
 def _without_asides(text: str) -> str:

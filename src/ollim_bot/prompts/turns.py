@@ -270,6 +270,10 @@ THE_WORDS = "What the owner had written:"
 _CUT_OFF = "The program was restarted in the middle of your answer. Part of it may be lost."
 _NEVER_TAKEN = "The program was restarted while the message below was being answered."
 _ALREADY = "These tools had already been called:"
+_UNKNOWN = (
+    "These calls failed, or it is not known how they ended. Each may have done its work, a part of "
+    "it, or nothing:"
+)
 _NOT_AGAIN = (
     "Do not call them again, unless you can see that a call did not work. Where it matters, look "
     "at what is there now before you act."
@@ -383,20 +387,22 @@ def continued_prompt(
     tools: Sequence[ToolCalled],
     now: datetime,
     *,
+    unknown: Sequence[ToolCalled] = (),
     again: Sequence[OwnerMessage] = (),
     updates: str = "",
 ) -> str:
-    """The prompt for a turn that was cut off after `tools` were called.
+    """The prompt for a turn that was cut off after `tools` were called, and the `unknown` ones.
 
-    `again` are the messages of the turn if the engine never took its prompt and has to be told
-    them.
+    Of those the engine has no good result. `again` are the messages of the turn if the engine never
+    took its prompt and has to be told them.
     """
     words = owner_words(again)
     body = joined(
         "\n\n",
         _NEVER_TAKEN if words else _CUT_OFF,
         joined("\n", _ALREADY, *_labels(tools)) if tools else "",
-        _NOT_AGAIN if tools else "",
+        joined("\n", _UNKNOWN, *_labels(unknown)) if unknown else "",
+        _NOT_AGAIN if tools or unknown else "",
         _FINISH,
         f"{THE_WORDS}\n\n{words}" if words else "",
     )

@@ -26,7 +26,7 @@ _SHARED_FOLDERS = frozenset((*(kind.plural for kind in JobKind), SKILLS, "downlo
 _REMADE = frozenset(
     (
         *("bot.pid", "commands.sock", ".locks", "copies", "ballast", "engine", "uploads"),
-        *("run_requests", "known_schedule.db", "standing_by", "machine_id"),
+        *("run_requests", "known_schedule.db", "standing_by", "machine_id", "led"),
         *CHANNELS,
         *("maintenance.json", "restored_transcripts", "left-off", "files-current"),
         *("update.json", "before-update", ".before-update.tmp"),

@@ -232,6 +232,21 @@ CREATE TABLE file_parts (
 );
 """
 
+# What the engine has recorded of its sessions, for the other machines that share the database.
+# `position` is where the piece begins in the file, `at` is when the file was changed last.
+_TRANSCRIPTS = """
+CREATE TABLE transcripts (
+    file TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    change INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    content BLOB NOT NULL,
+    PRIMARY KEY (file, position)
+);
+CREATE INDEX transcripts_change ON transcripts (change);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _DUE_ITEMS,
@@ -242,6 +257,7 @@ MIGRATIONS: tuple[str, ...] = (
     _NEWEST_RUNS,
     _PUSH_BUTTONS,
     _FILES,
+    _TRANSCRIPTS,
 )
 SCHEMA = len(MIGRATIONS)
 # The first version that has due items.
@@ -259,8 +275,9 @@ class Table(NamedTuple):
     key: tuple[str, ...]
 
 
-# What they hold is on the disk of each machine as well.
 FILE_TABLES = frozenset(("files", "file_parts"))
+# Copies of files, which machines with one database have for each other; elsewhere they are empty.
+COPIES = FILE_TABLES | {"transcripts"}
 # The names of the search index and of what SQLite keeps for it begin with this.
 SEARCH_TABLES = "search"
 
@@ -271,17 +288,15 @@ _KEY = r"PRIMARY KEY \(([^)]*)\)"
 
 @cache
 def tables() -> tuple[Table, ...]:
-    """All tables, as the migrations make them; the search index is none of them."""
+    """The tables with the rows of an installation, as the migrations make them.
+
+    The search index and the copies of files are none of them.
+    """
     return tuple(
         _table(name, body)
         for name, body in re.findall(_TABLE, "\n".join(MIGRATIONS))
-        if not name.startswith(SEARCH_TABLES)
+        if not (name.startswith(SEARCH_TABLES) or name in COPIES)
     )
-
-
-def moved_tables() -> tuple[Table, ...]:
-    """The tables that move between a file and a server: the files are on the disk at both ends."""
-    return tuple(each for each in tables() if each.name not in FILE_TABLES)
 
 
 def _table(name: str, body: str) -> Table:

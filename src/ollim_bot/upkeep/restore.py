@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import filecmp
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import shortened
-from ollim_bot.engine.transcripts import Transcripts
+from ollim_bot.engine.transcripts import Transcripts, is_record_name
 from ollim_bot.environment import Location
 from ollim_bot.errors import BadSettings, OllimError, WriteFailed
 from ollim_bot.paths import DataPaths
@@ -63,14 +61,11 @@ from ollim_bot.upkeep.powers import (
     take_all,
     take_none,
 )
+from ollim_bot.upkeep.records import make_newest, put_record
 from ollim_bot.upkeep.shared_rows import reading
 
-# The engine looks into these alone for a session; other names may be instructions to it.
-_RECORD = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\.jsonl$|/)")
 _STAMP = "%Y%m%dT%H%M%SZ"
 _GIT_LIMIT = 300.0
-# Where the engine's records wait below the data directory until they are in their folder.
-_RECORDS = "restored_transcripts"
 _FROM_BACKUP = frozenset((DATABASE, *MIRROR_FILES))
 # What belongs to a running bot and to the machine, and not to the data.
 _NOT_OF_A_COPY = frozenset(
@@ -127,7 +122,7 @@ def _check(file: Path, manifest: Manifest) -> None:
         relative = PurePosixPath(below)
         kind = kind_of(relative) if top == DATA else Kind.TAKEN
         is_ours = relative.parent == PurePosixPath("state") and relative.name in _FROM_BACKUP
-        is_record = top != TRANSCRIPTS or _RECORD.match(below)
+        is_record = top != TRANSCRIPTS or is_record_name(below)
         if (kind is Kind.REMADE and not is_ours) or not is_record:
             raise BadBackup(file, f"has {entry.path!r:.80}, which no backup has.")
         is_denied = top == DATA and below in denied
@@ -178,7 +173,10 @@ def _place(root: Path, entry: BackedUpFile) -> Path:
     top, _, below = entry.path.partition("/")
     if top == DATA:
         return root / below
-    return root / "state" / _RECORDS / below if top == TRANSCRIPTS else root / HISTORY
+    if top == TRANSCRIPTS:
+        # The engine's records wait there until they are in their folder.
+        return DataPaths(root).restored_transcripts / below
+    return root / HISTORY
 
 
 def _opened(root: Path, entry: BackedUpFile) -> BinaryIO:
@@ -445,7 +443,7 @@ def place_transcripts(
     A record of the same session that is there is kept beside it. Each start repeats this until
     nothing is left to move.
     """
-    waiting = paths.state / _RECORDS
+    waiting = paths.restored_transcripts
     if not waiting.is_dir():
         return ()
     transcripts = Transcripts(environment)
@@ -456,10 +454,9 @@ def place_transcripts(
             for name in sorted(names):
                 path = Path(folder, name)
                 record = target / path.relative_to(waiting)
-                _move_record(path, record, stamp)
-                # Of two records of a session in two folders the newer counts.
-                if record.parent == target and transcripts.find(SessionId(record.stem)) != record:
-                    record.touch()
+                _move_record(path, record, f"before-restore-{stamp}")
+                if record.parent == target:
+                    make_newest(record, transcripts)
         shutil.rmtree(waiting)
     except OSError as refused:
         reason = f"{refused.filename or target}: {refused.strerror}"
@@ -467,13 +464,10 @@ def place_transcripts(
     return ()
 
 
-def _move_record(path: Path, target: Path, stamp: str) -> None:
+def _move_record(path: Path, target: Path, mark: str) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not target.is_file() or not filecmp.cmp(path, target, shallow=False):
         temporary = target.with_name(f".{target.name}.tmp")
         shutil.copy2(path, temporary)
-        OsDisk().sync(temporary)
-        if target.exists():
-            os.rename(target, target.with_name(f"{target.name}.before-restore-{stamp}"))
-        os.replace(temporary, target)
+        put_record(temporary, target, mark)
     path.unlink()

@@ -18,6 +18,7 @@ from pathlib import Path
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.standby import FoundServer, HandOver
+from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.environment import DATABASE_URL
 from ollim_bot.errors import OllimError, StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
@@ -42,13 +43,14 @@ from ollim_bot.store.postgres.server import (
 )
 from ollim_bot.store.postgres.transfer import Counts, move_to_file, move_to_server
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.snapshot import write_mirrors
+from ollim_bot.store.snapshot import known_sessions, write_mirrors
 from ollim_bot.store.stored_files import CurrentFiles, FilesState, StoredFiles, compare_files
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.backup import incomplete, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.machine import Machine
+from ollim_bot.upkeep.records import RecordFolder, RecordStore
 
 _OLDEST = 140_000
 _ALL = 10**9
@@ -175,6 +177,8 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
             counts = move_to_server(here.file, database, here.now(), replace=found.is_ours)
             here.say("Moving the files.")
             _take_over_files(here, address, lease)
+            here.say("Storing what the model remembers.")
+            _store_records(here, database)
             here.say("Comparing what is there with what is here.")
             _compare(here, address, ask(here.paths, here.now(), _ledger), database.query(_ledger))
             epoch = lease.held.epoch if lease.held else 0
@@ -288,6 +292,32 @@ def _compare(
         raise Damaged(address.place, _DIFFERS)
 
 
+def _store_records(here: Machine, database: PostgresDatabase) -> None:
+    """Store the engine's records of all sessions that the rows name."""
+    records, sessions = RecordStore(database), known_sessions(here.paths)
+    for name, path in Transcripts(here.environ).files_of(sessions):
+        try:
+            records.store(name, path, is_whole=True)
+        except OSError as refused:
+            here.say(f"{path} is not stored: {refused.strerror}.")
+
+
+def _replace_records(waiting: Path, database: PostgresDatabase) -> None:
+    """Store the records of a backup, and none of those that were recorded since."""
+    database.run_rows(lambda rows: rows.write("transcripts", "DELETE FROM transcripts"))
+    records = RecordStore(database)
+    for path in sorted(waiting.rglob("*")):
+        if path.is_file():
+            records.store(path.relative_to(waiting).as_posix(), path, is_whole=True)
+
+
+def _lay_out_records(here: Machine, database: PostgresDatabase) -> None:
+    """Lay out what another machine has stored since it led."""
+    folder = RecordFolder(Transcripts(here.environ), here.paths.root, here.now)
+    for problem in folder.lay_out(database):
+        here.say(problem)
+
+
 def _note_end(tx: Transaction, move: str, keys: tuple[str, ...], machine: str) -> None:
     tx.meta.put(MOVE, move)
     tx.meta.put(KEY_NAMES, " ".join(keys))
@@ -308,7 +338,8 @@ def check_restore(url: Secret) -> None:
 def replace_rows(here: Machine, url: Secret, file: Path) -> None:
     """Put the rows of the file in the place of all rows on the server, in one step.
 
-    The files of the data directory that it is in, which is about to be used, are stored with them.
+    The files of the data directory that it is in, which is about to be used, are stored with them,
+    and so are the restored records of the engine.
     No machine may lead. Raises `OllimError`; nothing has changed then.
     """
     check_restore(url)
@@ -329,6 +360,7 @@ def replace_rows(here: Machine, url: Secret, file: Path) -> None:
         if lease.held is not None:
             CurrentFiles(restored.paths).claim(database.query_rows, lease.held.epoch)
         _take_over_files(restored, address, lease)
+        _replace_records(restored.paths.restored_transcripts, database)
 
 
 def join(here: Machine, url: Secret) -> FoundServer:
@@ -397,6 +429,7 @@ def move_back(here: Machine, url: Secret) -> Counts:
             here.say("Comparing what is here with what is there.")
             _compare(here, address, database.query(_ledger), ask(here.paths, here.now(), _ledger))
             write_mirrors(here.paths)
+            _lay_out_records(here, database)
             if not lease.renew():
                 raise OllimError(_LOST.format(place=address.place))
             here.say("Closing the database to all machines.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ from ollim_bot.domain.inbox import (
     OwnerMessage,
     ProgramTurn,
     Taken,
+    ToolCalled,
     TurnRequest,
 )
 from ollim_bot.domain.taint import Taint
@@ -173,11 +175,13 @@ class Recovery:
         else:
             await self._state.transact(settle)
             known_in = dialogue.id if trace.is_taken else None
-            tools = self._state.inbox.tools
+            tools, unknown = _by_end(self._state.inbox.tools, trace.ended)
             if read:
                 # What the calls were about may be words of others, and the prompt is ours.
-                tools = tuple(replace(each, summary="") for each in tools)
-            question = TurnInput(asked, taken.attempt + 1, tools=tools, known_in=known_in)
+                tools, unknown = _without_words(tools), _without_words(unknown)
+            question = TurnInput(
+                asked, taken.attempt + 1, tools=tools, unknown=unknown, known_in=known_in
+            )
             await self._runner.ask(asked, self._questions.with_pictures(question))
 
     def _answer(
@@ -238,6 +242,22 @@ class Recovery:
             leave_update(tx, PendingUpdate(note.at, note.text, note.id))
 
         return step
+
+
+def _by_end(
+    tools: Sequence[ToolCalled], ended: Sequence[str]
+) -> tuple[tuple[ToolCalled, ...], tuple[ToolCalled, ...]]:
+    """The calls whose results are recorded, and the others: of equal ones the later."""
+    left, known, unknown = Counter(ended), list[ToolCalled](), list[ToolCalled]()
+    for each in tools:
+        is_known = left[each.summary] > 0
+        left[each.summary] -= is_known
+        (known if is_known else unknown).append(each)
+    return tuple(known), tuple(unknown)
+
+
+def _without_words(tools: Sequence[ToolCalled]) -> tuple[ToolCalled, ...]:
+    return tuple(replace(each, summary="") for each in tools)
 
 
 def _both(first: Step[None], second: Step[None]) -> Step[None]:

@@ -36,10 +36,10 @@ from ollim_bot.prompts.turns import (
 class TurnInput:
     """The inputs that a turn answers, with everything needed to ask them.
 
-    On a retry, `tools` are the calls that were already made, and `known_in` is the session that has
-    already read the inputs, so that it is only told to continue. `left_out` holds the paths of
-    pictures that could not be read. `notes` are sentences for the owner, for example about those
-    pictures.
+    On a retry, `tools` are the calls that were already made, `unknown` those without a result, and
+    `known_in` is the session that has already read the inputs, so that it is only told to continue.
+    `left_out` holds the paths of pictures that could not be read. `notes` are sentences for the
+    owner, for example about those pictures.
     """
 
     asked: tuple[TurnRequest, ...]
@@ -48,6 +48,7 @@ class TurnInput:
     notes: tuple[str, ...] = ()
     left_out: frozenset[str] = frozenset()
     tools: tuple[ToolCalled, ...] = ()
+    unknown: tuple[ToolCalled, ...] = ()
     known_in: SessionId | None = None
 
     def text(
@@ -55,7 +56,7 @@ class TurnInput:
     ) -> str:
         """The prompt for `session`, which with `resumed_at` begins as a branch."""
         if session == self.known_in:
-            return continued_prompt(self.tools, now, updates=updates)
+            return continued_prompt(self.tools, now, unknown=self.unknown, updates=updates)
         first = self.asked[0]
         if isinstance(first, ProgramTurn):
             return _program_prompt(first, now, updates)
@@ -65,8 +66,10 @@ class TurnInput:
         messages = tuple(each for each in self.asked if isinstance(each, OwnerMessage))
         if self.left_out:
             messages = tuple(map(self._as_seen, messages))
-        if self.tools:
-            return continued_prompt(self.tools, now, again=messages, updates=updates)
+        if self.tools or self.unknown:
+            return continued_prompt(
+                self.tools, now, unknown=self.unknown, again=messages, updates=updates
+            )
         if resumed_at is not None:
             words = (
                 button_words(first.text, first.untrusted_quote)

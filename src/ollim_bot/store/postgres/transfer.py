@@ -24,7 +24,7 @@ from ollim_bot.store.messages import can_index
 from ollim_bot.store.opening import check_schema
 from ollim_bot.store.postgres.database import PostgresDatabase
 from ollim_bot.store.postgres.search import TsvectorIndex
-from ollim_bot.store.schema import Table, migrate, moved_tables, schema_of
+from ollim_bot.store.schema import Table, migrate, schema_of, tables
 from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
@@ -61,7 +61,7 @@ def move_to_server(
     def fill(rows: Statements, target: Statements) -> Counts:
         if not replace and any(_counts(target).values()):
             raise WriteFailed(database.path, "has the rows of a bot already. Nothing was changed.")
-        for table in moved_tables():
+        for table in tables():
             target.write(table.name, f"DELETE FROM {table.name}")
         target.write("messages", "DELETE FROM search_state")
         counts = _copy_rows(rows, target, database.path)
@@ -111,7 +111,7 @@ def move_to_file(database: ReadRows, target: Path, now: datetime) -> Counts:
 
 
 def _copy_rows(source: Statements, target: Statements, place: Path) -> Counts:
-    for table in moved_tables():
+    for table in tables():
         for page in _pages(source, table):
             insert_rows(target, table, page)
     expected, found = _counts(source), _counts(target)
@@ -147,6 +147,4 @@ def _pages(source: Statements, table: Table) -> Iterator[list[Row]]:
 
 
 def _counts(rows: Statements) -> dict[str, int]:
-    return {
-        table.name: rows.number(f"SELECT count(*) FROM {table.name}") for table in moved_tables()
-    }
+    return {table.name: rows.number(f"SELECT count(*) FROM {table.name}") for table in tables()}
