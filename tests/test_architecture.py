@@ -24,7 +24,7 @@ LAYERS: list[list[str]] = [
     ["domain"],
     ["view_ports"],
     ["ports"],
-    ["paths", "channels", "clock", "plain_files", "http_exchange"],
+    ["paths", "channels", "clock", "plain_files", "processes", "http_exchange"],
     ["loopback"],
     ["environment"],
     ["settings"],
@@ -88,7 +88,9 @@ LATE = {
     ("domain.repeats", "dateutil.rrule"),
     ("surfaces.ntfy.pairing", "segno"),
     # psycopg is an extra.
-    ("upkeep.checks.network", "ollim_bot.upkeep.standby"),
+    ("upkeep.checks.standby", "ollim_bot.upkeep.standby"),
+    ("upkeep.shared_rows", "ollim_bot.store.postgres.commands"),
+    ("upkeep.shared_rows", "ollim_bot.store.postgres.connection"),
     ("app.app", "ollim_bot.app.standby"),
 }
 

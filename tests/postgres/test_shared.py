@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import stat
 from contextlib import closing
 from datetime import UTC, timedelta
 from pathlib import Path
@@ -21,7 +22,6 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.postgres.database import PostgresDatabase
-from ollim_bot.store.shared import LeaderFile
 from ollim_bot.store.store import DatabaseStore
 
 
@@ -36,9 +36,9 @@ class Machine:
         self.ends: list[str] = []
         self.shared = SharedDatabase(
             url,
+            self.paths,
             SystemClock(UTC),
             self.heartbeat,
-            LeaderFile(self.paths),
             self.ends.append,
             boot=lambda: 0.0,
         )
@@ -108,10 +108,8 @@ async def test_the_schedule_goes_on_from_where_the_last_leader_came(
 
     assert await shelf.shared.lead_or_stand_by(ends, show)
     assert stood.is_set()
-    held, file = shelf.shared.lease.held, LeaderFile(shelf.paths)
-    assert held is not None
-    assert file.read() == (held.holder, held.epoch)
-    assert shelf.paths.leader.stat().st_mode & 0o777 == 0o600
+    assert shelf.shared.lease.held is not None
+    assert stat.filemode(shelf.paths.commands.stat().st_mode) == "srw-------"
     store = DatabaseStore(
         shelf.shared.open_for_leader(
             shelf.paths, lambda: NOW, shelf.problems.append, None, RecordingJournal()
@@ -122,7 +120,7 @@ async def test_the_schedule_goes_on_from_where_the_last_leader_came(
     assert shelf.heartbeat.read() == came
     await store.close()
     shelf.shared.close()
-    assert file.read() is None
+    assert not shelf.paths.commands.exists()
     reading = closing(desk.shared.open_for_reading(lambda: NOW))
     with reading as reader, pytest.raises(StorageError):
         reader.run(lambda tx: tx.session.put(None))

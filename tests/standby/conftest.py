@@ -5,10 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.postgres_server import new_address
+from tests.cli.terminal import Terminal
+from tests.postgres_server import new_address, server
 from tests.standby.scene import StandbyScene
 
 from ollim_bot.store.postgres.connection import Address
+
+
+@pytest.fixture(scope="session")
+def postgres() -> None:
+    """Begin the server before a test that must leave no process behind."""
+    server()
 
 
 @pytest.fixture
@@ -19,3 +26,13 @@ def address() -> Address:
 @pytest.fixture
 def scene(tmp_path: Path, address: Address, monkeypatch: pytest.MonkeyPatch) -> StandbyScene:
     return StandbyScene(tmp_path, address, monkeypatch)
+
+
+@pytest.fixture
+def shelf(scene: StandbyScene) -> Terminal:
+    """A second machine that has joined; it is the one in use."""
+    scene.init()
+    scene.use("shelf")
+    shelf = scene.machine("shelf")
+    shelf.done("standby", "join", "--from", str(scene.file))
+    return shelf

@@ -4,47 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.cli.terminal import SUNDAY, Terminal
-from tests.postgres.test_steps import until
+from tests.standby.beside import bot_leading
 from tests.standby.scene import StandbyScene
 
-from ollim_bot.clock import boot_time
-from ollim_bot.domain.lease import GIVE_UP_AFTER, RENEW_EVERY, HeldLease
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.store.postgres import commands
 from ollim_bot.store.postgres.commands import CommandDatabase
 from ollim_bot.store.postgres.connection import Address, Connection, connect_to
-from ollim_bot.store.postgres.database import open_postgres
-from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.postgres.server import look_at
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.shared import LeaderFile
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.instance import single_instance
-
-
-@pytest.fixture
-def shelf(scene: StandbyScene) -> Terminal:
-    """A second machine that has joined; it is the one in use."""
-    scene.init()
-    scene.use("shelf")
-    shelf = scene.machine("shelf")
-    shelf.done("standby", "join", "--from", str(scene.file))
-    return shelf
-
-
-@contextmanager
-def bot_leading(scene: StandbyScene, terminal: Terminal, name: str) -> Iterator[Lease]:
-    """The bot of a machine, as far as a command can see it."""
-    with scene.leading(name) as lease:
-        assert lease.held is not None
-        LeaderFile(terminal.paths).write(lease.held)
-        yield lease
 
 
 def config_on_server(scene: StandbyScene) -> RuntimeConfig:
@@ -104,9 +78,7 @@ def test_where_no_machine_leads_a_command_leads_for_the_length_of_its_step(
     assert (leader.name, leader.is_leading) == ("desk", False)
     assert leader.epoch > before
     assert config_on_server(scene).timezone == "Europe/Rome"
-    with bot_leading(scene, scene.desk, "desk") as lease:
-        # What the bot of this machine had led with before is known to be over.
-        LeaderFile(shelf.paths).write(HeldLease("0" * 32, leader.epoch, 0.0))
+    with scene.leading("desk") as lease:
         assert "is led by desk" in shelf.refused("config", "set", "timezone", "UTC", code=1)
         assert lease.renew()
     with closing(connect_to(scene.address)) as connection:
@@ -154,20 +126,11 @@ class DoomedProcess:
 def test_a_command_that_is_killed_inside_of_its_step_leaves_no_trace(
     scene: StandbyScene, shelf: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with bot_leading(scene, shelf, "shelf") as lease:
-        doomed = DoomedProcess(monkeypatch)
-        with closing(rows_of(scene, shelf)) as rows, pytest.raises(Killed):
-            rows.run(doomed.die)
-        monkeypatch.undo()
-        assert lease.renew()
-        with closing(rows_of(scene, shelf)) as rows:
-            rows.run(lambda tx: tx.meta.put("whole", "done"))
-    LeaderFile(shelf.paths).remove()
-    # Where no bot leads, the lease of the command stays until it expires.
     doomed = DoomedProcess(monkeypatch)
     with closing(rows_of(scene, shelf)) as rows, pytest.raises(Killed):
         rows.run(doomed.die)
     monkeypatch.undo()
+    # Its lease stays until it expires.
     found = look_at(scene.address)
     assert found.leader is not None
     assert found.leader.is_leading
@@ -175,52 +138,4 @@ def test_a_command_that_is_killed_inside_of_its_step_leaves_no_trace(
         connection.execute("UPDATE lease SET until = clock_timestamp() - interval '1 second'")
     with scene.leading("desk") as lease:
         assert lease.renew()
-    kept = scene.on_server(lambda tx: (tx.meta.get("half"), tx.meta.get("whole")))
-    assert kept == (None, "done")
-
-
-def test_a_command_that_hangs_inside_of_its_step_is_cut_off_before_the_bot_must_end(
-    scene: StandbyScene, shelf: Terminal
-) -> None:
-    """The renewal waits for the lease row, which the server frees."""
-    with bot_leading(scene, shelf, "shelf") as lease, closing(rows_of(scene, shelf)) as rows:
-        began = boot_time()
-
-        def hangs(tx: Transaction) -> None:
-            tx.meta.put("late", "done")
-            if not tries:
-                tries.append(lease.renew())
-
-        tries: list[bool] = []
-        rows.run(hangs)
-        assert tries == [True]
-        assert boot_time() - began < GIVE_UP_AFTER - RENEW_EVERY
-        assert lease.may_act()
-    assert scene.on_server(lambda tx: tx.meta.get("late")) == "done"
-
-
-def test_the_step_of_a_command_does_not_hide_a_commit_of_the_bot(
-    scene: StandbyScene, shelf: Terminal
-) -> None:
-    """The bot finds a commit whose answer was lost by the id in the lease row."""
-    with bot_leading(scene, shelf, "shelf") as lease, closing(rows_of(scene, shelf)) as rows:
-        bot = open_postgres(scene.address, lambda: SUNDAY, lease=lease.held)
-        with closing(bot), closing(connect_to(scene.address)) as connection:
-            bot.run(lambda tx: tx.meta.put("bot", "done"))
-            of_bot = connection.execute("SELECT step FROM lease").fetchone()
-            rows.run(lambda tx: tx.meta.put("command", "done"))
-            found = connection.execute("SELECT step, command FROM lease").fetchone()
-            assert of_bot is not None
-            assert found is not None
-            assert found[0] == of_bot[0] != found[1] != ""
-            until(bot.note_version)
-
-
-def test_a_command_that_does_not_know_the_address_of_the_bot_makes_no_file(
-    scene: StandbyScene, shelf: Terminal
-) -> None:
-    shelf.paths.env_file.unlink()
-    with bot_leading(scene, shelf, "shelf"), single_instance(shelf.paths.bot_pid):
-        refused = shelf.refused("config", "set", "timezone", "UTC", code=1)
-    assert "does not know its address" in refused
-    assert database_files(shelf) == []
+    assert scene.on_server(lambda tx: tx.meta.get("half")) is None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
     from pathlib import Path
     from zoneinfo import ZoneInfo
@@ -106,22 +106,13 @@ class Caller:
         # A wrong setting is the command's to refuse, together with all the others, or to mend.
         paths = data_directory(self._environ, self._folder())
         bot = None if paths is None else running_pid(paths.bot_pid)
-        return bot is not None and bot in _ancestors()
+        if bot is None:
+            return False
+        from ollim_bot.processes import line_of
+
+        return bot in line_of(os.getppid())
 
     def _folder(self) -> Path:
         from pathlib import Path
 
         return self._cwd or Path.cwd()
-
-
-def _ancestors() -> Iterator[int]:
-    """The processes above this one, nearest first; none if the system does not tell."""
-    pid = os.getppid()
-    while pid > 1:
-        yield pid
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as status:
-                # The program's name is in parentheses, and may itself contain some.
-                pid = int(status.read().rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            return

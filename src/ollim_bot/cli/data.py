@@ -41,10 +41,6 @@ _ONLY_IN_FILE = (
     "{what} does not reach the rows of a PostgreSQL database yet. Move them back with `ollim-bot "
     "standby leave`, do it, and move them there again."
 )
-_UNKNOWN_ADDRESS = (
-    "The bot here uses a PostgreSQL database, and this command does not know its address. Write "
-    "DATABASE_URL into {}."
-)
 
 
 class Data:
@@ -69,13 +65,28 @@ class Data:
     def shared(self) -> SharedBackend | None:
         """The database on a server that this machine uses; None if it uses a file.
 
-        Raises `OllimError` if it cannot be used here. It is closed with this object.
+        The bot here is asked, and without one the server. Raises `OllimError` if that cannot be
+        done. It is closed with this object.
         """
+        return self._rows_of_bot() or self._rows_of_server()
+
+    def _rows_of_bot(self) -> SharedBackend | None:
+        if not self.paths.commands.exists():
+            return None
+        from ollim_bot.domain.agent_caller import CONVERSATION
+        from ollim_bot.store.bot_rows import rows_beside_bot
+
+        now, is_agent = self.now, self.agent is not None
+        found = rows_beside_bot(self.paths.commands, lambda: now, is_agent=is_agent)
+        if found is not None and found.greeting.is_agent:
+            self.agent = self.agent or CONVERSATION
+        return found
+
+    def _rows_of_server(self) -> SharedBackend | None:
         from ollim_bot.store.shared import NO_DRIVER, shared_address
 
         url = shared_address(self.environ, self.paths)
         if url is None:
-            self._check_bot_has_file()
             return None
         try:
             from ollim_bot.store.postgres.commands import CommandDatabase
@@ -87,15 +98,6 @@ class Data:
         opened = CommandDatabase(address, self.paths, lambda: now, lambda each: note(str(each)))
         weakref.finalize(self, opened.close)
         return opened
-
-    def _check_bot_has_file(self) -> None:
-        """Raises `OllimError` if the bot here knows an address that this process does not."""
-        if self.paths.leader.exists():
-            from ollim_bot.store.shared import LeaderFile
-            from ollim_bot.upkeep.instance import running_pid
-
-            if LeaderFile(self.paths).is_of(running_pid(self.paths.bot_pid)):
-                raise OllimError(_UNKNOWN_ADDRESS.format(self.paths.env_file))
 
     def require_file(self, what: str) -> None:
         """Raises `OllimError` if the rows are on a server, where `what` does not reach them."""
@@ -309,6 +311,8 @@ def writable(data: Data) -> Iterator[Data]:
         journal.prepare()
     try:
         yield Data(data.paths, data.now, journal, data.agent, data.environ)
+        if data.shared is not None:
+            data.shared.run(lambda _: None)  # each step stores the files that were changed
     finally:
         journal.flush()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol, TypeVar
 
 from ollim_bot.store.transaction import Step
@@ -49,13 +50,39 @@ class Backend(Protocol):
         """Close all connections. Further calls are harmless; steps fail from now on."""
 
 
-class SharedBackend(Backend, Protocol):
+class SharedBackend(ABC):
     """The rows of several machines, as a command uses them: only where the bot leads for steps.
 
-    `is_holder` says of the last step that no bot leads, so that the command did.
+    `is_holder` says that no bot leads, so that the command does for its steps.
     """
 
-    is_holder: bool
+    is_writable = True
+    is_holder = False
 
+    def run(self, step: Step[R]) -> R:
+        return self.run_noting(step)[0]
+
+    @abstractmethod
+    def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]: ...
+
+    @abstractmethod
+    def query(self, question: Step[R]) -> R: ...
+
+    @abstractmethod
     def check_may_change(self) -> None:
         """Raises `StorageError` if a step would be refused: another machine leads."""
+
+    def note_version(self) -> bool:
+        return False
+
+    def tidy(self, *, is_idle: bool) -> None:  # noqa: B027  # a server tidies by itself
+        pass
+
+    def recovered(self) -> Backend:
+        return self
+
+    def copy_if_due(self) -> None:  # noqa: B027  # the copies of a server are its own
+        pass
+
+    @abstractmethod
+    def close(self) -> None: ...

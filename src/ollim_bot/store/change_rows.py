@@ -10,9 +10,20 @@ from datetime import datetime
 from ollim_bot.domain.changes import KEPT_FOR, MOST_ROWS, SETTING, Changer, ChangeRow
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
-from ollim_bot.store.connection import Row, Statements, escaped, microseconds, unescaped
+from ollim_bot.store.connection import Row, Statements, Value, escaped, microseconds, unescaped
 
 _TABLE = "changes"
+PUT_CHANGE = (
+    "INSERT INTO changes (seq, key, at, place, undoes, is_unseen, value)"
+    " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM changes), ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (key) DO UPDATE SET value = excluded.value, is_unseen = excluded.is_unseen"
+)
+REMOVE_OLD_CHANGES = "DELETE FROM changes WHERE at < ? OR seq <= (SELECT max(seq) FROM changes) - ?"
+REMOVE_CHANGE = "DELETE FROM changes WHERE key = ?"
+REMEMBER_FILE = (
+    "INSERT INTO known_files (path, stamp, text) VALUES (?, ?, ?) ON CONFLICT (path)"
+    " DO UPDATE SET stamp = excluded.stamp, text = excluded.text"
+)
 _PLAIN = re.compile(r"[\w .,:;!?()-]*")
 # Follows every number of a row.
 _PAST_ALL = 2**62
@@ -27,22 +38,10 @@ class ChangeRows:
     def put(self, change: ChangeRow) -> None:
         """Add the change, or replace the one with the same key; changes that are too old go."""
         kept = change.bounded()
+        self._statements.write(_TABLE, PUT_CHANGE, *encoded_row(kept))
         self._statements.write(
             _TABLE,
-            "INSERT INTO changes (seq, key, at, place, undoes, is_unseen, value)"
-            " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM changes), ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (key) DO UPDATE SET value = excluded.value,"
-            " is_unseen = excluded.is_unseen",
-            kept.key,
-            microseconds(kept.at),
-            escaped(kept.place),
-            kept.undoes,
-            int(bool(kept.session)),
-            encode_plain(kept).decode(),
-        )
-        self._statements.write(
-            _TABLE,
-            "DELETE FROM changes WHERE at < ? OR seq <= (SELECT max(seq) FROM changes) - ?",
+            REMOVE_OLD_CHANGES,
             microseconds(kept.at - KEPT_FOR),
             MOST_ROWS,
         )
@@ -118,7 +117,7 @@ class ChangeRows:
         return _decoded(rows)
 
     def remove(self, key: str) -> None:
-        self._statements.write(_TABLE, "DELETE FROM changes WHERE key = ?", key)
+        self._statements.write(_TABLE, REMOVE_CHANGE, key)
 
     def known(self, path: str) -> tuple[str, str | None] | None:
         """The stamp and the text that the file had last; None if it was never looked at."""
@@ -132,8 +131,7 @@ class ChangeRows:
     def remember(self, path: str, text: str | None, stamp: str = "") -> None:
         self._statements.write(
             "known_files",
-            "INSERT INTO known_files (path, stamp, text) VALUES (?, ?, ?) ON CONFLICT (path)"
-            " DO UPDATE SET stamp = excluded.stamp, text = excluded.text",
+            REMEMBER_FILE,
             escaped(path),
             stamp,
             None if text is None else escaped(text),
@@ -143,6 +141,18 @@ class ChangeRows:
         """The stamp of each file that is known to be there."""
         rows = self._statements.rows("SELECT path, stamp FROM known_files WHERE text IS NOT NULL")
         return {unescaped(row[0]): str(row[1]) for row in rows}
+
+
+def encoded_row(change: ChangeRow) -> tuple[Value, ...]:
+    """The arguments of `PUT_CHANGE`."""
+    return (
+        change.key,
+        microseconds(change.at),
+        escaped(change.place),
+        change.undoes,
+        int(bool(change.session)),
+        encode_plain(change).decode(),
+    )
 
 
 def _decoded(rows: Sequence[Row]) -> list[ChangeRow]:

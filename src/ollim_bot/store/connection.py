@@ -16,7 +16,7 @@ from typing import Any
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.store.errors import translated
 
-Value = str | int | float | None
+Value = str | int | float | bytes | None
 Row = tuple[Any, ...]
 Connect = Callable[[Path], sqlite3.Connection]
 

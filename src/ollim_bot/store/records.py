@@ -47,6 +47,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 HISTORY_FILE = "session_history.jsonl"
+GET_RECORD = "SELECT value FROM records WHERE name = ?"
+PUT_RECORD = (
+    "INSERT INTO records (name, value) VALUES (?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
 
 
 @dataclass(frozen=True)
@@ -165,7 +170,7 @@ MIRRORED = tuple(spec for spec in RECORDS if spec.file)
 
 def stored_record(statements: Statements, name: str) -> bytes | None:
     """The content of a record and of its mirror; None for a record without a file."""
-    found = statements.row("SELECT value FROM records WHERE name = ?", name)
+    found = statements.row(GET_RECORD, name)
     return None if found is None else str(found[0]).encode()
 
 
@@ -176,8 +181,7 @@ def store_record(statements: Statements, spec: RecordSpec[T], encoded: bytes | N
     else:
         statements.write(
             spec.name,
-            "INSERT INTO records (name, value) VALUES (?, ?)"
-            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            PUT_RECORD,
             spec.name,
             encoded.decode(),
         )

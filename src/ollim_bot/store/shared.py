@@ -5,57 +5,19 @@ Imports nothing that speaks to a server: most data directories have a file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
-from ollim_bot.domain.lease import HeldLease
 from ollim_bot.environment import DATABASE_URL, load_env_file
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.files import PRIVATE, OsDisk, remove_durably, write_atomically
 
-_MOST = 200
 NO_DRIVER = (
     "DATABASE_URL is set, but what speaks to PostgreSQL is not installed. Install "
     "`ollim-bot[postgres]` in place of `ollim-bot`."
 )
-
-
-class LeaderFile:
-    """What the bot of this machine leads with, for commands beside it; there is none otherwise.
-
-    Only the owner's account can read it. A bot that was killed leaves it behind: what it says
-    counts only while the server says the same.
-    """
-
-    def __init__(self, paths: DataPaths) -> None:
-        self._path = paths.leader
-
-    def write(self, held: HeldLease) -> None:
-        """Raises `StorageError`."""
-        line = f"{held.holder} {held.epoch} {os.getpid()}\n"
-        write_atomically(OsDisk(), self._path, line.encode(), PRIVATE)
-
-    def read(self) -> tuple[str, int] | None:
-        """The holder and the epoch; None if the bot here does not lead."""
-        found = self._parts()
-        return None if found is None else found[:2]
-
-    def is_of(self, pid: int | None) -> bool:
-        """Whether this process has written it."""
-        found = self._parts()
-        return found is not None and found[2] == pid
-
-    def remove(self) -> None:
-        """Raises `StorageError`."""
-        if self._path.exists():
-            remove_durably(OsDisk(), self._path)
-
-    def _parts(self) -> tuple[str, int, int] | None:
-        try:
-            holder, epoch, pid = OsDisk().read(self._path, _MOST).decode("ascii").split()
-            return (holder, int(epoch), int(pid)) if holder.isalnum() else None
-        except (OSError, ValueError):
-            return None
+NOT_NOW = (
+    "cannot be changed now: it is being moved, or another process takes the lead. Nothing was "
+    "changed. Try again, or see `ollim-bot standby status`."
+)
 
 
 def shared_address(environ: Mapping[str, str], paths: DataPaths) -> str | None:

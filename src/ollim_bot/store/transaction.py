@@ -70,6 +70,11 @@ class Transaction(Records):
         self.texts = StoredTexts(statements)
 
     @property
+    def statements(self) -> Statements:
+        """For rows that no repository offers."""
+        return self._statements
+
+    @property
     def changed(self) -> frozenset[str]:
         """The names of what the step has changed so far."""
         return frozenset(self._statements.changed)

@@ -1,4 +1,4 @@
-"""The shared database, as one command uses it: beside the bot that leads here, or in its place."""
+"""The shared database, as a command uses it where no bot runs."""
 
 from __future__ import annotations
 
@@ -7,55 +7,55 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.lease import HeldLease
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.backend import Backend
+from ollim_bot.store.backend import SharedBackend
+from ollim_bot.store.bot_rows import rows_beside_bot
 from ollim_bot.store.connection import Row, Statements
-from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, ServerGone
+from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, OutcomeUnknown, ServerGone
 from ollim_bot.store.file_store import StoreProblem
-from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors
 from ollim_bot.store.postgres.connection import Address, connect_to
 from ollim_bot.store.postgres.database import PostgresDatabase
-from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.postgres.lease import CONNECTED, Lease
+from ollim_bot.store.postgres.transfer import move_to_file
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.shared import LeaderFile
+from ollim_bot.store.shared import NOT_NOW
+from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
 
 # In seconds: a command that hangs inside of its step holds up the bot no longer than this.
 _IDLE_IN_STEP = 1.5
-_STATE = "SELECT name, holder, epoch, until > clock_timestamp(), schema FROM lease"
-_NOT_NOW = (
-    "cannot be changed now: it is being moved, or another process takes the lead. Nothing was "
-    "changed. Try again, or see `ollim-bot standby status`."
-)
+_STATE = "SELECT name, until > clock_timestamp(), schema FROM lease"
 _TAKEN_OVER = (
     "is led by another machine since just now. Look there whether the change was made, with "
     "`ollim-bot changes`."
 )
+_UNKNOWN = "did not say whether the change was made. Look with `ollim-bot changes`, then try again."
 
 
-class CommandDatabase:
-    """Questions are answered on every machine; a step runs only on the one that leads.
+class CommandDatabase(SharedBackend):
+    """Questions are answered on every machine; a step runs only while no machine leads.
 
-    Beside a bot that leads here, a step has the bot's lease. If no machine leads, the command leads
-    for the length of the step. A server that did not answer once is not asked again.
+    The command then leads for the length of the step. A server that did not answer once is not
+    asked again.
     """
 
-    is_writable = True
-    is_holder = False
+    is_holder = True
 
     def __init__(
         self,
         address: Address,
         paths: DataPaths,
         now: Callable[[], datetime],
-        report: Callable[[StoreProblem], None],
+        report: Callable[[StoreProblem | str], None],
     ) -> None:
         self.path = address.place
         self._address = address
@@ -73,55 +73,60 @@ class CommandDatabase:
         """As `query`, for rows that no repository offers."""
         return self._asked(lambda reader: reader.query_rows(question))
 
-    def check_may_change(self) -> None:
-        """Raises `StorageError` if a step would be refused: another machine leads."""
-        self._lease_of_bot()
+    def copy_to(self, target: Path, now: datetime) -> None:
+        """Write one state of all rows into a new file of SQLite. Raises `StorageError`."""
+        move_to_file(self, target, now)
 
-    def run(self, step: Step[R]) -> R:
-        return self.run_noting(step)[0]
+    def waiting_for_this(self) -> list[tuple[str, str]]:
+        """The names and versions of machines that stand by; none if this one does not lead."""
+        name, *_ = self._state()
+        by_bot = rows_beside_bot(self._paths.commands, self._now)
+        if by_bot is None or not by_bot.greeting.leads:
+            return []
+        rows = self.query_rows(lambda found: found.rows(CONNECTED))
+        known = {
+            (other, version) for _, version, other in (str(each[0]).split(" ", 2) for each in rows)
+        }
+        return sorted(each for each in known if each[0] != name)
+
+    def check_may_change(self) -> None:
+        """As promised; the files here, which are about to be changed, are brought up to date."""
+        self.run(lambda _: None)
+
+    def _check_free(self) -> None:
+        name, is_led, schema = self._state()
+        if is_led:
+            raise OnStandby(self.path, name)
+        if schema != SCHEMA:
+            raise OtherSchema(self.path, schema, SCHEMA)
 
     def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
-        held = self._lease_of_bot()
-        self.is_holder = held is None
+        self._check_free()
         try:
-            if held is None:
-                with self._leading() as own:
-                    return self._run_with(own, step, is_beside=False)
-            # One command at a time: a later one would overwrite the id by which a commit is found.
-            with FileLock(self._paths.lock_of(self._paths.leader)).held():
-                return self._run_with(held, step, is_beside=True)
+            with self._leading() as held:
+                return self._run_with(held, step)
         except NotLeading as lost:
             raise WriteFailed(self.path, _TAKEN_OVER) from lost
-
-    def note_version(self) -> bool:
-        return False
-
-    def tidy(self, *, is_idle: bool) -> None:
-        """There is nothing to tidy."""
-
-    def recovered(self) -> Backend:
-        return self
-
-    def copy_if_due(self) -> None:
-        """The copies of a server are its own."""
+        except OutcomeUnknown as unknown:
+            raise WriteFailed(self.path, _UNKNOWN) from unknown
 
     def close(self) -> None:
         if self._reader is not None:
             self._reader.close()
 
-    def _run_with(
-        self, held: HeldLease, step: Step[R], *, is_beside: bool
-    ) -> tuple[R, frozenset[str]]:
+    def _run_with(self, held: HeldLease, step: Step[R]) -> tuple[R, frozenset[str]]:
         mirrors = Mirrors(self._paths, OsDisk(), self._report, kept=KEPT_HASHES)
+        files = StoredFiles(self._paths, self._report)
         database = PostgresDatabase(
             self._address,
             self._now,
             lease=held,
             mirrors=mirrors,
+            files=files,
             connect=self._connect,
-            is_beside=is_beside,
         )
         try:
+            database.take_over_files()
             return database.run_noting(step)
         finally:
             database.close()
@@ -137,8 +142,8 @@ class CommandDatabase:
         try:
             held = lease.take()
             if held is None:
-                self.check_may_change()
-                raise WriteFailed(self.path, _NOT_NOW)
+                self._check_free()
+                raise WriteFailed(self.path, NOT_NOW)
             try:
                 yield held
             finally:
@@ -146,16 +151,6 @@ class CommandDatabase:
                     lease.release()
         finally:
             lease.close()
-
-    def _lease_of_bot(self) -> HeldLease | None:
-        """The lease of the bot that leads here; None if no machine leads. Raises `StorageError`."""
-        name, holder, epoch, is_led, schema = self._state()
-        is_ours = (holder, epoch) == LeaderFile(self._paths).read()
-        if is_led and not is_ours:
-            raise OnStandby(self.path, name)
-        if schema != SCHEMA:
-            raise OtherSchema(self.path, schema, SCHEMA)
-        return HeldLease(holder, epoch, 0.0) if is_ours else None
 
     def _state(self) -> Row:
         return self.query_rows(lambda rows: rows.rows(_STATE)[0])

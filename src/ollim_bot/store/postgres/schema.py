@@ -12,8 +12,7 @@ from ollim_bot.store.postgres.connection import Connection, translated
 from ollim_bot.store.schema import MIGRATIONS, SCHEMA
 
 # One row. `holder` is random for each start of a process, `name` is what people call its machine.
-# `step` is the id of the last step of this epoch, `command` that of the last step of a command
-# beside its process; `schema` is the number of the newest migration.
+# `step` is the id of the last step of this epoch, `schema` the number of the newest migration.
 # `since`, `renewed` and `version` are for people; `wanted` is the epoch that is asked to let go.
 # A database that is `closed` waits for the end of the move that bears this name, and none leads.
 _LEASE = """
@@ -29,14 +28,13 @@ CREATE TABLE IF NOT EXISTS lease (
     renewed TIMESTAMPTZ NOT NULL DEFAULT '-infinity',
     version TEXT NOT NULL DEFAULT '',
     wanted BIGINT NOT NULL DEFAULT 0,
-    closed TEXT NOT NULL DEFAULT '',
-    command TEXT NOT NULL DEFAULT ''
+    closed TEXT NOT NULL DEFAULT ''
 );
 INSERT INTO lease (id, holder, name, epoch, until, step, schema)
     VALUES (1, '', '', 0, '-infinity', '', 0) ON CONFLICT DO NOTHING
 """
 # Ids and moments are compared as bytes, as SQLite does.
-_TYPES = {"INTEGER": "BIGINT", "TEXT": 'TEXT COLLATE "C"'}
+_TYPES = {"INTEGER": "BIGINT", "TEXT": 'TEXT COLLATE "C"', "BLOB": "BYTEA"}
 
 
 def make_lease_row(connection: Connection, place: Path) -> None:
@@ -73,4 +71,4 @@ def migrate(connection: Connection, place: Path) -> None:
 
 def definition_in_dialect(statement: str) -> str:
     """A statement of a migration in the words of PostgreSQL."""
-    return re.sub(r"\b(INTEGER|TEXT)\b", lambda found: _TYPES[found[1]], statement)
+    return re.sub(r"\b(INTEGER|TEXT|BLOB)\b", lambda found: _TYPES[found[1]], statement)
