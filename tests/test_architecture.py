@@ -88,7 +88,9 @@ LATE = {
     ("domain.repeats", "dateutil.rrule"),
     ("surfaces.ntfy.pairing", "segno"),
     # psycopg is an extra.
-    ("upkeep.checks.network", "ollim_bot.upkeep.standby"),
+    ("upkeep.checks.standby", "ollim_bot.upkeep.standby"),
+    ("upkeep.shared_rows", "ollim_bot.store.postgres.commands"),
+    ("upkeep.shared_rows", "ollim_bot.store.postgres.connection"),
     ("app.app", "ollim_bot.app.standby"),
 }
 

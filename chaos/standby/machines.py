@@ -36,6 +36,8 @@ _SOCKET = ".s.PGSQL.5432"
 # In seconds: how soon a supervisor starts a process again, and how long before it is due a
 # reminder is written.
 _SUPERVISED, _AHEAD = 0.5, 2.0
+# How often it is looked whether a reminder was stored.
+_LOOKS = 30
 # In seconds, and in those of the lease: how far apart the reminders are. Late ones come slowly.
 _EVERY, _EVERY_OF_LEASE = 1.5, 4.0
 _LOOK = 0.05
@@ -159,31 +161,31 @@ class StandbyScene:
             await asyncio.sleep(_LOOK)
 
     async def remind(self) -> None:
-        """Write a reminder onto both machines every so often, which has to come."""
+        """Write a reminder on the leader every so often; once it is stored, it has to come."""
         while True:
-            if not self.is_settling:
-                self.remind_at(soon(_AHEAD))
+            leader = None if self.is_settling else await asyncio.to_thread(lambda: self.leader)
+            if leader is not None:
+                await self._remind_on(leader, soon(_AHEAD))
             await asyncio.sleep(max(_EVERY, _EVERY_OF_LEASE * self.pace))
 
-    def remind_at(self, at: datetime) -> None:
+    async def _remind_on(self, leader: MachineBot, at: datetime) -> None:
         self.number += 1
         name = f"r{self.number}"
         row = {"id": name, "at": at.isoformat(), "text": f"Drink {name}.", "is_timed": True}
-        self.record.note("orders", row)
         text = f'---\nid: {name}\nrun-at: "{at.isoformat()}"\nplain: true\n---\nDrink {name}.\n'
-        for each in self.both:
-            target = each.data / "reminders" / f"{name}.md"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            draft = target.with_name(f".{name}.new")
-            draft.write_text(text)
-            draft.replace(target)
-
-    def carry_removals(self) -> None:
-        """Remove a reminder that one machine has removed from the other one, as a table would."""
-        there = [{path.name for path in each.data.glob("reminders/*.md")} for each in self.both]
-        for each in self.both:
-            for name in there[0] ^ there[1]:
-                (each.data / "reminders" / name).unlink(missing_ok=True)
+        target = leader.data / "reminders" / f"{name}.md"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{name}.new")
+        draft.write_text(text)
+        draft.replace(target)
+        stored = f"SELECT 1 FROM files WHERE path = 'reminders/{name}.md'"
+        for _ in range(_LOOKS):
+            if await asyncio.to_thread(self.rows.ask, stored):
+                self.record.note("orders", row)
+                return
+            await asyncio.sleep(_LOOK)
+        # Frozen or dead before it was stored: the owner is told, and it need not come.
+        target.unlink(missing_ok=True)
 
     def mend(self) -> None:
         """End all faults that last."""

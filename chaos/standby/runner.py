@@ -133,7 +133,6 @@ async def _findings_once_settled(scene: StandbyScene) -> list[Finding]:
 async def _findings(scene: StandbyScene) -> tuple[list[Finding], bool]:
     """What the checker finds, and whether nothing can repair it: two machines have led at once."""
     leader = await scene.until_led()
-    scene.carry_removals()
     await asyncio.to_thread(scene.note_state)
     found = await asyncio.to_thread(check_lease, leader.data, scene.record.folder)
     if found:

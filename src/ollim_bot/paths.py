@@ -65,6 +65,9 @@ class DataPaths:
     heartbeat = _Below("state/heartbeat")
     sentinel = _Below("state/sentinel.json")
     commands = _Below("state/commands.sock")
+    standing_by = _Below("state/standing_by")
+    machine_id = _Below("state/machine_id")
+    known_schedule = _Below("state/known_schedule.db")
     maintenance = _Below("state/maintenance.json")
     update = _Below("state/update.json")
     before_update = _Below("state/before-update")
@@ -78,6 +81,8 @@ class DataPaths:
     web_browsers = _Below("state/web_browsers.json")
     attachments = _Below("state/attachments")
     servers = _Below("state/servers")
+    set_aside = _Below("state/set-aside")
+    files_current = _Below("state/files-current")
     locks = _Below("state/.locks")
 
     def jobs(self, kind: JobKind) -> Path:

@@ -214,10 +214,11 @@ def test_where_machines_share_a_database_its_lease_says_who_delivers(
 
 
 @pytest.mark.real_process
-def test_without_an_answer_of_the_shared_database_it_delivers_as_ever(
+def test_without_an_answer_of_the_shared_database_it_delivers_after_a_minute(
     after_crash: Terminal,
 ) -> None:
     fake_notifier(after_crash)
+    after_crash.wait(minutes=1)
     after_crash.environ["DATABASE_URL"] = "postgresql:///ollim?host=/nowhere"
     said = after_crash.json("sentinel")
     assert [one["title"] for one in said["delivered"]] == ["Drink water"]

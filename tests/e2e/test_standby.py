@@ -99,9 +99,9 @@ async def take_over(folder: Path, port: int, ending: signal.Signals) -> tuple[fl
         home.mkdir(parents=True)
     desk, shelf = (KillableBot(home, port, settings) for home in homes)
     async with running(desk), running(shelf):
-        for bot in (desk, shelf):
-            remind(bot, "w1", 4)
         await desk.until(lambda: (desk.data / "state" / "heartbeat").exists())
+        remind(desk, "w1", 4)
+        await shelf.until(lambda: (shelf.data / "reminders" / "w1.md").exists())
         os.kill(desk.pid, ending)
         since = time.monotonic()
         await shelf.until(lambda: shelf.output.read_text().count(RUNNING) == 2)

@@ -32,7 +32,7 @@ class Machine:
         with closing(connect_to(address)) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE pid <> pg_backend_pid() AND application_name = 'ollim-bot'"
+                " WHERE pid <> pg_backend_pid() AND application_name LIKE 'ollim-bot%'"
             )
 
     def _connect(self, address: Address) -> Connection:

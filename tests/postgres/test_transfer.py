@@ -19,7 +19,7 @@ from ollim_bot.store.copies import damage_of
 from ollim_bot.store.opening import ask
 from ollim_bot.store.postgres.connection import Address
 from ollim_bot.store.postgres.transfer import move_to_file, move_to_server
-from ollim_bot.store.schema import tables
+from ollim_bot.store.schema import moved_tables, tables
 from ollim_bot.store.transaction import Transaction
 
 
@@ -60,7 +60,7 @@ def rows_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
             table.name: connection.execute(
                 f"SELECT * FROM {table.name} ORDER BY {', '.join(table.key)}"
             ).fetchall()
-            for table in tables()
+            for table in moved_tables()
         }
 
 
@@ -93,7 +93,7 @@ def test_a_move_that_is_killed_at_any_table_leaves_nothing(
 ) -> None:
     source, target = filled(tmp_path), tmp_path / "moved.db"
     network = Network(kills=True)
-    names = [table.name for table in tables()][::5]
+    names = [table.name for table in moved_tables()][::5]
     with on_network(address, network) as database:
         for word in (*(f"INSERT INTO {name} " for name in names), "COMMIT"):
             network.word = word

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from devtools.doubles.clock import ManualClock
 from tests.cli.terminal import SUNDAY, Terminal
@@ -32,6 +33,19 @@ HANGING = 0.5
 
 
 @contextmanager
+def commands_answered(
+    path: Path, rows: CommandRows, starter: int | None = None, hanging: float = HANGING
+) -> Iterator[None]:
+    server = CommandServer(path, rows, starter, hanging)
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()
+        rows.close()
+
+
+@contextmanager
 def bot_leading(
     scene: StandbyScene, terminal: Terminal, name: str, starter: int | None = None
 ) -> Iterator[Bot]:
@@ -42,30 +56,18 @@ def bot_leading(
         rows = CommandRows(scene.address, lease, lambda: SUNDAY)
         store = DatabaseStore(database, ManualClock(SUNDAY))
         rows.open(store)
-        server = CommandServer(terminal.paths.commands, rows, starter, HANGING)
-        server.start()
-        try:
+        with closing(database), commands_answered(terminal.paths.commands, rows, starter):
             yield Bot(lease, store, rows)
-        finally:
-            server.stop()
-            rows.close()
-            database.close()
 
 
 @contextmanager
 def bot_standing_by(scene: StandbyScene, terminal: Terminal, leader: str) -> Iterator[None]:
     """Another machine of this name leads; none, if it is empty."""
-    lease = Lease(scene.address, "here")
-    rows = CommandRows(scene.address, lease, lambda: SUNDAY)
-    rows.leader = leader
-    server = CommandServer(terminal.paths.commands, rows)
-    server.start()
-    try:
-        yield
-    finally:
-        server.stop()
-        rows.close()
-        lease.close()
+    with closing(Lease(scene.address, "here")) as lease:
+        rows = CommandRows(scene.address, lease, lambda: SUNDAY)
+        rows.leader = leader
+        with commands_answered(terminal.paths.commands, rows):
+            yield
 
 
 def beside(terminal: Terminal, *, is_agent: bool = False) -> BotRows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.cli.terminal import Terminal
 from tests.postgres_server import new_address, server
 from tests.standby.scene import StandbyScene
 
@@ -25,3 +26,13 @@ def address() -> Address:
 @pytest.fixture
 def scene(tmp_path: Path, address: Address, monkeypatch: pytest.MonkeyPatch) -> StandbyScene:
     return StandbyScene(tmp_path, address, monkeypatch)
+
+
+@pytest.fixture
+def shelf(scene: StandbyScene) -> Terminal:
+    """A second machine that has joined; it is the one in use."""
+    scene.init()
+    scene.use("shelf")
+    shelf = scene.machine("shelf")
+    shelf.done("standby", "join", "--from", str(scene.file))
+    return shelf

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, urlencode
@@ -14,6 +14,7 @@ from tests.cli.terminal import SUNDAY, Terminal
 from tests.postgres.test_tables import corpus
 
 from ollim_bot.environment import read_env_file
+from ollim_bot.store.connection import Statements
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database
 from ollim_bot.store.opening import ask, open_database
@@ -69,11 +70,12 @@ class StandbyScene:
         return (terminal or self.desk).done(*words)
 
     def on_server(self, question: Step[R]) -> R:
-        database = open_postgres(self.address, lambda: SUNDAY, lease=None)
-        try:
+        with closing(open_postgres(self.address, lambda: SUNDAY, lease=None)) as database:
             return database.query(question)
-        finally:
-            database.close()
+
+    def rows_on_server(self, question: Callable[[Statements], R]) -> R:
+        with closing(open_postgres(self.address, lambda: SUNDAY, lease=None)) as database:
+            return database.query_rows(question)
 
     @contextmanager
     def leading(self, name: str) -> Iterator[Lease]:

@@ -21,16 +21,6 @@ from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.transaction import Transaction
 
 
-@pytest.fixture
-def shelf(scene: StandbyScene) -> Terminal:
-    """A second machine that has joined; it is the one in use."""
-    scene.init()
-    scene.use("shelf")
-    shelf = scene.machine("shelf")
-    shelf.done("standby", "join", "--from", str(scene.file))
-    return shelf
-
-
 def config_on_server(scene: StandbyScene) -> RuntimeConfig:
     return scene.on_server(lambda tx: tx.config.get())
 

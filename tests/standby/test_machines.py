@@ -53,6 +53,7 @@ def test_a_second_machine_joins_sees_the_leader_and_leaves(scene: StandbyScene) 
             "schema": SCHEMA,
             "version": __version__,
             "is_closed": False,
+            "files": {"unlike": [], "since": None, "set_aside": []},
         }
         assert "is already running" in shelf.refused("standby", "leave", "--yes", code=1)
     told = shelf.done("standby", "leave", "--yes")

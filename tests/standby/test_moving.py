@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from bench.ledger import write_a_year
 from devtools.doubles.immediate_store import ImmediateStore
@@ -12,12 +14,17 @@ from tests.standby.scene import StandbyScene, env_of, has_address, in_file, open
 from tests.store.scene import NOW
 from tests.stores import Stores
 
+from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
 from ollim_bot.settings import Secret
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.opening import ask_rows
+from ollim_bot.store.machine_id import machine_id
+from ollim_bot.store.opening import ask_rows, look_into_file
+from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.postgres.known_schedule import keep_schedule
 from ollim_bot.store.postgres.server import look_at
-from ollim_bot.store.schema import tables
+from ollim_bot.store.schema import moved_tables
+from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep import standby
 from ollim_bot.upkeep.machine import Machine
@@ -27,9 +34,22 @@ def all_rows(rows: Statements) -> dict[str, list[tuple[object, ...]]]:
     """Everything but the facts about the database itself."""
     return {
         table.name: rows.rows(f"SELECT * FROM {table.name} ORDER BY {', '.join(table.key)}")
-        for table in tables()
+        for table in moved_tables()
         if table.name != "meta"
     }
+
+
+def known_to_sentinel(tx: Transaction) -> list[object]:
+    """What is still to come, by which the sentinel of a machine without the server goes."""
+    return [
+        armed_marks(tx),
+        tx.ledger.armed().jobs,
+        tx.ledger.open_history().stories,
+        tx.due_items.open(),
+        tx.due_items.to_come_again(),
+        tx.channels.all(),
+        tx.presence.get(),
+    ]
 
 
 def kept_files(terminal: Terminal, reason: str) -> list[str]:
@@ -57,6 +77,13 @@ def test_a_year_moves_to_the_server_and_back_unchanged(
     assert not (desk.paths.state / "ollim.db").exists()
     assert len(kept_files(desk, "before-standby")) == 1
     assert scene.on_server(found) == searches
+
+    kept = desk.paths.known_schedule
+    with closing(open_postgres(scene.address, lambda: NOW, lease=None)) as server:
+        keep_schedule(server, kept, NOW)
+    assert look_into_file(kept, NOW, known_to_sentinel) == scene.on_server(known_to_sentinel)
+    assert len(look_into_file(kept, NOW, lambda tx: tx.ledger.tail(5000)) or ()) < 1_000
+    kept.unlink()
 
     told = desk.done("standby", "leave", "--yes")
     assert "back. From the next start on, your bot uses a file on this machine." in told
@@ -137,3 +164,21 @@ def test_a_kill_at_each_step_leaves_an_installation_that_works(scene: StandbySce
     scene.init()
     assert words_of(scene, desk) == expected
     assert look_at(scene.address).closed == ""
+
+
+def test_a_tool_server_stays_approved_where_it_was_and_nowhere_else(
+    scene: StandbyScene,
+) -> None:
+    """Also after the way back to a file."""
+    desk, state = scene.desk, ServerState(present="pin", shown="notes-server").started()
+    record = ToolServerRecord().holding("notes", state)
+    with opened(desk) as database:
+        database.run(lambda tx: tx.tool_servers.put(record))
+    scene.init()
+    known = scene.on_server(lambda tx: tx.tool_servers.get())
+    assert known.on(machine_id(desk.paths)).of("notes").may_start
+    elsewhere = known.on(machine_id(scene.machine("shelf").paths))
+    assert not elsewhere.of("notes").may_start
+    assert elsewhere.on(machine_id(desk.paths)).of("notes").may_start
+    desk.done("standby", "leave", "--yes")
+    assert in_file(desk, lambda tx: tx.tool_servers.get()).on("") == record

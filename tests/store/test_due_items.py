@@ -21,6 +21,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.item_answers import answer_item
 from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.schema import FILE_TABLES
 from ollim_bot.store.transaction import Transaction
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
@@ -126,6 +127,7 @@ def test_a_card_of_the_version_before_can_be_answered_after_the_update(tmp_path:
             "known_files",
             "usage",
             "push_buttons",
+            *FILE_TABLES,
         ):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX messages_answers")

@@ -20,6 +20,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.copies import copies_of, suspect
 from ollim_bot.store.database import Database
 from ollim_bot.store.opening import DATABASE, ask, open_database
+from ollim_bot.store.schema import FILE_TABLES
 from ollim_bot.store.state_inspection import database_troubles
 from ollim_bot.store.transaction import Transaction
 
@@ -234,6 +235,8 @@ def test_an_older_database_is_indexed_once_at_the_first_start(paths: DataPaths) 
         connection.execute("DROP TABLE known_files")
         connection.execute("DROP TABLE usage")
         connection.execute("DROP TABLE push_buttons")
+        for table in FILE_TABLES:
+            connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX messages_answers")
         connection.execute("PRAGMA user_version=2")
     opened(paths).close()

@@ -18,6 +18,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database
 from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.schema import FILE_TABLES
 from ollim_bot.store.transaction import Transaction
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -87,7 +88,7 @@ def test_the_costs_of_the_version_before_are_usage_rows_after_the_update(tmp_pat
     with closing(opened(paths)) as database:
         database.run(before_usage_rows)
     with closing(sqlite3.connect(paths.state / DATABASE)) as connection, connection:
-        for table in ("usage", "changes", "known_files", "push_buttons"):
+        for table in ("usage", "changes", "known_files", "push_buttons", *FILE_TABLES):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version=4")
         damaged = json.dumps({"spent": {"cost_usd": True}})[:-1]

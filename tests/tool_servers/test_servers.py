@@ -43,6 +43,31 @@ async def test_nothing_is_started_before_the_owner_says_so(scene: ToolServerScen
         assert scene.starts == ["notes"]
 
 
+async def test_what_was_approved_on_one_machine_is_not_started_on_another(tmp_path: Path) -> None:
+    desk = ToolServerScene(tmp_path, machine="desk")
+    shelf = ToolServerScene(tmp_path, desk.store, machine="shelf")
+    async with desk.running():
+        await approved(desk)
+        asked = desk.state().approved
+    async with shelf.running():
+        await shelf.until(lambda: shelf.state().question)
+        assert (shelf.starts, shelf.offered, shelf.held.patterns()) == ([], {}, [])
+        assert shelf.state().condition is ServerCondition.NEW
+        assert shelf.state().present == asked
+        # The owner was asked on the other machine, and is asked here too.
+        on_shelf = shelf.state().question
+        shelf.store.run(lambda tx: tx.tool_servers.change(lambda known: known.on("desk")))
+        assert replace(shelf.state(), approved="").question != on_shelf
+        shelf.store.run(lambda tx: tx.tool_servers.change(lambda known: known.on("shelf")))
+        await approved(shelf)
+    for machine in (desk, shelf):
+        # None is asked again when the other machine has led.
+        async with machine.running():
+            await machine.until(lambda: machine.servers)  # noqa: B023
+            assert machine.offered == {"notes": ["find"]}
+            assert machine.state().question == ""
+
+
 async def test_an_answer_is_fenced_as_the_text_of_a_stranger(scene: ToolServerScene) -> None:
     async with scene.running():
         await approved(scene)

@@ -67,7 +67,11 @@ class ToolServerScene:
     """`starts` has the name of each started server; `servers` has the running ones by name."""
 
     def __init__(
-        self, root: Path, store: Store | None = None, open_server: OpenServer | None = None
+        self,
+        root: Path,
+        store: Store | None = None,
+        open_server: OpenServer | None = None,
+        machine: str = "",
     ) -> None:
         self.clock = ManualClock(NOW)
         self.store = store or RecordingStore(self.clock.now)
@@ -82,6 +86,7 @@ class ToolServerScene:
             ServerFile(self.paths, self.told.append),
             self.clock,
             open_server or self._opened,
+            machine,
         )
 
     def writes(self, *specs: ServerSpec) -> None:

@@ -91,6 +91,8 @@ def trial():
     behaviour = plan["behaviour"].get(version(), "")
     data = os.environ["OLLIM_DATA_DIR"]
     state = data + "/state"
+    if data != plan["data"] and "DATABASE_URL" in os.environ:
+        fail("The trial on a copy would reach the database of all machines.")
     if behaviour.endswith("in place"):
         if plan["data"] != data:
             return

@@ -20,10 +20,11 @@ from tests.upkeep.backups import NOW, SESSION, Home, everything_below
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.errors import OllimError, WriteFailed, WrongInput
 from ollim_bot.store.errors import Damaged
+from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import SHARED, OsDisk, write_atomically
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.archive import opened_backup
-from ollim_bot.upkeep.backup import Kind, automatic_folder, backups_in, kind_of
+from ollim_bot.upkeep.backup import automatic_folder, backups_in
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import restore_into
 

@@ -27,6 +27,7 @@ from tests.upkeep.test_doctor_backup import FOLDER, GAP
 from tests.upkeep.test_doctor_backup import made as backup_made
 from tests.upkeep.test_doctor_webhooks import FREE_TEXT, OFFLINE, hook
 
+from ollim_bot import __version__
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.presence import Presence, Version
@@ -49,7 +50,7 @@ from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.skill_files import AddedSkill, SkillLock
 from ollim_bot.upkeep import checks
-from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, webhooks
+from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, standby, webhooks
 from ollim_bot.upkeep.checks.network import HttpAnswer
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, failed, warned
 from ollim_bot.upkeep.hand_over import (
@@ -63,7 +64,7 @@ from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.releases import InstalledProgram, InstallKind
 
 EXAMINED: tuple[ModuleType, ...] = (
-    *(data, folder, jobs, machine, network, webhooks),
+    *(data, folder, jobs, machine, network, standby, webhooks),
     state_inspection,
 )
 Findings = Iterator[DoctorFinding]
@@ -302,11 +303,16 @@ def of_the_phone(there: DataDirectory) -> Findings:
 def of_the_standby(there: DataDirectory) -> Findings:
     environ = {"OLLIM_DATA_DIR": str(there.paths.root), "DATABASE_URL": "postgresql:///x?host=/no"}
     settings = Settings.from_env(environ, cwd=there.paths.root)
-    yield from network.check_standby(replace(given(there.paths), settings=settings))
+    here = replace(given(there.paths), settings=settings, environ=environ)
+    (there.paths.state / DATABASE).touch()
+    for check in (standby.check_standby, data.check_database, data.check_copies, service.check_bot):
+        yield from check(here)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(network, "find_spec", lambda _: None)
-        yield from network.check_standby(replace(given(there.paths), settings=settings))
-    led = Leader("desk", 3, 9.0, SCHEMA, "0.12", 60.0, 1.0)
+        patch.setattr(standby, "find_spec", lambda _: None)
+        yield from standby.check_standby(here)
+    write(there.paths, "state/set-aside/20261118T090000.000000Z/USER.md", "Likes coffee.")
+    yield from standby.files_set_aside(there.paths)
+    led = Leader("desk", 3, 9.0, SCHEMA, __version__, 60.0, 1.0)
     right = FoundServer(
         170_000, "17", "UTF8", False, "ollim", True, frozenset(OUR_TABLES), led, SCHEMA
     )
@@ -314,14 +320,15 @@ def of_the_standby(there: DataDirectory) -> Findings:
         replace(right, tables=frozenset()),
         replace(right, closed="x"),
         replace(right, schema=SCHEMA + 1),
+        replace(right, schema=SCHEMA - 1),
+        replace(right, leader=replace(led, version="0.1.0")),
         replace(right, leader=replace(led, seconds_left=0.0), key_names=("DISCORD_TOKEN",)),
     )
     for each in wrong:
-        yield from network.standby(each, ())
-    found = [*network.standby(right, ())]
-    assert [(each.level, each.detail) for each in found] == [
-        (Level.PASS, "desk has led for 1 min, with 0.12")
-    ]
+        yield from standby.standby(each, ())
+    (found,) = standby.standby(right, ())
+    assert found.level is Level.PASS
+    assert found.detail.startswith("desk has led for 1 min, and renewed its lease 1 s ago")
 
 
 def of_google(there: DataDirectory) -> Findings:

@@ -76,11 +76,13 @@ from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import open_repositories, read_all
 from ollim_bot.store.job_folder import shared_readings
 from ollim_bot.store.journal import GitJournal, open_journal
+from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import (
     DAILY_LIMIT_NOTICE,
     NOTICE_DUE,
     NOTICE_TOLD,
     open_for_bot,
+    settle,
 )
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.sentinel import SentinelFile
@@ -115,6 +117,7 @@ from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.examination import BotDoctor, examine_in_chat
 from ollim_bot.upkeep.hand_over import settle_update
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.upkeep.keys import key_names
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
 from ollim_bot.webhooks.server import WebhookServer
 
@@ -285,9 +288,11 @@ class App:
         url = self._settings.database_url
         assert url is not None
         paths, end, boot = self._settings.paths, self._adapters.end, self._adapters.boot
-        heartbeat, commands = HeartbeatFile(paths, self._adapters.disk), paths.commands
+        heartbeat = HeartbeatFile(paths, self._adapters.disk)
         again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
-        return SharedDatabase(url.reveal(), self._clock, heartbeat, commands, end, again, boot)
+        return SharedDatabase(
+            url.reveal(), paths, self._clock, heartbeat, end, again, boot, self._problem
+        )
 
     def _may_act(self) -> bool:
         """Whether no other machine can lead; asked right before what cannot be undone."""
@@ -452,8 +457,9 @@ class App:
     async def _loaded_servers(self, store: Store) -> ToolServers:
         paths = self._settings.paths
         open_server = self._adapters.open_server or opened_in(paths)
+        machine = "" if self._shared is None else await asyncio.to_thread(machine_id, paths)
         self._servers = ToolServers(
-            store, ServerFile(paths, self._problem), self._clock, open_server
+            store, ServerFile(paths, self._problem), self._clock, open_server, machine
         )
         await self._servers.load()
         return self._servers
@@ -485,14 +491,17 @@ class App:
         if self._shared is not None:
             self._shared.answer_commands(store)
             await self._shared.adopt_heartbeat(store)
-            vital.append(partial(self._shared.share_heartbeat, store))
+            vital += self._shared.services(store, partial(key_names, self._settings))
         return store
 
     def _opened_database(self, journal: Journal) -> Backend:
         paths, now, disk = self._settings.paths, self._clock.now, self._adapters.disk
         report = self._state_problem
         if self._shared is not None:
-            return self._shared.open_for_leader(paths, now, report, disk, journal)
+            database = self._shared.open_for_leader(paths, now, report, disk, journal)
+            heartbeat = HeartbeatFile(paths, disk).read()
+            database.run(lambda tx: settle(tx, heartbeat, self._tell_of_return))
+            return database
         tell = self._tell_of_return
         return open_for_bot(paths, now, report=report, tell=tell, disk=disk, journal=journal)
 
@@ -571,6 +580,7 @@ class App:
             reach=self._reaching(surfaces),
             phone=self._make_phone(store, self._clock) if self._make_phone else None,
             may_act=always if self._shared is None else self._shared.lease.may_act,
+            sent_elsewhere=None if self._shared is None else self._shared.sent_elsewhere,
         )
 
     def _reaching(self, surfaces: Surfaces) -> Reach:

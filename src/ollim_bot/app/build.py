@@ -38,7 +38,13 @@ from ollim_bot.conversation.commands.sessions import (
     SessionsPanel,
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
-from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues, MayAct, always
+from ollim_bot.conversation.delivery import (
+    DeliveryQueue,
+    DeliveryQueues,
+    MayAct,
+    SentElsewhere,
+    always,
+)
 from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.desktop import DesktopWatch, Reach
 from ollim_bot.conversation.forks.commands import (
@@ -182,6 +188,7 @@ class ConversationDeps:
     reach: Reach = field(default_factory=Reach)
     phone: PhoneLink | None = None
     may_act: MayAct = always
+    sent_elsewhere: SentElsewhere | None = None
 
 
 class ConversationParts:
@@ -272,7 +279,10 @@ class ConversationParts:
         self.state = ConversationState(store)
         talking = [each for each in deps.channels if not isinstance(each, PushChannel)]
         self.fanout = SurfaceFanout(store, deps.surfaces, talking, patience=deps.patience)
-        queues = [DeliveryQueue(store, each, clock, deps.may_act) for each in deps.channels]
+        queues = [
+            DeliveryQueue(store, each, clock, deps.may_act, deps.sent_elsewhere)
+            for each in deps.channels
+        ]
         self.deliveries = DeliveryQueues(store, queues, clock)
         program = deps.status.program
         self.poster = MessagePoster(store, self.fanout, queues, clock, program=program)

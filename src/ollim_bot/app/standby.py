@@ -5,30 +5,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 
 from ollim_bot.app.command_rows import CommandRows
 from ollim_bot.app.lead import LeaseKeeper
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.clock import boot_time
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.lease import ASK_EVERY
+from ollim_bot.domain.sentinel import may_have_come_since
 from ollim_bot.domain.standby import Leader
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Journal
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.command_server import CommandServer
+from ollim_bot.store.errors import OtherSchema
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.postgres.connection import parse_address
-from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot.store.postgres.known_schedule import keep_schedule
 from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.postgres.server import KEY_NAMES
+from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import Store
+from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Transaction
 
 _STANDS_BY = (
@@ -41,14 +47,21 @@ _NO_COMMANDS = (
     "change nothing while it runs."
 )
 _UNREACHABLE = "The database cannot be reached, so this machine stands by. {reason}"
-# The fact that says how far the schedule has come, and how often it is written, in seconds.
-_HEARTBEAT, _SHARE_EVERY = "heartbeat", 10.0
+# In seconds: how often it is written how far the schedule has come.
+_SHARE_EVERY = 10.0
+# In seconds: how often a machine that stands by shows that it lives.
+_LIFE_EVERY = 30.0
+# Tables and records that the sentinel reads, and after how many seconds they are copied again.
+_OF_SCHEDULE = ("ledger", "due_items", "deliveries", "skips", "zone", "presence", "channels")
+_KEEP_EVERY = 5.0
+# In seconds: how often a standby listens whether the leader has committed something.
+_LISTEN = 0.5
 
 _logger = logging.getLogger(__name__)
 
 
 def _put_heartbeat(text: str, tx: Transaction) -> None:
-    tx.meta.put(_HEARTBEAT, text)
+    tx.meta.put(SHARED_HEARTBEAT, text)
 
 
 class SharedDatabase:
@@ -57,25 +70,33 @@ class SharedDatabase:
     def __init__(
         self,
         url: str,
+        paths: DataPaths,
         clock: Clock,
         heartbeat: HeartbeatFile,
-        commands: Path,
         end: Callable[[str], None],
         hand_over: Callable[[], object] = lambda: None,
         boot: Callable[[], float] = boot_time,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Read the address; nothing is connected yet. Raises `OllimError`.
 
-        Commands on this machine are answered at `commands`, while this waits or leads. `end` and
-        `hand_over` are as in `LeaseKeeper`.
+        Commands on this machine are answered while this waits or leads. `end` and `hand_over` are
+        as in `LeaseKeeper`; `tell` gets sentences about files.
         """
         self._address = parse_address(url)
         self._clock = clock
         self._heartbeat = heartbeat
+        self._life = heartbeat.of_standby()
+        self._shown_life: datetime | None = None
+        self._known_schedule = paths.known_schedule
+        self._rows: PostgresDatabase | None = None
+        self._files = StoredFiles(paths, tell)
+        # The lease of the machine that led last.
+        self._epoch = 0
         self.lease = Lease(self._address, platform.node() or "the other machine", boot)
         self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
         self._command_rows = CommandRows(self._address, self.lease, clock.now)
-        self._commands = CommandServer(commands, self._command_rows)
+        self._commands = CommandServer(paths.commands, self._command_rows)
         self.standing = _NOBODY_LEADS
         self._was_refused = asyncio.Event()
 
@@ -91,8 +112,10 @@ class SharedDatabase:
         self._command_rows.open(store)
 
     def check(self) -> None:
-        """Raises `StorageError` if the server does not answer."""
-        self.lease.leader()
+        """Raises `StorageError` if the server does not answer, or this version cannot lead."""
+        leader = self.lease.leader()
+        if leader is not None and leader.schema > SCHEMA:
+            raise OtherSchema(self._address.place, leader.schema, SCHEMA)
 
     def open_for_reading(self, now: Callable[[], datetime]) -> Backend:
         """The rows, for questions only. Raises `StorageError`."""
@@ -106,16 +129,27 @@ class SharedDatabase:
         disk: Disk | None,
         journal: Journal,
     ) -> Backend:
-        """The rows, for the steps of this lease. The state files are written anew from them."""
+        """The rows, for the steps of this lease, once all files here are those of the table.
+
+        The state files are written anew from the rows.
+        """
         mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
-        return open_postgres(self._address, now, lease=self.lease.held, mirrors=mirrors)
+        held, files = self.lease.held, self._files
+        self._rows = open_postgres(self._address, now, lease=held, mirrors=mirrors, files=files)
+        files.tell_set_aside()
+        return self._rows
 
     async def adopt_heartbeat(self, store: Store) -> None:
         """Go on from where the schedule of the machine that led before has come."""
-        found = await store.read(lambda tx: tx.meta.get(_HEARTBEAT))
+        found = await store.read(lambda tx: tx.meta.get(SHARED_HEARTBEAT))
         if found is not None:
             with suppress(StorageError):  # a full disk must not prevent a start
                 await asyncio.to_thread(self._heartbeat.write, datetime.fromisoformat(found))
+
+    def services(self, store: Store, key_names: Callable[[], Sequence[str]]) -> list[Service]:
+        """What the leader keeps for other machines and for the sentinel of this one."""
+        keys = partial(self.note_keys, store, key_names)
+        return [partial(self.share_heartbeat, store), partial(self.keep_schedule, store), keys]
 
     async def share_heartbeat(self, store: Store) -> None:
         """Let the other machines know how far the schedule has come, until cancelled."""
@@ -129,6 +163,33 @@ class SharedDatabase:
                     shared = moment
             await self._clock.sleep(_SHARE_EVERY)
 
+    async def note_keys(self, store: Store, names: Callable[[], Sequence[str]]) -> None:
+        """Let other machines know the names of the keys that this one uses; never a value."""
+        found = " ".join(await asyncio.to_thread(names))
+        if await store.read(lambda tx: tx.meta.get(KEY_NAMES)) != found:
+            with suppress(StorageError):  # the next start notes them
+                await store.transact(lambda tx: tx.meta.put(KEY_NAMES, found))
+
+    def sent_elsewhere(self, message: ChatMessage) -> datetime | None:
+        """Since when the sentinel of another machine may have sent it; None if it has not."""
+        return may_have_come_since(message, self._clock.now())
+
+    async def keep_schedule(self, store: Store) -> None:
+        """Keep on this machine what its sentinel needs without a server, until cancelled."""
+        with store.changes(*_OF_SCHEDULE) as changed:
+            while True:
+                changed.clear()
+                try:
+                    await asyncio.to_thread(self._keep_schedule)
+                except StorageError as refused:
+                    _logger.warning("The sentinel knows an older schedule: %s", refused)
+                await self._clock.sleep(_KEEP_EVERY)
+                await changed.wait()
+
+    def _keep_schedule(self) -> None:
+        assert self._rows is not None
+        keep_schedule(self._rows, self._known_schedule, self._clock.now())
+
     async def lead_or_stand_by(self, ends: asyncio.Event, show: Service) -> bool:
         """Return when this machine leads; False if `ends` is set before.
 
@@ -139,6 +200,7 @@ class SharedDatabase:
         except OSError as refused:
             _logger.warning("%s", _NO_COMMANDS.format(reason=refused.strerror or refused))
         asking = asyncio.create_task(self._until_leading())
+        following = asyncio.create_task(self._follow_files())
         others = {asyncio.create_task(ends.wait()), asyncio.create_task(self._show(show))}
         try:
             await asyncio.wait({asking, *others}, return_when=asyncio.FIRST_COMPLETED)
@@ -146,9 +208,33 @@ class SharedDatabase:
                 asking.result()
             return asking.done()
         finally:
-            for each in (asking, *others):
+            self._files.stop()
+            for each in (asking, following, *others):
                 each.cancel()
-            await asyncio.wait({asking, *others})
+            await asyncio.wait({asking, following, *others})
+
+    async def _follow_files(self) -> None:
+        """Keep the files here those of the leader, until cancelled."""
+        await self._was_refused.wait()
+        reader: PostgresDatabase | None = None
+        try:
+            while True:
+                with suppress(StorageError):  # the server is away; it is tried again
+                    if reader is None:
+                        opening = partial(open_postgres, self._address, self._clock.now, lease=None)
+                        reader = await asyncio.to_thread(opening)
+                    await asyncio.to_thread(self._files.follow, reader.query_rows, self._epoch)
+                await self._until_commit(reader)
+        finally:
+            if reader is not None:
+                reader.close()
+
+    async def _until_commit(self, reader: PostgresDatabase | None) -> None:
+        """Return when the leader has committed something, or when it is time to look again."""
+        for _ in range(round(ASK_EVERY / _LISTEN)):
+            await self._clock.sleep(_LISTEN)
+            if reader is not None and await asyncio.to_thread(reader.note_version):
+                return
 
     async def standing_changed(self) -> None:
         """Return when `standing` may have changed."""
@@ -158,9 +244,19 @@ class SharedDatabase:
     async def _until_leading(self) -> None:
         while not await asyncio.to_thread(self._take):
             self._was_refused.set()
+            await asyncio.to_thread(self._show_life)
             await self._until_next_try()
+        self._life.forget()
         # Before anything else: to close the page of a standby may take its time.
         self._keeper.start()
+
+    def _show_life(self) -> None:
+        """Let a supervisor and an update know that this bot works, though it does not lead."""
+        now, last = self._clock.now(), self._shown_life
+        if last is None or abs((now - last).total_seconds()) >= _LIFE_EVERY:
+            self._shown_life = now
+            with suppress(StorageError):
+                self._life.write(now)
 
     async def _until_next_try(self) -> None:
         """Return when it is time to ask again; a lease that is let go is heard of at once."""
@@ -191,6 +287,7 @@ class SharedDatabase:
         return False
 
     def _note(self, leader: Leader | None) -> None:
+        self._epoch = leader.epoch if leader is not None else 0
         self._command_rows.leader = leader.name if leader is not None and leader.is_leading else ""
         if leader is None or not leader.is_leading:
             self.standing = _NOBODY_LEADS
@@ -198,3 +295,5 @@ class SharedDatabase:
         self.standing = _STANDS_BY.format(leader=leader.name)
         # A sentinel acts on its own only on the machine that led last, which has a heartbeat.
         self._heartbeat.forget()
+        with suppress(OSError):
+            self._known_schedule.unlink(missing_ok=True)

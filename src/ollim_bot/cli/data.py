@@ -311,6 +311,8 @@ def writable(data: Data) -> Iterator[Data]:
         journal.prepare()
     try:
         yield Data(data.paths, data.now, journal, data.agent, data.environ)
+        if data.shared is not None:
+            data.shared.run(lambda _: None)  # each step stores the files that were changed
     finally:
         journal.flush()
 

@@ -127,9 +127,9 @@ def main(
     """Run one command line, and return its exit code."""
     caller = Caller(environ, cwd, now)
     try:
-        with suppress(SystemExit):  # argparse exits after its help
-            _dispatch(read_command_line(argv), caller)
+        code = _dispatched(read_command_line(argv), caller)
         print(end="", flush=True)
+        return code
     except OllimError as error:
         return _failed(str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -139,6 +139,14 @@ def main(
     finally:
         if argv and caller.warnings:  # the bot itself says them when it starts
             _note(caller.warnings)
+
+
+def _dispatched(command: CommandLine, caller: Caller) -> int:
+    try:
+        _dispatch(command, caller)
+    except SystemExit as ended:
+        # argparse exits after its help; a bot that must not go on, with a sentence or a code.
+        return _failed(ended.code, 1) if isinstance(ended.code, str) else ended.code or 0
     return 0
 
 

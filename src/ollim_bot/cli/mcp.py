@@ -98,8 +98,10 @@ def _approve(given: Given, caller: Caller) -> None:
         show("Nothing was changed.")
         return
 
+    machine = _machine(data)
+
     def approved(record: ToolServerRecord) -> ToolServerRecord:
-        known = record.written(specs)
+        known = record.on(machine).written(specs)
         return known.holding(name, known.of(name).started().listed(found).approving())
 
     with writable(data) as changed, changed.database() as database:
@@ -131,7 +133,10 @@ def _remove(given: Given, caller: Caller) -> None:
     with writable(data) as changed:
         remove_server(changed.paths, name)
         with changed.database() as database:
-            database.run(lambda tx: tx.tool_servers.change(lambda known: known.without(name)))
+            machine = _machine(data)
+            database.run(
+                lambda tx: tx.tool_servers.change(lambda known: known.on(machine).without(name))
+            )
     show(f"{name} is removed. From the next message on, the agent no longer has its tools.")
 
 
@@ -149,7 +154,16 @@ def _specs(data: Data, problems: list[str] | None = None) -> Mapping[str, Server
 def _record(data: Data, specs: Mapping[str, ServerSpec]) -> ToolServerRecord:
     """What is approved, with the file as it is now."""
     record = data.read(lambda tx: tx.tool_servers.get()) or ToolServerRecord()
-    return record.written(specs)
+    return record.on(_machine(data)).written(specs)
+
+
+def _machine(data: Data) -> str:
+    """The id of this machine, if it shares a database."""
+    if data.shared is None:
+        return ""
+    from ollim_bot.store.machine_id import machine_id
+
+    return machine_id(data.paths)
 
 
 def _known(name: str, specs: Mapping[str, ServerSpec]) -> ServerSpec:

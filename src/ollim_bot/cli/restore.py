@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from ollim_bot.cli.caller import Caller
@@ -56,22 +57,43 @@ def run(given: Given, caller: Caller) -> None:
     if "verify" in given:
         _verify(file, place.paths, caller, now, is_json="json" in given)
         return
-    from ollim_bot.cli.data import open_data
     from ollim_bot.upkeep.restore import restore
 
-    open_data(caller).require_file("`ollim-bot restore`")
+    move_rows = _move_rows(place.paths, caller)
 
     def choose(brought: Sequence[Brought]) -> Set[Power]:
         if accepted is not None or "json" in given or not sys.stdin.isatty():
             return accepted or frozenset()
         return frozenset(Power) if _agrees(brought) else frozenset()
 
-    report = restore(file, place.paths, caller.environ, now, choose)
+    report = restore(file, place.paths, caller.environ, now, choose, move_rows=move_rows)
     if "json" in given:
         aside = None if report.aside is None else str(report.aside)
         print_json({**_object(report.restored), "aside": aside, "since": list(report.said)})
     else:
         _print(_lines(report, caller, now))
+
+
+def _move_rows(paths: DataPaths, caller: Caller) -> Callable[[Path], None] | None:
+    """Moves the rows to the server that machines share; None if this one has a file of its own.
+
+    Raises `OllimError` if a machine leads there.
+    """
+    from ollim_bot.store.shared import NO_DRIVER, shared_address
+
+    address = shared_address(caller.environ, paths)
+    if address is None:
+        return None
+    from ollim_bot.settings import Secret
+    from ollim_bot.upkeep.machine import Machine
+
+    try:
+        from ollim_bot.upkeep.standby import check_restore, replace_rows
+    except ModuleNotFoundError as missing:
+        raise OllimError(NO_DRIVER) from missing
+    url, here = Secret(address), Machine(paths, caller.environ, caller.now)
+    check_restore(url)
+    return partial(replace_rows, here, url)
 
 
 def _accepted(typed: str) -> Set[Power]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.cli.caller import Caller
@@ -18,6 +20,7 @@ from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 if TYPE_CHECKING:
     from ollim_bot.domain.runtime_config import PushContent
     from ollim_bot.domain.sentinel import Outcome, SentinelReport
+    from ollim_bot.domain.standby import Leader
     from ollim_bot.store.transaction import Step
     from ollim_bot.upkeep.direct_channels import (
         DirectChannel,
@@ -41,15 +44,17 @@ def run(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     heartbeat = HeartbeatFile(data.paths).read()
     # Nearly every call ends here, so the rest is not imported before.
+    url = None
     if heartbeat is None or is_beating(heartbeat, data.now):
         state: str | None = "never started" if heartbeat is None else "running"
     else:
-        state = _by_the_lease(data, caller)
+        url = _shared_address(data)
+        state = None if url is None else _by_the_lease(data, caller, url)
     if state is not None:
         if is_json:
             print_json({"bot": state, "heartbeat": heartbeat, "delivered": [], "undelivered": []})
         return
-    report = _report(data, caller)
+    report = _report(data, caller, None if url is None else partial(_is_away, url))
     if is_json:
         print_json(_object(report))
     else:
@@ -58,29 +63,46 @@ def run(given: Given, caller: Caller) -> None:
         raise OllimError("" if is_json else _undelivered(report))
 
 
-def _by_the_lease(data: Data, caller: Caller) -> str | None:
-    """How the bot is, by a database that several machines share; None if none answers.
+def _shared_address(data: Data) -> str | None:
+    from ollim_bot.store.shared import shared_address
+
+    return shared_address(data.environ, data.paths)
+
+
+def _by_the_lease(data: Data, caller: Caller, url: str) -> str | None:
+    """How the bot is, by a database that several machines share; None if it does not answer.
 
     While it answers, its lease says who delivers. If no machine leads, the supervisor is asked to
     start the bot here.
     """
     try:
-        url = caller.settings().database_url
-    except BadSettings:
-        return None
-    if url is None:
-        return None
-    try:
-        from ollim_bot.store.postgres.lease import leader_at
-
-        leader = leader_at(url.reveal())
-    except (OllimError, ModuleNotFoundError) as unanswered:
+        leader = _leader(url)
+    except OllimError as unanswered:
         note(str(unanswered))
         return None
-    if leader is not None and leader.seconds_left > 0:
+    if leader is not None and leader.is_leading:
         return "running"
     _is_asked(data, caller, is_running=False)
     return "silent"
+
+
+def _is_away(url: str) -> bool:
+    try:
+        _leader(url)
+    except OllimError:
+        return True
+    return False
+
+
+def _leader(url: str) -> Leader | None:
+    """The machine that leads, or led last. Raises `OllimError`."""
+    from ollim_bot.store.shared import NO_DRIVER
+
+    try:
+        from ollim_bot.store.postgres.lease import leader_at
+    except ModuleNotFoundError as missing:
+        raise OllimError(NO_DRIVER) from missing
+    return leader_at(url)
 
 
 class _Clock:
@@ -100,11 +122,13 @@ class _Clock:
         time.sleep(seconds)
 
 
-def _report(data: Data, caller: Caller) -> SentinelReport:
+def _report(
+    data: Data, caller: Caller, is_server_away: Callable[[], bool] | None
+) -> SentinelReport:
     from ollim_bot.upkeep.sentinel import Sentinel
 
     clock = _Clock(caller, data)
-    around = _surroundings(data, caller, clock)
+    around = replace(_surroundings(data, caller, clock), is_server_away=is_server_away)
     report = Sentinel(data.paths, zone_of(data.now), clock, around).run()
     for problem in report.problems:
         note(problem)
@@ -162,19 +186,23 @@ def _channels(data: Data, caller: Caller, clock: SentinelClock) -> Sequence[Dire
 
 
 def _discord(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
+    from ollim_bot.store.opening import look_into_file
     from ollim_bot.surfaces.discord.rest import DiscordRest
 
     settings = caller.settings()
     if settings.discord_token is None:
         return None
-    try:
-        joined = data.read(lambda tx: tx.channels.all()) or []
-    except OllimError as unusable:
-        note(str(unusable))
-        joined = []
+    joined = look_into_file(_known_rows(data), data.now, lambda tx: tx.channels.all()) or []
     dm = next((each.identity for each in joined if each.name == DiscordRest.name), "")
     owner, address = settings.discord_owner_id, settings.discord_api_url
     return DiscordRest(settings.discord_token, owner, address, dm, clock)
+
+
+def _known_rows(data: Data) -> Path:
+    """The file with the rows that are known here without a server."""
+    from ollim_bot.store.opening import DATABASE
+
+    return data.paths.known_schedule if _shared_address(data) else data.paths.state / DATABASE
 
 
 def _phone(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -20,13 +22,15 @@ from ollim_bot.errors import AlreadyRunning, OllimError, WrongInput
 if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
     from ollim_bot.settings import Secret, Settings
+    from ollim_bot.store.stored_files import FilesState
+    from ollim_bot.upkeep.keys import Keys
     from ollim_bot.upkeep.machine import Machine
 
 _UNFINISHED = (
-    "Standby is not finished. So far the rows move: conversation, settings, runs and deliveries. "
-    "Jobs, skills, your profile, attachments and the model's own record of the conversation stay "
-    "on each machine, and `ollim-bot backup` does not save the rows that are on a server. "
-    "To try it all the same: `ollim-bot standby init --unfinished`."
+    "Standby is not finished. So far the conversation, settings, runs, deliveries and files move. "
+    "The model's own record of the conversation stays on each machine, and `ollim-bot backup` does "
+    "not save the rows that are on a server. To try it all the same: "
+    "`ollim-bot standby init --unfinished`."
 )
 _NEEDS_PSYCOPG = (
     "This needs psycopg, which is not installed. Install ollim-bot with its extra `[postgres]`."
@@ -42,7 +46,8 @@ _NO_QUESTION = "This is no terminal to ask in. Add --yes once you have read what
 _ASK_ADDRESS = "The address of the database (it is not shown): "
 _OPEN_FILE = "others on this machine can read {file}. Close it: chmod 600 {file}"
 _PRIVACY = (
-    "The database will hold your conversation, and later also transcripts, files and attachments. "
+    "The database will hold your conversation, jobs, skills, profile and attachments, and later "
+    "also transcripts. "
     "They are not encrypted there. Who can read them: who runs {where}, and who knows the address."
 )
 _MOVED = "Moved {rows}. From the next start on, your bot uses {place}."
@@ -50,7 +55,17 @@ _KEPT = "The file as it was is kept in the folder `state`, with `before-standby`
 _START = "Start the bot again: `ollim-bot`. On the second machine run `ollim-bot standby join`."
 _ENDED = "The move had been cut off after the switch. It is complete now."
 _JOINED = "This machine stands by for {place}. Start the bot here: `ollim-bot`."
-_MISSING = "The other machine uses keys that are not here: {names}. Bring them over by hand."
+_MISSING = (
+    "The other machine uses keys that are not here: {names}. Run `ollim-bot standby keys FILE` "
+    "there, carry the file here, and run `ollim-bot standby join --keys FILE`."
+)
+_WROTE_KEYS = (
+    "Keys: {file} has {names}. Whoever has this file is you: carry it to the other machine "
+    "yourself, run `ollim-bot standby join --keys FILE` there, and delete it on both."
+)
+_TOOK_KEYS = "Keys put in place: {names}."
+_KEPT_KEYS = "These differ here and stay as they are: {names}. `--replace` takes those of the file."
+_DELETE = "Delete {file} now, here and on the other machine."
 _STILL_LEADS = "{name} still leads. Stop its bot first; after a crash, wait for 15 seconds."
 _NOT_MOVED = "Nothing was changed."
 
@@ -71,6 +86,7 @@ _YES = argument("--yes", action="store_true", help="do it without asking")
     "--unfinished --from address.txt",
     _FROM,
     _YES,
+    argument("--keys", metavar="FILE", help="then write the keys for the other machine"),
     argument("--unfinished", action="store_true", help="do it although it is not finished"),
 )
 def _init(given: Given, caller: Caller) -> None:
@@ -83,9 +99,11 @@ def init(given: Given, caller: Caller, console: Console) -> None:
         raise OllimError(_UNFINISHED)
     _require_psycopg()
     from ollim_bot.upkeep import standby
+    from ollim_bot.upkeep.keys import key_names
 
     settings = caller.settings()
     here = _stopped_machine(caller, settings)
+    target = _new_key_file(given, caller)
     if settings.database_url is not None:
         if not standby.end_cut_off_move(here, settings.database_url):
             raise OllimError(_HAS_ADDRESS)
@@ -98,39 +116,93 @@ def init(given: Given, caller: Caller, console: Console) -> None:
     if not _agrees(given, console, f"Move the data of {caller.shown(here.paths.root)} there?"):
         console.say(_NOT_MOVED)
         return
-    counts = standby.move_there(here, url, standby.key_names(settings))
+    counts = standby.move_there(here, url, key_names(settings))
     rows = counted(sum(counts.values()), "row")
     show(plain(_MOVED.format(rows=rows, place=place)))
     show(_KEPT)
+    if target is not None:
+        _write_keys(target, caller)
     show(_START)
 
 
-@_STANDBY.verb("have this machine stand by for a bot elsewhere", "--from address.txt", _FROM)
+def _new_key_file(given: Given, caller: Caller) -> Path | None:
+    """Where the keys go. Raises `WrongInput` if something is there."""
+    if "keys" not in given:
+        return None
+    target = caller.path(given["keys"])
+    if target.exists():
+        raise WrongInput(f"{given['keys']} exists already. Name a new file.")
+    return target
+
+
+def _write_keys(target: Path, caller: Caller) -> None:
+    from ollim_bot.upkeep.keys import keys_of, write_keys
+
+    keys = keys_of(caller.settings(), caller.environ, caller.path("."))
+    write_keys(keys, target)
+    show(plain(_WROTE_KEYS.format(file=caller.shown(target), names=", ".join(keys.names))))
+
+
+@_STANDBY.verb(
+    "write the keys of this machine into a file for another one",
+    "keys.json",
+    argument("file", metavar="FILE", help="a new file, which only you can read"),
+    name="keys",
+)
+def _keys(given: Given, caller: Caller) -> None:
+    target = _new_key_file({**given, "keys": given["file"]}, caller)
+    assert target is not None
+    _write_keys(target, caller)
+
+
+@_STANDBY.verb(
+    "have this machine stand by for a bot elsewhere",
+    "--keys keys.json",
+    _FROM,
+    argument("--keys", metavar="FILE", help="the file of keys that the other machine wrote"),
+    argument("--replace", action="store_true", help="also keys that are here and differ"),
+)
 def _join(given: Given, caller: Caller) -> None:
     join(given, caller, _console())
 
 
 def join(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if this machine cannot stand by."""
-    _require_psycopg()
-    from ollim_bot.upkeep import standby
+    from ollim_bot.upkeep.keys import Keys, read_keys
 
     settings = caller.settings()
-    if settings.database_url is not None:
+    is_new = settings.database_url is None
+    if not (is_new or "keys" in given):
         raise OllimError(_HAS_ADDRESS)
     here = _stopped_machine(caller, settings)
-    url = _given_address(given, caller, console)
-    found = standby.join(here, url)
-    show(plain(_JOINED.format(place=standby.place_of(url))))
-    if missing := [each for each in found.key_names if each not in standby.key_names(settings)]:
-        show(plain(_MISSING.format(names=", ".join(missing))))
-    show(_FILES)
+    typed = str(given.get("keys", ""))
+    keys = read_keys(caller.path(typed), typed) if typed else Keys()
+    address = keys.settings.get("DATABASE_URL", "")
+    own = {name: value for name, value in keys.settings.items() if name != "DATABASE_URL"}
+    if is_new:
+        _require_psycopg()
+        from ollim_bot.upkeep import standby
+
+        url = _given_address(given, caller, console, address)
+        found = standby.join(here, url)
+        _take_keys(here, replace(keys, settings=own), given)
+        show(plain(_JOINED.format(place=standby.place_of(url))))
+        for line in _key_lines(found, caller.settings()):
+            show(plain(line))
+    else:
+        _take_keys(here, replace(keys, settings=own), given)
 
 
-_FILES = (
-    "Jobs, skills and your profile are not brought over yet: copy those folders from the other "
-    "machine by hand."
-)
+def _take_keys(here: Machine, keys: Keys, given: Given) -> None:
+    from ollim_bot.upkeep.keys import put_keys
+
+    if "keys" not in given:
+        return
+    taken = put_keys(here.paths, keys, replaces="replace" in given)
+    show(plain(_TOOK_KEYS.format(names=", ".join(taken.new) or "none was new")))
+    if taken.kept:
+        show(plain(_KEPT_KEYS.format(names=", ".join(taken.kept))))
+    show(plain(_DELETE.format(file=given["keys"])))
 
 
 @_STANDBY.verb("which machine leads, and whether this one stands by", "", JSON)
@@ -143,15 +215,68 @@ def _status(given: Given, caller: Caller) -> None:
             show(f"{_NO_ADDRESS} `ollim-bot help standby` tells more.")
         return
     _require_psycopg()
-    from ollim_bot.upkeep.standby import look, place_of
+    from ollim_bot.upkeep.standby import look, look_at_files, place_of
 
-    found, place = look(settings.database_url), place_of(settings.database_url)
-    role = _role(_machine(caller, settings))
+    url, here = settings.database_url, _machine(caller, settings)
+    found, place = look(url), place_of(url)
+    role = _role(here)
+    files = look_at_files(here, url) if found.is_ours and not found.closed else None
     if "json" in given:
-        print_json(_as_json(place, found, role))
+        print_json(_as_json(place, found, role) | _files_as_json(files))
         return
-    for line in _status_lines(place, found, role):
+    lines = _status_lines(place, found, role)
+    for line in (*lines, *(_files_lines(files, role, here.now()) if files else ())):
         show(plain(line))
+    for line in _key_lines(found, settings):
+        show(plain(line))
+
+
+def _key_lines(found: FoundServer, settings: Settings) -> Iterator[str]:
+    from ollim_bot.upkeep.keys import key_names
+
+    present = key_names(settings)
+    if missing := [each for each in found.key_names if each not in present]:
+        yield _MISSING.format(names=", ".join(missing))
+
+
+_STORED = "All files are stored."
+_LAID_OUT = "All files are here."
+_WAITING = "{files} changed here and not stored yet, for {length}: {names}."
+_BEHIND = "{files} not as stored: {names}."
+_SET_ASIDE = "Changed here by hand and never stored, kept in {folder}: {names}."
+_NAMES = 5
+
+
+def _files_lines(files: FilesState, role: str, now: datetime) -> Iterator[str]:
+    names = _named(files.unlike)
+    if not files.unlike:
+        yield _STORED if role == "leads" else _LAID_OUT
+    elif role == "leads" and files.since is not None:
+        length = _words((now - files.since).total_seconds())
+        yield _WAITING.format(files=counted(len(files.unlike), "file"), length=length, names=names)
+    else:
+        yield _BEHIND.format(files=counted(len(files.unlike), "file"), names=names)
+    for each in files.set_aside:
+        yield _SET_ASIDE.format(folder=each.folder, names=_named(each.files))
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMES} more" if len(paths) > _NAMES else ""
+    return f"{', '.join(paths[:_NAMES])}{more}"
+
+
+def _files_as_json(files: FilesState | None) -> dict[str, object]:
+    if files is None:
+        return {"files": None}
+    return {
+        "files": {
+            "unlike": list(files.unlike),
+            "since": files.since,
+            "set_aside": [
+                f"{each.folder}/{name}" for each in files.set_aside for name in each.files
+            ],
+        }
+    }
 
 
 def _status_lines(place: str, found: FoundServer, role: str) -> Iterator[str]:
@@ -331,12 +456,17 @@ def _machine(caller: Caller, settings: Settings) -> Machine:
     return Machine(settings.paths, caller.environ, now, lambda line: show(plain(line)))
 
 
-def _given_address(given: Given, caller: Caller, console: Console) -> Secret:
-    """The address of the file or of the hidden question. Raises `WrongInput`, without its words."""
+def _given_address(given: Given, caller: Caller, console: Console, known: str = "") -> Secret:
+    """The address of the file, else the known one, else the answer to the hidden question.
+
+    Raises `WrongInput`, without its words.
+    """
     from ollim_bot.settings import Secret
 
     if "file" in given:
         text, name = _read_address(given["file"], caller), str(given["file"])
+    elif known:
+        text, name = known, "The address in the file of keys"
     elif sys.stdin.isatty():
         text, name = console.ask_secret(_ASK_ADDRESS).strip(), "The address"
     else:

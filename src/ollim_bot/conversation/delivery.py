@@ -108,6 +108,8 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 # Whether this process may do what cannot be undone.
 MayAct = Callable[[], bool]
+# Since when another machine may have sent a message; None if none can have.
+SentElsewhere = Callable[[ChatMessage], datetime | None]
 
 
 def always() -> bool:
@@ -294,9 +296,15 @@ class DeliveryQueue:
     """
 
     def __init__(
-        self, store: Store, channel: Channel, clock: Clock, may_act: MayAct = always
+        self,
+        store: Store,
+        channel: Channel,
+        clock: Clock,
+        may_act: MayAct = always,
+        sent_elsewhere: SentElsewhere | None = None,
     ) -> None:
         self._store = store
+        self._sent_elsewhere = sent_elsewhere
         self._channel = channel
         self._is_joined = not isinstance(channel, PushChannel)
         self._transport = Transport(channel, clock, may_act)
@@ -504,11 +512,20 @@ class DeliveryQueue:
     async def _looked_up(
         self, delivery: Delivery, part: MessagePart, attempt: PartAttempt
     ) -> str | None:
-        if not attempt.must_be_looked_up(self._clock):
+        since = None
+        if self._sent_elsewhere is not None and attempt == PartAttempt():
+            since = self._sent_elsewhere(delivery.message)
+        if since is None and not attempt.must_be_looked_up(self._clock):
             return None
         others = await self._store.read(
             lambda tx: set(tx.deliveries.known_refs(self.name, _OTHERS))
         )
+        if since is not None:
+            # A suspicion keeps nothing back: what cannot be looked for is sent.
+            with suppress(errors.DeliveryUncertain):
+                doubt = PartAttempt(is_in_doubt=True, tried_at=since)
+                return await self._transport.looked_up(part, doubt, others)
+            return None
         ref = await self._transport.looked_up(part, attempt, others)
         if ref is None:
             message_id = delivery.message.id

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ollim_bot.domain.catch_up import missed_since
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
@@ -20,6 +21,8 @@ SILENT = timedelta(minutes=5)
 LONGEST_RUN = timedelta(seconds=280)
 # After the machine has slept, or after the supervisor was asked, the bot has so long to beat.
 PATIENCE = timedelta(seconds=60)
+# Without the database: another machine may reach it, and delivers at the moment itself.
+AFTER_OTHERS = timedelta(seconds=60)
 
 
 class BotState(StrEnum):
@@ -31,6 +34,7 @@ class BotState(StrEnum):
     STOPPED = "stopped"
     UPDATE = "update"
     RESTORE = "restore"
+    CUT_OFF = "without its database"
 
     @property
     def may_be_started(self) -> bool:
@@ -39,12 +43,13 @@ class BotState(StrEnum):
     @property
     def keeps_database(self) -> bool:
         """Whether the database may be written: an update or a restore may replace it."""
-        return self not in (BotState.UPDATE, BotState.RESTORE)
+        return self not in (BotState.UPDATE, BotState.RESTORE, BotState.CUT_OFF)
 
 
 _REASONS = {
     BotState.STOPPED: "The bot is stopped; this came from its watch.",
     BotState.UPDATE: "The bot is being updated; this came from its watch.",
+    BotState.CUT_OFF: "The database cannot be reached; this came from the bot's watch.",
     BotState.RESTORE: "A backup is being restored; this came from the bot's watch.",
 }
 _NO_ANSWER = "The bot does not answer; this came from its watch."
@@ -64,6 +69,14 @@ def not_brought(title: str, due: datetime, now: datetime) -> str:
     """What the bot tells instead, if nothing confirms that it reached the owner."""
     when = describe(_minute(due), now)
     return f"While I was away, “{title}” was due {when}, and my watch may not have reached you."
+
+
+def may_have_come_since(message: ChatMessage, now: datetime) -> datetime | None:
+    """Since when the sentinel of another machine may have sent it; None for what is not late."""
+    if not (message.must and message.occurrence):
+        return None
+    due = Occurrence.parse(message.occurrence).scheduled_at
+    return due if due is not None and now - due >= AFTER_OTHERS else None
 
 
 def perhaps_again(title: str) -> str:

@@ -154,9 +154,9 @@ class ServerState:
     `present` is the pin of its entry in `mcp.json`, empty without one, and `shown` that entry in
     words; `approved` is the pin that the owner lets be started. `script` and `approved_script` are
     the same for the content of its scripts; the latter is None for a server that was approved
-    before scripts were pinned. `waiting` are definitions that the owner has not approved. `asked`
-    is the last question put to the owner, which is not repeated. `trouble` says why the server does
-    not work now.
+    before scripts were pinned. `machine` is as in the record. `waiting` are definitions that the
+    owner has not approved. `asked` is the last question put to the owner, which is not repeated.
+    `trouble` says why the server does not work now.
     """
 
     present: str = ""
@@ -168,6 +168,7 @@ class ServerState:
     trouble: str = ""
     script: str = ""
     approved_script: str | None = None
+    machine: str = ""
 
     @property
     def may_start(self) -> bool:
@@ -195,9 +196,14 @@ class ServerState:
         if not self.present or self.condition is ServerCondition.READY:
             return ""
         if self.condition is ServerCondition.REWRITTEN:
-            return _hash(self.present, self.script)
+            return _hash(self._place, self.script)
         waiting = self.waiting if self.may_start else ()
-        return _hash(self.present, [_form(each) for each in waiting])
+        return _hash(self._place, [_form(each) for each in waiting])
+
+    @property
+    def _place(self) -> str:
+        """The entry, and where it would be started: each machine has a question of its own."""
+        return f"{self.present} {self.machine}".rstrip()
 
     def written(self, spec: ServerSpec | None) -> ServerState:
         """After the entry in `mcp.json` was read; None if there is none."""
@@ -249,9 +255,15 @@ class ServerState:
 
 @dataclass(frozen=True, slots=True)
 class ToolServerRecord:
-    """Every server that `mcp.json` names, or has named since it was approved."""
+    """Every server that `mcp.json` names, or has named since it was approved.
+
+    Where machines share a database, `machine` is the id of the one that the `servers` are of, and
+    `elsewhere` has those of the others; it is empty otherwise.
+    """
 
     servers: Mapping[str, ServerState] = field(default_factory=dict)
+    machine: str = ""
+    elsewhere: Mapping[str, Mapping[str, ServerState]] = field(default_factory=dict)
 
     def of(self, name: str) -> ServerState:
         return self.servers.get(name, ServerState())
@@ -260,8 +272,26 @@ class ToolServerRecord:
         """With this state of the server; one that is not named and not approved is forgotten."""
         others = {each: known for each, known in self.servers.items() if each != name}
         if not state.present and not state.approved:
-            return ToolServerRecord(others)
-        return ToolServerRecord({**others, name: state})
+            return replace(self, servers=others)
+        return replace(self, servers={**others, name: replace(state, machine=self.machine)})
+
+    def on(self, machine: str) -> ToolServerRecord:
+        """As it is on this machine: what was approved on another one is not approved here.
+
+        An empty id is that of an installation with a database of its own.
+        """
+        if machine == self.machine:
+            return self
+        if not machine:
+            return ToolServerRecord(_held_by("", self.servers))
+        known = {**self.elsewhere, self.machine: self.servers}
+        others = {each: held for each, held in known.items() if each not in ("", machine)}
+        return ToolServerRecord(known.get(machine, {}), machine, others)
+
+    def moved_from(self, machine: str) -> ToolServerRecord:
+        """As `on`, for the machine that has had the database of its own until now."""
+        servers = self.servers if not self.machine else self.on(machine).servers
+        return replace(self.on(machine), servers=_held_by(machine, servers))
 
     def written(self, specs: Mapping[str, ServerSpec]) -> ToolServerRecord:
         """After `mcp.json` was read."""
@@ -280,6 +310,10 @@ class ToolServerRecord:
     def offering(self) -> Iterator[tuple[str, ServerState]]:
         """The servers with tools that the agent may call, by name."""
         return ((name, state) for name, state in sorted(self.servers.items()) if state.offered)
+
+
+def _held_by(machine: str, servers: Mapping[str, ServerState]) -> Mapping[str, ServerState]:
+    return {name: replace(state, machine=machine) for name, state in servers.items()}
 
 
 def in_words(state: ServerState) -> str:

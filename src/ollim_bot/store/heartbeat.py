@@ -10,6 +10,8 @@ from ollim_bot.ports import Disk
 from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
 
 _MOST = 100
+# In the facts about a database that machines share: how far the schedule has come.
+SHARED_HEARTBEAT = "heartbeat"
 # The heartbeat of a bot that runs is never older than this: it beats every 30 seconds.
 _FRESH = timedelta(seconds=90)
 
@@ -26,8 +28,15 @@ def ran_until(heartbeat: datetime | None, now: datetime) -> datetime:
 
 class HeartbeatFile:
     def __init__(self, paths: DataPaths, disk: Disk | None = None) -> None:
+        self._paths = paths
         self._path = paths.heartbeat
         self._disk = disk or OsDisk()
+
+    def of_standby(self) -> HeartbeatFile:
+        """The same for a bot that stands by, which has no schedule."""
+        other = HeartbeatFile(self._paths, self._disk)
+        other._path = self._paths.standing_by
+        return other
 
     def read(self) -> datetime | None:
         """The moment; None if it is not known."""
@@ -45,3 +54,9 @@ class HeartbeatFile:
         """Know no moment any more, since another machine goes on from here."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
+
+
+def last_sign_of_life(paths: DataPaths) -> datetime | None:
+    """When the bot was last seen alive, whether it leads or stands by; None if never."""
+    file = HeartbeatFile(paths)
+    return max(filter(None, (file.read(), file.of_standby().read())), default=None)

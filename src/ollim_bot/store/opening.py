@@ -52,7 +52,10 @@ def ask_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R:
 
     Raises `StorageError` if there is no database of this version, or none that can be read.
     """
-    path = paths.state / DATABASE
+    return _ask_rows_of(paths.state / DATABASE, question)
+
+
+def _ask_rows_of(path: Path, question: Callable[[Statements], R]) -> R:
     if not path.is_file():
         raise Unreadable(path, "is not a file.") if path.exists() else OlderState(path)
     try:
@@ -238,16 +241,11 @@ def open_for_bot(
             paths, now, is_holder=True, report=report, disk=disk, journal=journal
         )
         try:
-            database.run(lambda tx: settle(tx, heartbeat))
+            database.run(lambda tx: settle(tx, heartbeat, tell))
         except StorageError:
             database.close()
             raise
         return database
-
-    def settle(tx: Transaction, heartbeat: datetime | None) -> None:
-        returned = settle_return(tx, heartbeat)
-        if returned is not None:
-            tell(tx, returned)
 
     try:
         return opened()
@@ -255,6 +253,15 @@ def open_for_bot(
         raise
     except WriteFailed as refused:
         return DatabaseImage(paths.state / DATABASE, now, refused, opened)
+
+
+def settle(
+    tx: Transaction, heartbeat: datetime | None, tell: Callable[[Transaction, AfterReturn], None]
+) -> None:
+    """Settle a return to a copy or a backup, if there was one, and tell of it in the same step."""
+    returned = settle_return(tx, heartbeat)
+    if returned is not None:
+        tell(tx, returned)
 
 
 def ask(paths: DataPaths, now: datetime, question: Step[R]) -> R:
@@ -268,6 +275,14 @@ def ask(paths: DataPaths, now: datetime, question: Step[R]) -> R:
 def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
     """As `ask`, but None if there is no database, or none that can be read."""
     return look_into_rows(paths, lambda statements: question(Transaction(statements, now)))
+
+
+def look_into_file(path: Path, now: datetime, question: Step[R]) -> R | None:
+    """As `look_into`, of a file that has some of the rows."""
+    try:
+        return _ask_rows_of(path, lambda statements: question(Transaction(statements, now)))
+    except (OSError, StorageError, Malformed):
+        return None
 
 
 def look_into_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R | None:

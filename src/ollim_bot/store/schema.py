@@ -209,6 +209,29 @@ CREATE INDEX push_buttons_message ON push_buttons (message);
 CREATE INDEX push_buttons_at ON push_buttons (at);
 """
 
+# The files of machines that share a database. `hash` is of the content; it is empty for a file that
+# was removed. The current version of a path has its content in `file_parts`, older ones have none.
+_FILES = """
+CREATE TABLE files (
+    path TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    change INTEGER NOT NULL,
+    is_current INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    is_executable INTEGER NOT NULL,
+    PRIMARY KEY (path, hash)
+);
+CREATE INDEX files_change ON files (change);
+CREATE INDEX files_hash ON files (hash) WHERE is_current = 1;
+
+CREATE TABLE file_parts (
+    hash TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    content BLOB NOT NULL,
+    PRIMARY KEY (hash, number)
+);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _DUE_ITEMS,
@@ -218,6 +241,7 @@ MIGRATIONS: tuple[str, ...] = (
     _CHANGES,
     _NEWEST_RUNS,
     _PUSH_BUTTONS,
+    _FILES,
 )
 SCHEMA = len(MIGRATIONS)
 # The first version that has due items.
@@ -235,6 +259,8 @@ class Table(NamedTuple):
     key: tuple[str, ...]
 
 
+# What they hold is on the disk of each machine as well.
+FILE_TABLES = frozenset(("files", "file_parts"))
 # The names of the search index and of what SQLite keeps for it begin with this.
 SEARCH_TABLES = "search"
 
@@ -251,6 +277,11 @@ def tables() -> tuple[Table, ...]:
         for name, body in re.findall(_TABLE, "\n".join(MIGRATIONS))
         if not name.startswith(SEARCH_TABLES)
     )
+
+
+def moved_tables() -> tuple[Table, ...]:
+    """The tables that move between a file and a server: the files are on the disk at both ends."""
+    return tuple(each for each in tables() if each.name not in FILE_TABLES)
 
 
 def _table(name: str, body: str) -> Table:

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
@@ -48,22 +49,38 @@ class Snapshot:
     sessions: frozenset[str] = frozenset()
 
 
+class CopiedRows(Protocol):
+    """Rows on a server."""
+
+    def copy_to(self, target: Path, now: datetime) -> None:
+        """Write one state of all rows into a new file of SQLite. Raises `StorageError`."""
+
+
 def take_snapshot(
-    paths: DataPaths, target: Path, now: Callable[[], datetime], *, is_running: bool
+    paths: DataPaths,
+    target: Path,
+    now: Callable[[], datetime],
+    *,
+    is_running: bool,
+    server: CopiedRows | None = None,
 ) -> Snapshot | None:
     """Copy the database to `target`, also while it is written; None if there is none yet.
 
     What a person wrote into a mirror while no bot runs stays; a running bot ignores it, so there
-    the database counts. Raises `StorageError`; a damaged database raises `Damaged`.
+    the database counts, and so does that on a `server`. Raises `StorageError`; a damaged database
+    raises `Damaged`.
     """
     source = paths.state / DATABASE
-    if not source.exists():
+    if server is None and not source.exists():
         return None
     # The mirrors first: one that is older than the database is recognised, a newer one is not.
-    by_hand = {} if is_running else _mirror_contents(paths)
+    by_hand = {} if is_running or server is not None else _mirror_contents(paths)
     at = now()
     try:
-        back_up(source, target)
+        if server is None:
+            back_up(source, target)
+        else:
+            server.copy_to(target, at)
         if damage := damage_of(target):
             raise Damaged(source, damage)
         with closing(connect_for_reading(target)) as connection:

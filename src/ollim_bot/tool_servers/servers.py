@@ -78,12 +78,19 @@ def opened_in(paths: DataPaths) -> OpenServer:
 class ToolServers:
     """The tools stay the same while a server is down: a call then says so.
 
-    No turn waits for a server. A server that fails is started again, later each time.
+    No turn waits for a server. A server that fails is started again, later each time. `machine` is
+    that of the record: each machine starts what was approved there.
     """
 
     def __init__(
-        self, store: Store, file: ServerFile, clock: Clock, open_server: OpenServer
+        self,
+        store: Store,
+        file: ServerFile,
+        clock: Clock,
+        open_server: OpenServer,
+        machine: str = "",
     ) -> None:
+        self._machine = machine
         self._store = store
         self._file = file
         self._clock = clock
@@ -137,14 +144,16 @@ class ToolServers:
     async def _refresh(self) -> None:
         specs = await asyncio.to_thread(self._file.read)
         record = await self._store.read(lambda tx: tx.tool_servers.get())
-        if record.written(specs) != record:
+
+        def written(known: ToolServerRecord) -> ToolServerRecord:
+            return known.on(self._machine).written(specs)
+
+        if written(record) != record:
             try:
-                record = await self._store.transact(
-                    lambda tx: tx.tool_servers.change(lambda known: known.written(specs))
-                )
+                record = await self._store.transact(lambda tx: tx.tool_servers.change(written))
             except StorageError:  # a full disk: the servers are offered as they are known
                 _logger.warning("The tool servers could not be noted", exc_info=True)
-                record = record.written(specs)
+                record = written(record)
         self._specs, self._record = specs, record
 
     async def _hold_approved(self) -> None:

@@ -10,12 +10,11 @@ import re
 import shutil
 import stat
 import tempfile
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from enum import Enum, StrEnum
+from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 from ollim_bot import __version__
@@ -23,11 +22,11 @@ from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.errors import OllimError, WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, open_file
-from ollim_bot.settings import CHANNELS
+from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.journal import Git, GitTrouble, Repository, has_repository
 from ollim_bot.store.opening import DATABASE
-from ollim_bot.store.snapshot import DATABASE_FILES, MIRROR_FILES, Snapshot, take_snapshot
+from ollim_bot.store.snapshot import Snapshot, take_snapshot
 from ollim_bot.upkeep.archive import (
     DATA,
     HISTORY,
@@ -42,6 +41,7 @@ from ollim_bot.upkeep.archive import (
 )
 from ollim_bot.upkeep.doctor import DoctorFinding
 from ollim_bot.upkeep.instance import running_pid
+from ollim_bot.upkeep.shared_rows import rows_on_server
 
 # Where a restore puts what can act and was not taken in.
 LEFT_OFF = "state/left-off"
@@ -146,71 +146,6 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 _NAME = re.compile(r"ollim-bot-\d{8}T\d{6}Z(?:-\d+)?\.tar\.gz")
 _WORK_PREFIX = ".ollim-bot-backup-"
 _GIT_LIMIT = 300.0
-# Of no use in another directory, or made anew by each start.
-_REMADE = frozenset(
-    (
-        *("bot.pid", "commands.sock", ".locks", "copies", "ballast", "engine", "uploads"),
-        "run_requests",
-        *CHANNELS,
-        *("maintenance.json", "restored_transcripts", "left-off"),
-        *("update.json", "before-update", ".before-update.tmp"),
-        *DATABASE_FILES,
-        *MIRROR_FILES,
-    )
-)
-_OWN_LINKS = (".claude/skills", "routine-reminder-spec.md", "webhook-spec.md")
-_KEYS_IN_STATE = (
-    "credentials.json",
-    "token.json",
-    "web_token",
-    "web_browsers.json",
-    "servers",
-    "push.json",
-)
-_ADDRESS = ".source.json"
-
-
-class Kind(Enum):
-    """What a backup does with a file of the data directory."""
-
-    TAKEN = "taken"
-    KEY = "key"
-    REMADE = "remade"
-
-
-def kind_of(relative: PurePosixPath) -> Kind:
-    """The kind of a file by its path below the data directory.
-
-    A name that begins with that of a key, such as `.env.old` or `token.json.corrupt-…`, is one too.
-    """
-    relative = folded(relative)
-    parts = relative.parts
-    if ".git" in parts or (relative.name.startswith(".") and relative.suffix == ".tmp"):
-        return Kind.REMADE
-    if any(part.startswith(".env") for part in parts):
-        return Kind.KEY
-    if len(parts) == 1 and relative.name.lstrip(".").startswith("mcp.json"):
-        return Kind.KEY
-    if parts[0] == ".claude" and len(parts) == 2 and relative.name.startswith("settings"):
-        return Kind.KEY
-    if parts[0] == "state" and len(parts) > 1:
-        return _kind_in_state(parts[1], relative)
-    return Kind.REMADE if str(relative) in _OWN_LINKS else Kind.TAKEN
-
-
-def folded(relative: PurePosixPath) -> PurePosixPath:
-    """The path as a file system finds it that knows neither case nor invisible characters."""
-    signs = unicodedata.normalize("NFC", str(relative)).casefold()
-    found = PurePosixPath("".join(each for each in signs if unicodedata.category(each) != "Cf"))
-    return found if found.parts else relative
-
-
-def _kind_in_state(first: str, relative: PurePosixPath) -> Kind:
-    if first in _REMADE:
-        return Kind.REMADE
-    if first.startswith(_KEYS_IN_STATE) or (first == "calendars" and _ADDRESS in relative.name):
-        return Kind.KEY
-    return Kind.TAKEN
 
 
 def files_below(root: Path, refused: Callable[[OSError], None]) -> Iterator[PurePosixPath]:
@@ -338,7 +273,8 @@ def _collected(
     is_running = running_pid(paths.bot_pid) is not None
     copy, body = work / DATABASE, work / "body"
     # The database first: a message is committed after its files, so its files are found later.
-    snapshot = take_snapshot(paths, copy, now, is_running=is_running)
+    with rows_on_server(environment, paths, now) as server:
+        snapshot = take_snapshot(paths, copy, now, is_running=is_running, server=server)
     moment = now() if snapshot is None else snapshot.at
     with body.open("xb") as file:
         taken = _Collection(ArchiveBody(file, check), moment, with_keys=with_keys)

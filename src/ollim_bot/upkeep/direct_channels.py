@@ -55,9 +55,11 @@ class SentinelEnvironment:
     A message is sent on all `channels`, and has reached the owner when one of them has it.
     `revive` asks the supervisor to start the bot, or to restart one that `is_running`; it returns
     whether the supervisor was asked. `maintenance` names the `update` or `restore` in progress.
+    `is_server_away` says of a database that machines share whether it still does not answer.
     """
 
     channels: Sequence[DirectChannel] = ()
     notifier: Notifier | None = None
     revive: Callable[[bool], bool] | None = None
     maintenance: Callable[[], str | None] = lambda: None
+    is_server_away: Callable[[], bool] | None = None

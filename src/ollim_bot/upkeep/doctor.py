@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from threading import Thread
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.text import counted
 from ollim_bot.environment import Location, chosen_zone
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import Settings
+from ollim_bot.store.shared import shared_address
+from ollim_bot.store.transaction import Step
+from ollim_bot.upkeep.shared_rows import AskRows, reading
+
+R = TypeVar("R")
 
 
 class Level(StrEnum):
@@ -108,6 +114,20 @@ class DoctorInput:
     @property
     def local_now(self) -> datetime:
         return self.now.astimezone(self.data.zone)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the rows are on a server."""
+        return shared_address(self.environ, self.data.paths) is not None
+
+    def reading(self) -> AbstractContextManager[AskRows]:
+        """AskRows the rows of the installation, wherever they are."""
+        return reading(self.environ, self.data.paths, self.local_now)
+
+    def read(self, question: Step[R]) -> R | None:
+        """The answer of the rows; None if there are none that can be read."""
+        with self.reading() as ask:
+            return ask(question)
 
 
 _MOST_IN_CHAT = 10

@@ -12,7 +12,7 @@ from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.provider import Provider
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import Settings
-from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, webhooks
+from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, standby, webhooks
 from ollim_bot.upkeep.checks import service as bot
 from ollim_bot.upkeep.doctor import (
     Check,
@@ -51,7 +51,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("calendars", data.check_calendars),
     ("database", data.check_database),
     ("copies", data.check_copies),
-    ("standby", network.check_standby),
+    ("standby", standby.check_standby),
     ("state files", data.check_state_files),
     ("Claude program", machine.check_claude_program),
     ("model", machine.check_model),

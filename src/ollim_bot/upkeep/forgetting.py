@@ -19,13 +19,14 @@ from ollim_bot.plain_files import UnsuitableFile, read_file
 from ollim_bot.settings import CHANNELS
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.errors import Damaged
+from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, replace_unchanged
 from ollim_bot.store.git_history import HistoryText
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import DATABASE, ask, open_database
 from ollim_bot.store.snapshot import DATABASE_FILES, MIRROR_FILES, known_sessions
 from ollim_bot.store.steps import forget_words
-from ollim_bot.upkeep.backup import Kind, automatic_folder, kind_of
+from ollim_bot.upkeep.backup import automatic_folder
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 from ollim_bot.upkeep.instance import single_instance
 

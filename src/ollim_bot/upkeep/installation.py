@@ -22,7 +22,7 @@ from ollim_bot.environment import program_path, search_path
 from ollim_bot.errors import OllimError, SupervisorFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Settings
-from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.heartbeat import last_sign_of_life
 from ollim_bot.upkeep.doctor import DoctorFinding, Level, failed
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.launchd import Launchd
@@ -117,12 +117,12 @@ def wait_for_heartbeat(
 ) -> bool:
     """Whether a running bot writes a heartbeat later than `since`, within so many seconds.
 
-    Ends sooner if `has_given_up`, which may be slow to answer.
+    That of a bot that stands by for another machine counts too. Ends sooner if `has_given_up`,
+    which may be slow to answer.
     """
-    file, begun = HeartbeatFile(paths), time.monotonic()
-    asked = begun
+    asked = begun = time.monotonic()
     while True:
-        beat = file.read()
+        beat = last_sign_of_life(paths)
         if beat is not None and beat > since and running_pid(paths.bot_pid) is not None:
             return True
         now = time.monotonic()
@@ -321,7 +321,7 @@ def service_health(supervisor: Supervisor, paths: DataPaths, now: datetime) -> S
     status = supervisor.status() if installed else None
     if installed and installed.definition:
         paths = DataPaths(installed.definition.data_dir)
-    heartbeat = HeartbeatFile(paths).read()
+    heartbeat = last_sign_of_life(paths)
     return ServiceHealth(installed, status, running_pid(paths.bot_pid), heartbeat, now)
 
 

@@ -21,6 +21,7 @@ from ollim_bot.domain.shared_files import JobFile, JobFolder, ProfileFile
 from ollim_bot.domain.text import counted, shortened
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, open_file, read_file
+from ollim_bot.store.file_kinds import Kind, folded, kind_of
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.opening import DATABASE
 from ollim_bot.store.owner_files import PolicyFile, shipped_hashes
@@ -35,7 +36,7 @@ from ollim_bot.store.stored_powers import (
 from ollim_bot.store.takeover import BEFORE
 from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.upkeep.archive import DATA, BackedUpFile
-from ollim_bot.upkeep.backup import LEFT_OFF, Brought, Kind, Power, folded, kind_of
+from ollim_bot.upkeep.backup import LEFT_OFF, Brought, Power
 
 _SKILLS, _STATE = "skills", "state"
 _JOBS = frozenset(kind.plural for kind in JobKind)
@@ -44,7 +45,7 @@ _KNOWN_STATE = frozenset(
     (
         *(DATABASE, *MIRROR_FILES),
         *("heartbeat", "sentinel.json", "task_ids.json", "google_revoked.json"),
-        *("attachments", "calendars", "last_good", BEFORE, *_UNDO),
+        *("attachments", "calendars", "last_good", "set-aside", BEFORE, *_UNDO),
     )
 )
 # What the program has set aside is never read again.

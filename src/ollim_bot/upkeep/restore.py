@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,10 +25,11 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, size_in_words
 from ollim_bot.settings import Settings
 from ollim_bot.store.copies import SinceBackup, mark_restored, remove_mark
+from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.journal import Git, GitTrouble, Repository
-from ollim_bot.store.opening import BALLAST_FILE, DATABASE, look_into
+from ollim_bot.store.opening import BALLAST_FILE, DATABASE
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import MIRROR_FILES, check_database
 from ollim_bot.store.transaction import Transaction
@@ -43,13 +44,11 @@ from ollim_bot.upkeep.archive import (
     opened_backup,
 )
 from ollim_bot.upkeep.backup import (
-    Kind,
     Power,
     Restored,
     RestoreReport,
     TrialReport,
     keys_in,
-    kind_of,
     locked_folder,
 )
 from ollim_bot.upkeep.doctor import DoctorInput
@@ -64,6 +63,7 @@ from ollim_bot.upkeep.powers import (
     take_all,
     take_none,
 )
+from ollim_bot.upkeep.shared_rows import reading
 
 # The engine looks into these alone for a session; other names may be instructions to it.
 _RECORD = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\.jsonl$|/)")
@@ -277,8 +277,11 @@ def restore(
     choose: Choose,
     *,
     is_return: bool = False,
+    move_rows: Callable[[Path], None] | None = None,
 ) -> RestoreReport:
     """Put the backup in the place of the data directory, which is moved aside.
+
+    Where machines share a database, `move_rows` moves the rows of the file there before.
 
     No bot may run. What can act is left off unless `choose` returns it. With `is_return` nothing
     has happened since the backup, so what came due is caught up on, and the caller holds the
@@ -295,8 +298,12 @@ def restore(
         staging = DataPaths(held.enter_context(_staging(root)) / root.name)
         former = root if root.is_dir() else left_aside(root)
         restored = restore_into(file, staging.root, former, choose)
-        said = () if is_return else _said_since(present, restored.manifest, now)
+        said = () if is_return else _said_since(environment, present, restored.manifest, now)
         _settle(staging, restored.manifest, now, said, is_return=is_return)
+        rows = staging.state / DATABASE
+        if move_rows is not None and rows.exists():
+            move_rows(rows)
+            rows.unlink()
         held.enter_context(single_instance(staging.bot_pid))
         os.sync()
         aside = _exchanged(root, staging.root, now)
@@ -352,14 +359,17 @@ def left_aside(root: Path) -> Path | None:
     return max(root.parent.glob(f"{root.name}.before-restore-*"), default=None)
 
 
-def _said_since(paths: DataPaths, manifest: Manifest, now: datetime) -> tuple[str, ...]:
+def _said_since(
+    environment: Mapping[str, str], paths: DataPaths, manifest: Manifest, now: datetime
+) -> tuple[str, ...]:
     """The owner's messages that the present database has and the backup does not."""
 
     def question(tx: Transaction) -> list[str]:
         newer = (each.message for each in tx.messages.since(manifest.made_at))
         return [each.text for each in newer if each.is_typed and each.at > manifest.made_at]
 
-    said = look_into(paths, now, question) or []
+    with reading(environment, paths, now) as ask:
+        said = ask(question) or []
     lines = tuple(shortened(" ".join(text.split()), _LONGEST_LISTED) for text in said if text)
     more = len(lines) - _MOST_LISTED
     return lines if more <= 0 else (*lines[:_MOST_LISTED], f"and {more} more")

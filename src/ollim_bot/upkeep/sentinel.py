@@ -18,6 +18,7 @@ from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, late_since
 from ollim_bot.domain.sentinel import (
+    AFTER_OTHERS,
     LONGEST_RUN,
     PATIENCE,
     BotState,
@@ -41,7 +42,7 @@ from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 from ollim_bot.store.job_folder import FolderWatch, kept_versions
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
-from ollim_bot.store.opening import look_into, open_database
+from ollim_bot.store.opening import look_into, look_into_file, open_database
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.sentinel import (
     SentinelDelivery,
@@ -85,11 +86,14 @@ _logger = logging.getLogger(__name__)
 
 
 class _BotIsBack(Exception):
-    """The heartbeat has moved, so the bot delivers by itself."""
+    """The heartbeat has moved, or the database is back, so a bot delivers by itself."""
 
 
 class Sentinel:
-    """One run of the sentinel. `connection` opens the database for writing."""
+    """One run of the sentinel. `connection` opens the database for writing.
+
+    While a server is away that machines share, it goes by what the bot here has kept of its rows.
+    """
 
     def __init__(
         self,
@@ -104,6 +108,7 @@ class Sentinel:
         self._clock = clock
         self._around = around
         self._names = [each.name for each in around.channels]
+        self._is_cut_off = around.is_server_away is not None
         self._connect = connection
         self._heartbeat_file = HeartbeatFile(paths)
         self._file = SentinelFile(paths, self._report_problem)
@@ -145,14 +150,15 @@ class Sentinel:
             return
         is_running = running_pid(self._paths.bot_pid) is not None
         has_revived = bool(due) and self._revive(is_running=is_running)
-        if has_revived or is_running:
+        if has_revived or (is_running and not self._is_cut_off):
             self._wait_until(self._clock.now().astimezone(UTC) + PATIENCE, deadline)
         self._take_over()
         for kept in self._kept():
             self._resume(kept)
         for waiting in self._look(self._clock.now())[1]:
             self._finish(waiting)
-        works = [(one.due, partial(self._deliver_if_owed, one)) for one in due]
+        later = AFTER_OTHERS if self._is_cut_off else timedelta(0)
+        works = [(one.due + later, partial(self._deliver_if_owed, one)) for one in due]
         works += [(at, partial(self._show_again, item)) for at, item in again]
         for moment, work in sorted(works, key=itemgetter(0)):
             if not self._wait_until(moment, deadline):
@@ -174,6 +180,8 @@ class Sentinel:
 
     def _state(self) -> BotState:
         """Why the bot does not beat."""
+        if self._is_cut_off:
+            return BotState.CUT_OFF
         kind = self._around.maintenance()
         if kind is not None:
             return BotState.RESTORE if kind == BotState.RESTORE else BotState.UPDATE
@@ -203,7 +211,7 @@ class Sentinel:
         known = self._ask(
             lambda tx: (
                 [one for one in found if is_owed(tx, one, max(now, one.due), self._zone)],
-                unfinished_deliveries(tx, self._names),
+                [] if self._is_cut_off else unfinished_deliveries(tx, self._names),
             )
         )
         if known is not None:
@@ -213,6 +221,9 @@ class Sentinel:
 
     def _deliver_if_owed(self, one: DueDelivery) -> None:
         """Deliver it as its file says now: it may have been changed or removed in between."""
+        if self._around.is_server_away is not None and not self._around.is_server_away():
+            self._report.came_back = True
+            raise _BotIsBack
         self._jobs = {key_of(job): self._planned(job) for job in self._read_jobs()}
         due, _ = self._look(self._clock.now())
         current = next((each for each in due if each.occurrence == one.occurrence), None)
@@ -364,7 +375,9 @@ class Sentinel:
         name = channel.name
         others = self._ask(lambda tx: set(tx.deliveries.known_refs(name, _KNOWN)))
         since = one.item.due.astimezone(UTC) - _SKEW
-        look = LookUp(others or (), since, not is_new or others is None, not is_new)
+        # Another machine, which has the database, may have sent it.
+        is_in_doubt = not is_new or others is None or self._is_cut_off
+        look = LookUp(others or (), since, is_in_doubt, not is_new)
         try:
             ref = channel.deliver(one.message, part_nonce(one.message.id, 0), look)
         except DeliveryUncertain as lost:
@@ -413,6 +426,8 @@ class Sentinel:
 
     def _commit(self, step: Step[bool | None]) -> bool | None:
         """The answer of the step; None if the database cannot be written."""
+        if self._is_cut_off:
+            return None
         try:
             with closing(self._database()) as database:
                 return database.run(lambda tx: step(tx) is not False)
@@ -421,7 +436,10 @@ class Sentinel:
             return None
 
     def _ask(self, question: Step[_T]) -> _T | None:
-        return look_into(self._paths, self._clock.now(), question)
+        now = self._clock.now()
+        if self._is_cut_off:
+            return look_into_file(self._paths.known_schedule, now, question)
+        return look_into(self._paths, now, question)
 
     def _report_problem(self, problem: StoreProblem) -> None:
         self._report.problems.append(str(problem))

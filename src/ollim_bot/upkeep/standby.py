@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
@@ -18,12 +20,14 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.standby import FoundServer, HandOver
 from ollim_bot.environment import DATABASE_URL
 from ollim_bot.errors import OllimError, StorageError, WriteFailed
-from ollim_bot.settings import Secret, Settings
+from ollim_bot.paths import DataPaths
+from ollim_bot.settings import Secret
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import Damaged
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
+from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import DATABASE, ask, has_state, look_into, open_database
 from ollim_bot.store.postgres.connection import Address, parse_address
 from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
@@ -39,8 +43,9 @@ from ollim_bot.store.postgres.server import (
 from ollim_bot.store.postgres.transfer import Counts, move_to_file, move_to_server
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import write_mirrors
+from ollim_bot.store.stored_files import CurrentFiles, FilesState, StoredFiles, compare_files
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.backup import incomplete, keys_in, write_backup
+from ollim_bot.upkeep.backup import incomplete, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.machine import Machine
@@ -50,8 +55,6 @@ _ALL = 10**9
 _STAMP = "%Y%m%dT%H%M%SZ"
 # In seconds: how often it is looked who leads, and for how long. A leader ends its turn first.
 _BETWEEN_LOOKS, _PATIENCE = 0.1, 30.0
-# Made anew on each machine.
-_OWN_KEYS = (".env", "web_token")
 
 _TOO_OLD = "The server runs PostgreSQL {version}. It needs version 14 or newer."
 _ENCODING = (
@@ -75,6 +78,9 @@ _LED = (
     "{place} is led by {name}. Stop the bot there first; after a move that was cut off, wait for "
     "15 seconds."
 )
+_STOP_ALL = (
+    "{name} leads. Stop the bot on all machines first: a restore replaces the rows of them all."
+)
 _EMPTY = "{place} is empty. Run `ollim-bot standby init` first, on the machine that has your bot."
 _NOT_OURS = "{place} is not a database of ollim-bot."
 _OTHER_VERSION = (
@@ -92,17 +98,6 @@ _HAS_DATA = (
 _NOTHING_HERE = "There is no bot in {root} to move. Start it once, or use `ollim-bot standby join`."
 _DIFFERS = "`runs check` finds other things there than here, so nothing was switched"
 _LOST = "{place} was taken over by another process meanwhile. Nothing was switched; run it again."
-
-
-def key_names(settings: Settings) -> tuple[str, ...]:
-    """The names of all keys that this installation uses, by setting or by file; never a value."""
-    ntfy = {"NTFY_TOKEN": settings.ntfy.token, "NTFY_REPLY_TOKEN": settings.ntfy.reply_token}
-    single = {"DISCORD_TOKEN": settings.discord_token, "WEBHOOK_SECRET": settings.webhook_secret}
-    named = {**single, **ntfy, **settings.anthropic, **settings.named_secrets}
-    found = {name for name, value in named.items() if isinstance(value, Secret)}
-    root = settings.paths.root
-    files = {str(each) for each in keys_in(root)} if root.is_dir() else set[str]()
-    return tuple(sorted(found | {each for each in files if not each.endswith(_OWN_KEYS)}))
 
 
 def checked_server(address: Address, *, for_move: bool = False) -> FoundServer:
@@ -129,6 +124,12 @@ def place_of(url: Secret) -> str:
 def look(url: Secret) -> FoundServer:
     """What the database is like, with nothing changed. Raises `OllimError`."""
     return look_at(parse_address(url.reveal()))
+
+
+def look_at_files(here: Machine, url: Secret) -> FilesState:
+    """How the files here compare with the stored ones. Raises `OllimError`."""
+    with closing(open_postgres(parse_address(url.reveal()), here.now, lease=None)) as database:
+        return compare_files(here.paths, database.query_rows)
 
 
 def check_target(here: Machine, url: Secret) -> FoundServer:
@@ -172,10 +173,13 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
         close_for(address, move, found.epoch)
         with _leading(here, address, move) as (lease, database):
             counts = move_to_server(here.file, database, here.now(), replace=found.is_ours)
+            here.say("Moving the files.")
+            _take_over_files(here, address, lease)
             here.say("Comparing what is there with what is here.")
             _compare(here, address, ask(here.paths, here.now(), _ledger), database.query(_ledger))
             epoch = lease.held.epoch if lease.held else 0
-            database.run(lambda tx: _note_end(tx, f"{move} {epoch}", keys))
+            machine = machine_id(here.paths)
+            database.run(lambda tx: _note_end(tx, f"{move} {epoch}", keys, machine))
             if not lease.renew():
                 raise OllimError(_LOST.format(place=address.place))
             here.say("Opening the database.")
@@ -184,6 +188,12 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
             change_env_file(here.paths, {DATABASE_URL: url.reveal()})
             put_file_aside(here)
     return counts
+
+
+def _take_over_files(here: Machine, address: Address, lease: Lease) -> None:
+    """Have the files here and the table be the same; those here count if they are the newest."""
+    files = StoredFiles(here.paths, here.say)
+    open_postgres(address, here.now, lease=lease.held, files=files).close()
 
 
 def end_cut_off_move(here: Machine, url: Secret) -> bool:
@@ -278,9 +288,47 @@ def _compare(
         raise Damaged(address.place, _DIFFERS)
 
 
-def _note_end(tx: Transaction, move: str, keys: tuple[str, ...]) -> None:
+def _note_end(tx: Transaction, move: str, keys: tuple[str, ...], machine: str) -> None:
     tx.meta.put(MOVE, move)
     tx.meta.put(KEY_NAMES, " ".join(keys))
+    if tx.tool_servers.get().servers:
+        tx.tool_servers.change(lambda known: known.moved_from(machine))
+
+
+def check_restore(url: Secret) -> None:
+    """Raise `OllimError` unless the rows there can be replaced now; nothing is changed."""
+    address = parse_address(url.reveal())
+    found, place = checked_server(address, for_move=True), address.place
+    if found.leader is not None and found.leader.is_leading:
+        raise OllimError(_STOP_ALL.format(name=found.leader.name))
+    if not found.is_ours or found.closed:
+        raise OllimError((_NOT_OPEN if found.closed else _EMPTY).format(place=place))
+
+
+def replace_rows(here: Machine, url: Secret, file: Path) -> None:
+    """Put the rows of the file in the place of all rows on the server, in one step.
+
+    The files of the data directory that it is in, which is about to be used, are stored with them.
+    No machine may lead. Raises `OllimError`; nothing has changed then.
+    """
+    check_restore(url)
+    address, kept = parse_address(url.reveal()), look(url)
+    with _leading(here, address, "") as (lease, database):
+        here.say("Moving the rows of the backup to the server.")
+        machine = machine_id(here.paths)
+
+        def mark(tx: Transaction) -> None:
+            _note_end(tx, kept.move, kept.key_names, machine)
+            tx.meta.put(SHARED_HEARTBEAT, here.now().isoformat())
+
+        move_to_server(file, database, here.now(), replace=True, mark=mark)
+        restored = replace(here, paths=DataPaths(file.parent.parent))
+        restored.paths.locks.mkdir(exist_ok=True)
+        shutil.copyfile(here.paths.machine_id, restored.paths.machine_id)
+        restored.paths.machine_id.chmod(0o600)
+        if lease.held is not None:
+            CurrentFiles(restored.paths).claim(database.query_rows, lease.held.epoch)
+        _take_over_files(restored, address, lease)
 
 
 def join(here: Machine, url: Secret) -> FoundServer:
@@ -302,6 +350,10 @@ def join(here: Machine, url: Secret) -> FoundServer:
         raise OllimError(_NOT_OPEN.format(place=place))
     prepare_data_directory(here.paths)
     with single_instance(here.paths.bot_pid, patience=0.2):
+        CurrentFiles(here.paths).remove()
+        here.say("Laying out the files of the bot.")
+        with closing(open_postgres(address, here.now, lease=None)) as database:
+            StoredFiles(here.paths, here.say).follow(database.query_rows, found.epoch)
         change_env_file(here.paths, {DATABASE_URL: url.reveal()})
     return found
 
@@ -309,7 +361,16 @@ def join(here: Machine, url: Secret) -> FoundServer:
 def leave_as_standby(here: Machine) -> None:
     """Take the address out of `.env`, and nothing else. Raises `OllimError`."""
     with single_instance(here.paths.bot_pid, patience=0.2):
-        change_env_file(here.paths, {DATABASE_URL: None})
+        _stop_sharing(here)
+
+
+def _stop_sharing(here: Machine) -> None:
+    """Take the address out, and what was kept for others or for the time without the server."""
+    change_env_file(here.paths, {DATABASE_URL: None})
+    CurrentFiles(here.paths).remove()
+    for kept in (here.paths.known_schedule, here.paths.standing_by):
+        with suppress(OSError):
+            kept.unlink(missing_ok=True)
 
 
 def is_left(here: Machine, found: FoundServer) -> bool:
@@ -329,6 +390,8 @@ def move_back(here: Machine, url: Secret) -> Counts:
             if here.file.exists():
                 _set_aside(here, "unused")
             database.run(lambda tx: tx.meta.put(MOVE, move))
+            here.say("Moving the files.")
+            _take_over_files(here, address, lease)
             here.say("Moving the rows.")
             counts = move_to_file(database, here.file, here.now())
             here.say("Comparing what is here with what is there.")
@@ -339,7 +402,7 @@ def move_back(here: Machine, url: Secret) -> Counts:
             here.say("Closing the database to all machines.")
             close_for(address, move, lease.held.epoch if lease.held else 0)
         here.say("Taking the address out of `.env`.")
-        change_env_file(here.paths, {DATABASE_URL: None})
+        _stop_sharing(here)
     return counts
 
 

@@ -54,6 +54,8 @@ ExecStart={command}
 {place}
 Restart=on-failure
 RestartPreventExitStatus=2
+SuccessExitStatus=75
+RestartForceExitStatus=75
 {pauses}
 KillMode=mixed
 TimeoutStopSec={stop}

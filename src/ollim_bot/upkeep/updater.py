@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ollim_bot.domain.presence import Version, changes_between
+from ollim_bot.environment import DATABASE_URL
 from ollim_bot.errors import AlreadyRunning, OllimError, StorageError, SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import remake_links
@@ -48,16 +49,24 @@ from ollim_bot.upkeep.releases import (
     version_of,
 )
 from ollim_bot.upkeep.restore import restore_into
+from ollim_bot.upkeep.shared_rows import rows_on_server
 
 _LOOK = 0.1
 # The bot ends its running work first; one that waits for an idle moment may take long.
 _STOP_LIMIT = 60.0
 _IDLE_LIMIT = 45 * 60.0
 _KILL_AFTER = 25.0
-# The page, webhooks and Discord are off while a copy of the data is looked at.
-_OFF = ("DISCORD_TOKEN", "DISCORD_OWNER_ID", "DISCORD_API_URL", "WEBHOOK_PORT", "WEBHOOK_SECRET")
+# The page, webhooks and Discord are off while a copy of the data is looked at, which is a file.
+_OFF = (
+    *("DISCORD_TOKEN", "DISCORD_OWNER_ID", "DISCORD_API_URL", "WEBHOOK_PORT", "WEBHOOK_SECRET"),
+    DATABASE_URL,
+)
 
 
+_STANDBY_FIRST = (
+    "{name} stands by with {version}, and is updated first: run `ollim-bot update` there, then "
+    "`ollim-bot standby hand-over`, and then `ollim-bot update` here."
+)
 _DETACHED = '"$@" </dev/null >/dev/null 2>&1 &'
 
 
@@ -119,7 +128,21 @@ class Updater:
         self._source.refuse(release)
         changes = changes_between(release.changelog, present, release.version)
         environment = self._installation.environment
-        return Available(release, changes, why_not_alone(environment, self._paths, self._environ))
+        obstacle = why_not_alone(environment, self._paths, self._environ)
+        return Available(release, changes, obstacle or self._why_not_first(release.version))
+
+    def _why_not_first(self, new: Version) -> str:
+        """Why a machine that stands by is updated before this one; empty if none is."""
+        try:
+            with rows_on_server(self._environ, self._paths, self._now) as server:
+                waiting = [] if server is None else server.waiting_for_this()
+        except OllimError:
+            return ""
+        for name, version in waiting:
+            known = Version.of(version)
+            if known is not None and known < new:
+                return _STANDBY_FIRST.format(name=name, version=version)
+        return ""
 
     def run(self, *, when_idle: bool = False) -> UpdateRecord:
         """Update, and wait for the outcome. Raises `OllimError` if no update has begun.

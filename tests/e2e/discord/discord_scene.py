@@ -136,11 +136,13 @@ async def real_engine_scene(home: Path) -> AsyncIterator[DiscordScene]:
 
 
 @asynccontextmanager
-async def killable_scene(home: Path) -> AsyncIterator[DiscordScene]:
+async def killable_scene(
+    home: Path, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[DiscordScene]:
     """A new bot in its own process with a doubled engine."""
     model = ScriptedModel()
     async with LocalDiscord() as local, serve_model(model) as port:
-        bot = KillableBot(home, port, account(local))
+        bot = KillableBot(home, port, {**account(local), **(settings or {})})
         async with _welcomed(DiscordScene(bot, model, local)) as scene:
             yield scene
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.lease import HeldLease
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.backend import SharedBackend
+from ollim_bot.store.bot_rows import rows_beside_bot
 from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, OutcomeUnknown, ServerGone
 from ollim_bot.store.file_store import StoreProblem
@@ -20,9 +22,11 @@ from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors
 from ollim_bot.store.postgres.connection import Address, connect_to
 from ollim_bot.store.postgres.database import PostgresDatabase
-from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.store.postgres.lease import CONNECTED, Lease
+from ollim_bot.store.postgres.transfer import move_to_file
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.shared import NOT_NOW
+from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
@@ -51,7 +55,7 @@ class CommandDatabase(SharedBackend):
         address: Address,
         paths: DataPaths,
         now: Callable[[], datetime],
-        report: Callable[[StoreProblem], None],
+        report: Callable[[StoreProblem | str], None],
     ) -> None:
         self.path = address.place
         self._address = address
@@ -69,7 +73,27 @@ class CommandDatabase(SharedBackend):
         """As `query`, for rows that no repository offers."""
         return self._asked(lambda reader: reader.query_rows(question))
 
+    def copy_to(self, target: Path, now: datetime) -> None:
+        """Write one state of all rows into a new file of SQLite. Raises `StorageError`."""
+        move_to_file(self, target, now)
+
+    def waiting_for_this(self) -> list[tuple[str, str]]:
+        """The names and versions of machines that stand by; none if this one does not lead."""
+        name, *_ = self._state()
+        by_bot = rows_beside_bot(self._paths.commands, self._now)
+        if by_bot is None or not by_bot.greeting.leads:
+            return []
+        rows = self.query_rows(lambda found: found.rows(CONNECTED))
+        known = {
+            (other, version) for _, version, other in (str(each[0]).split(" ", 2) for each in rows)
+        }
+        return sorted(each for each in known if each[0] != name)
+
     def check_may_change(self) -> None:
+        """As promised; the files here, which are about to be changed, are brought up to date."""
+        self.run(lambda _: None)
+
+    def _check_free(self) -> None:
         name, is_led, schema = self._state()
         if is_led:
             raise OnStandby(self.path, name)
@@ -77,7 +101,7 @@ class CommandDatabase(SharedBackend):
             raise OtherSchema(self.path, schema, SCHEMA)
 
     def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
-        self.check_may_change()
+        self._check_free()
         try:
             with self._leading() as held:
                 return self._run_with(held, step)
@@ -92,10 +116,17 @@ class CommandDatabase(SharedBackend):
 
     def _run_with(self, held: HeldLease, step: Step[R]) -> tuple[R, frozenset[str]]:
         mirrors = Mirrors(self._paths, OsDisk(), self._report, kept=KEPT_HASHES)
+        files = StoredFiles(self._paths, self._report)
         database = PostgresDatabase(
-            self._address, self._now, lease=held, mirrors=mirrors, connect=self._connect
+            self._address,
+            self._now,
+            lease=held,
+            mirrors=mirrors,
+            files=files,
+            connect=self._connect,
         )
         try:
+            database.take_over_files()
             return database.run_noting(step)
         finally:
             database.close()
@@ -111,7 +142,7 @@ class CommandDatabase(SharedBackend):
         try:
             held = lease.take()
             if held is None:
-                self.check_may_change()
+                self._check_free()
                 raise WriteFailed(self.path, NOT_NOW)
             try:
                 yield held

@@ -152,7 +152,7 @@ def is_idle(connection: Connection) -> bool:
     return connection.info.transaction_status is TransactionStatus.IDLE
 
 
-# What waits goes to the server at this size, in characters; so many rows of an answer are kept.
+# What waits goes to the server at this size, in characters or bytes; so many rows of an answer are kept.
 _MOST_WAITING, _MOST_KEPT = 200_000, 100
 _RETURNING = " RETURNING "
 _WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
@@ -240,7 +240,8 @@ class PostgresStatements(Statements):
         if _RETURNING in sql:
             return self._translated(statement)
         self._waiting.append(statement)
-        self._size += len(sql) + sum(len(each) for each in arguments if isinstance(each, str))
+        texts = (each for each in arguments if isinstance(each, (str, bytes)))
+        self._size += len(sql) + sum(map(len, texts))
         if self._size >= _MOST_WAITING:
             self._translated()
         return []

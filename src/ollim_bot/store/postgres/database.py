@@ -25,6 +25,7 @@ from ollim_bot.store.errors import (
     OutcomeUnknown,
     ServerGone,
 )
+from ollim_bot.store.file_rows import FileRows
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.postgres.connection import (
@@ -41,7 +42,8 @@ from ollim_bot.store.postgres.connection import (
 )
 from ollim_bot.store.postgres.schema import make_lease_row, migrate, schema_of
 from ollim_bot.store.postgres.search import TsvectorIndex
-from ollim_bot.store.schema import SCHEMA
+from ollim_bot.store.schema import FILE_TABLES, SCHEMA
+from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
@@ -50,6 +52,8 @@ Work = Callable[[Statements], R]
 _CHANNEL = "ollim_commits"
 # In seconds: a commit whose answer was lost is looked up for so long, within the holder's deadline.
 LOOK_UP_FOR, _BETWEEN_LOOKS = 7.0, 0.2
+# What no part of the program waits for.
+_UNSEEN = FILE_TABLES | {"mirrors", "meta"}
 _QUESTION = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -59,13 +63,16 @@ def open_postgres(
     *,
     lease: HeldLease | None,
     mirrors: Mirrors | None = None,
+    files: StoredFiles | None = None,
     connect: ConnectTo = connect_to,
 ) -> PostgresDatabase:
     """The database at `address`, ready for the steps of `lease`; without one, for questions only.
 
     Only the holder of the lease migrates. Raises `StorageError`.
     """
-    database = PostgresDatabase(address, now, lease=lease, mirrors=mirrors, connect=connect)
+    database = PostgresDatabase(
+        address, now, lease=lease, mirrors=mirrors, files=files, connect=connect
+    )
     try:
         database.prepare()
     except BaseException:  # also if the lease is lost: no connection may stay open
@@ -88,6 +95,7 @@ class PostgresDatabase:
         *,
         lease: HeldLease | None,
         mirrors: Mirrors | None = None,
+        files: StoredFiles | None = None,
         connect: ConnectTo = connect_to,
         look_up_for: float = LOOK_UP_FOR,
     ) -> None:
@@ -97,6 +105,7 @@ class PostgresDatabase:
         self._now = now
         self._lease = lease
         self._mirrors = mirrors
+        self._files = files
         self._connect = connect
         self._look_up_for = look_up_for
         self._sender = secrets.token_hex(8)
@@ -117,8 +126,15 @@ class PostgresDatabase:
                 raise OtherSchema(self.path, found, SCHEMA)
             return
         self._attempt(self._prepare_tables)
+        self.take_over_files()
         if self._mirrors is not None:
             self._mirrors.follow(self._read_row, set(), [])
+
+    def take_over_files(self) -> None:
+        """Lay the files of the table out, or store those of this disk, before anything is read."""
+        if self._files is not None and self._lease is not None:
+            self._files.take_over(self.query_rows, self._lease.epoch)
+            self.run_rows(lambda rows: FileRows(rows).drop_unused_contents())
 
     def run(self, step: Step[R]) -> R:
         return self.run_noting(step)[0]
@@ -132,11 +148,10 @@ class PostgresDatabase:
             if self._over is not None:
                 raise self._over
             try:
-                try:
-                    result, statements = self._attempt(work)
-                except ServerGone:
-                    # Nothing was committed, and a new connection may do.
-                    result, statements = self._attempt(work)
+                self._store_many_files()
+                result, statements = self._attempt_twice(work)
+                if self._files is not None:
+                    self._files.settle_look()
             except WriteFailed as refused:
                 self.is_writable = self.is_writable and isinstance(refused, Busy)
                 raise
@@ -148,7 +163,19 @@ class PostgresDatabase:
             self.is_writable = True
             if self._mirrors is not None:
                 self._mirrors.follow(self._read_row, statements.changed, statements.lines)
-            return result, frozenset(statements.changed - {"mirrors", "meta"})
+            return result, frozenset(statements.changed - _UNSEEN)
+
+    def _store_many_files(self) -> None:
+        """Store the changed files that do not go into one step, in steps of their own."""
+        while self._files is not None and self._files.find():
+            self._attempt_twice(lambda _: None)
+
+    def _attempt_twice(self, work: Work[R]) -> tuple[R, PostgresStatements]:
+        try:
+            return self._attempt(work)
+        except ServerGone:
+            # Nothing was committed, and a new connection may do.
+            return self._attempt(work)
 
     def query(self, question: Step[R]) -> R:
         return self.query_rows(lambda statements: question(self._transaction(statements)))
@@ -178,6 +205,17 @@ class PostgresDatabase:
         with self._lock:
             if self._mirrors is not None and not self._mirrors.are_current:
                 self._mirrors.follow(self._read_row, set(), [])
+            self._store_edits_in_place()
+
+    def _store_edits_in_place(self) -> None:
+        """Such an edit changes no folder, and may not wait for the next step."""
+        if self._files is not None and self._over is None:
+            self._files.look_everywhere()
+            if self._files.find() or self._files.has_changes:
+                with suppress(StorageError):  # the next look finds it again
+                    self.run_rows(lambda _: None)
+            else:
+                self._files.settle_look()
 
     def _end_question(self) -> None:
         """End the transaction of the last question, which no answer has waited for."""
@@ -226,6 +264,8 @@ class PostgresDatabase:
             raise AssertionError("a step must not begin another one")
         statements = self._begin(connection, self._lease, step_id)
         try:
+            if self._files is not None:
+                self._files.write(statements)
             result = work(statements)
             if self._mirrors is not None:
                 self._mirrors.prune(statements, sorted(statements.touched))
@@ -235,6 +275,8 @@ class PostgresDatabase:
             _roll_back(connection)
             raise
         self._commit(connection, self._lease, step_id, statements)
+        if self._files is not None:
+            self._files.settle()
         return result, statements
 
     def _begin(self, connection: Connection, lease: HeldLease, step_id: str) -> PostgresStatements:

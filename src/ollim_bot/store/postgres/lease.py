@@ -41,6 +41,12 @@ _LEADER = """SELECT name, epoch,
     FROM lease WHERE epoch > 0"""
 
 
+# Each machine says in its connection which one it is, and with which version.
+CONNECTED = """SELECT application_name FROM pg_stat_activity
+    WHERE datname = current_database() AND usename = current_user
+    AND application_name LIKE 'ollim-bot % %'"""
+
+
 def read_leader(connection: Connection) -> Leader | None:
     """The leader as its row says it; None if none ever led. Raises `psycopg.Error`."""
     row = connection.execute(_LEADER).fetchone()
@@ -191,7 +197,7 @@ class Lease:
             if self._connection is None or is_lost(self._connection):
                 self._connection = self._connect(self._address)
                 make_lease_row(self._connection, self.place)
-                self._listen(self._connection)
+                self._begin(self._connection)
             try:
                 return self._connection.execute(sql, arguments).fetchone()
             except psycopg.Error as refused:
@@ -199,9 +205,12 @@ class Lease:
                     raise translated(self.place, refused) from refused
         return None
 
-    def _listen(self, connection: Connection) -> None:
+    def _begin(self, connection: Connection) -> None:
+        """Hear of the lease, and say which machine this is."""
+        name = f"ollim-bot {__version__} {self._name}" if self._name else "ollim-bot"
         try:
             connection.execute(f"LISTEN {_CHANNEL}")
+            connection.execute("SELECT set_config('application_name', $1, false)", (name,))
         except psycopg.Error as refused:
             raise translated(self.place, refused) from refused
 

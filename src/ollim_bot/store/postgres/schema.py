@@ -34,7 +34,7 @@ INSERT INTO lease (id, holder, name, epoch, until, step, schema)
     VALUES (1, '', '', 0, '-infinity', '', 0) ON CONFLICT DO NOTHING
 """
 # Ids and moments are compared as bytes, as SQLite does.
-_TYPES = {"INTEGER": "BIGINT", "TEXT": 'TEXT COLLATE "C"'}
+_TYPES = {"INTEGER": "BIGINT", "TEXT": 'TEXT COLLATE "C"', "BLOB": "BYTEA"}
 
 
 def make_lease_row(connection: Connection, place: Path) -> None:
@@ -71,4 +71,4 @@ def migrate(connection: Connection, place: Path) -> None:
 
 def definition_in_dialect(statement: str) -> str:
     """A statement of a migration in the words of PostgreSQL."""
-    return re.sub(r"\b(INTEGER|TEXT)\b", lambda found: _TYPES[found[1]], statement)
+    return re.sub(r"\b(INTEGER|TEXT|BLOB)\b", lambda found: _TYPES[found[1]], statement)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.connection import (
@@ -23,8 +24,10 @@ from ollim_bot.store.messages import can_index
 from ollim_bot.store.opening import check_schema
 from ollim_bot.store.postgres.database import PostgresDatabase
 from ollim_bot.store.postgres.search import TsvectorIndex
-from ollim_bot.store.schema import Table, migrate, schema_of, tables
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.schema import Table, migrate, moved_tables, schema_of
+from ollim_bot.store.transaction import Step, Transaction
+
+R = TypeVar("R")
 
 _PAGE = 500
 
@@ -32,10 +35,24 @@ _PAGE = 500
 Counts = Mapping[str, int]
 
 
+class ReadRows(Protocol):
+    """Rows on a server, as a question of one state sees them."""
+
+    def query_rows(self, question: Callable[[Statements], R]) -> R:
+        """Raises `StorageError`."""
+
+
 def move_to_server(
-    source: Path, database: PostgresDatabase, now: datetime, *, replace: bool = False
+    source: Path,
+    database: PostgresDatabase,
+    now: datetime,
+    *,
+    replace: bool = False,
+    mark: Step[None] = lambda _: None,
 ) -> Counts:
-    """Copy all rows of the file, in one step of the server; the file stays as it is.
+    """Copy all rows of the file, and `mark` them, in one step of the server.
+
+    The file stays as it is.
 
     No bot may use the file meanwhile. With `replace`, rows that are on the server are dropped;
     without, they are a `WriteFailed`. Raises `StorageError`; the server is unchanged then.
@@ -44,12 +61,13 @@ def move_to_server(
     def fill(rows: Statements, target: Statements) -> Counts:
         if not replace and any(_counts(target).values()):
             raise WriteFailed(database.path, "has the rows of a bot already. Nothing was changed.")
-        for table in tables():
+        for table in moved_tables():
             target.write(table.name, f"DELETE FROM {table.name}")
         target.write("messages", "DELETE FROM search_state")
         counts = _copy_rows(rows, target, database.path)
-        index = Transaction(target, now, TsvectorIndex).messages
-        index.prepare_search(is_supported=True)
+        arrived = Transaction(target, now, TsvectorIndex)
+        arrived.messages.prepare_search(is_supported=True)
+        mark(arrived)
         return counts
 
     try:
@@ -62,7 +80,7 @@ def move_to_server(
         raise translated(source, refused) from refused
 
 
-def move_to_file(database: PostgresDatabase, target: Path, now: datetime) -> Counts:
+def move_to_file(database: ReadRows, target: Path, now: datetime) -> Counts:
     """Write one state of the server into a new file, whole and synced; the server is unchanged.
 
     Raises `StorageError`; there is no file then.
@@ -93,20 +111,27 @@ def move_to_file(database: PostgresDatabase, target: Path, now: datetime) -> Cou
 
 
 def _copy_rows(source: Statements, target: Statements, place: Path) -> Counts:
-    for table in tables():
+    for table in moved_tables():
         for page in _pages(source, table):
-            one = f"({', '.join('?' for _ in table.columns)})"
-            target.write(
-                table.name,
-                f"INSERT INTO {table.name} ({', '.join(table.columns)})"
-                f" VALUES {', '.join(one for _ in page)}",
-                *(value for row in page for value in row),
-            )
+            insert_rows(target, table, page)
     expected, found = _counts(source), _counts(target)
     for name, count in expected.items():
         if found[name] != count:
             raise Damaged(place, f"{found[name]} of {count} rows of {name} have arrived")
     return found
+
+
+def insert_rows(target: Statements, table: Table, rows: Sequence[Row]) -> None:
+    """Add whole rows to a table."""
+    one = f"({', '.join('?' for _ in table.columns)})"
+    for start in range(0, len(rows), _PAGE):
+        page = rows[start : start + _PAGE]
+        target.write(
+            table.name,
+            f"INSERT INTO {table.name} ({', '.join(table.columns)})"
+            f" VALUES {', '.join(one for _ in page)}",
+            *(value for row in page for value in row),
+        )
 
 
 def _pages(source: Statements, table: Table) -> Iterator[list[Row]]:
@@ -122,4 +147,6 @@ def _pages(source: Statements, table: Table) -> Iterator[list[Row]]:
 
 
 def _counts(rows: Statements) -> dict[str, int]:
-    return {table.name: rows.number(f"SELECT count(*) FROM {table.name}") for table in tables()}
+    return {
+        table.name: rows.number(f"SELECT count(*) FROM {table.name}") for table in moved_tables()
+    }

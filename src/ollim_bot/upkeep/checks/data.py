@@ -20,7 +20,8 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.copies import EVERY, copied_at, copies_of, damage_of
 from ollim_bot.store.journal import Git, GitMissing, GitTrouble, Repository, has_repository
-from ollim_bot.store.opening import DATABASE, look_into
+from ollim_bot.store.machine_id import machine_id
+from ollim_bot.store.opening import DATABASE
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.state_inspection import (
@@ -59,6 +60,9 @@ _STATE = "state files"
 _BACKUP = "backup"
 # One is made each day, at an idle moment: a machine that was off for a night is not yet late.
 _LATE_BACKUP = timedelta(days=2)
+_ON_SERVER = "the database is on a server, which has its own; `ollim-bot backup` saves the rows too"
+_UNUSED = "state/ollim.db is not used, since DATABASE_URL is set"
+_WHY = "`ollim-bot standby status` says why."
 _MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
 
 
@@ -175,8 +179,9 @@ def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield warned(
             _TOOL_SERVERS, "others may read mcp.json", step, partial(close_file, paths.mcp)
         )
-    record = look_into(paths, given.local_now, lambda tx: tx.tool_servers.get())
-    known = (record or ToolServerRecord()).written(reading.specs)
+    record = given.read(lambda tx: tx.tool_servers.get())
+    machine = machine_id(paths) if given.is_shared else ""
+    known = (record or ToolServerRecord()).on(machine).written(reading.specs)
     named = {name: state for name, state in known.servers.items() if state.present}
     for name, state in sorted(named.items()):
         if state.trouble:
@@ -239,6 +244,9 @@ def check_tasks(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 def check_copies(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths, now = given.data.paths, given.local_now
+    if given.is_shared:
+        yield off(_COPIES, _ON_SERVER)
+        return
     database = paths.state / DATABASE
     if not database.exists():
         yield passed(_COPIES, "none; there is nothing to copy yet")
@@ -266,15 +274,30 @@ def _written_at(database: Path) -> datetime:
 
 def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths, now = given.data.paths, given.local_now
+    if given.is_shared:
+        yield from _shared_database(given)
+        return
     troubles = list(database_troubles(paths, now))
     yield from _findings(_DATABASE, troubles)
     if not troubles:
         yield passed(_DATABASE, database_overview(paths))
 
 
+def _shared_database(given: DoctorInput) -> Iterator[DoctorFinding]:
+    unused = given.data.paths.state / DATABASE
+    if unused.exists():
+        step = f"Look whether you need it, then `mv {shown(unused)}` out of state/."
+        yield warned(_DATABASE, _UNUSED, step)
+    count = given.read(lambda tx: tx.messages.last_seq())
+    if count is None:
+        yield failed(_DATABASE, "the rows on the server cannot be read", _WHY)
+    else:
+        yield passed(_DATABASE, f"on the server, with {counted(count, 'message')} and all else")
+
+
 def check_backup(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths, now = given.data.paths, given.local_now
-    config = look_into(paths, now, lambda tx: tx.config.get()) or RuntimeConfig()
+    config = given.read(lambda tx: tx.config.get()) or RuntimeConfig()
     folder = automatic_folder(paths)
     return backups(backups_in(folder), folder, now, is_automatic=config.auto_backup)
 

@@ -16,18 +16,16 @@ from ollim_bot.domain.jobs import (
 )
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
-from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.schedule import key_of, next_due
 from ollim_bot.domain.skills import does_not_load
 from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
 from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_types import JOB_TYPES
-from ollim_bot.store.opening import look_into
 from ollim_bot.store.skill_files import SkillFolder, SkillLock
 from ollim_bot.store.steps import holder_of_id
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
@@ -76,8 +74,9 @@ def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 def check_ledger(given: DoctorInput) -> Iterator[DoctorFinding]:
     # Read first: the ledger, read afterwards, has every occurrence claimed until this heartbeat.
-    watched_until = heartbeat(given.data.paths)
-    rows = _ledger(given.data.paths, given.now)
+    watched_until = heartbeat(given.data.paths) or _shared_heartbeat(given)
+    # None if the database cannot be read, which is a check of its own.
+    rows = given.read(lambda tx: tx.ledger.page(0, 2**62)[0]) or ()
     wrong = check(rows, given.local_now, watched_until)
     for sentence in wrong[:_MOST_NAMED]:
         yield failed(_LEDGER, sentence, _SHOW)
@@ -94,30 +93,32 @@ def heartbeat(paths: DataPaths) -> datetime | None:
     return HeartbeatFile(paths).read()
 
 
+def _shared_heartbeat(given: DoctorInput) -> datetime | None:
+    """When the machine that leads last recorded the time; None if the rows are not shared."""
+    found = given.read(lambda tx: tx.meta.get(SHARED_HEARTBEAT)) if given.is_shared else None
+    return None if found is None else datetime.fromisoformat(found)
+
+
 def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
     """All jobs of a kind, without any change on disk."""
     paths = given.data.paths
     folder = paths.jobs(form.kind)
+    with given.reading() as ask:
 
-    def choose_holder(rivals: Sequence[Job]) -> int:
-        return look_into(paths, given.local_now, lambda tx: holder_of_id(tx, rivals)) or 0
+        def choose_holder(rivals: Sequence[Job]) -> int:
+            return ask(lambda tx: holder_of_id(tx, rivals)) or 0
 
-    def plan(job: Job) -> Job:
-        return look_into(paths, given.local_now, lambda tx: with_known_plan(tx, job)) or job
+        def plan(job: Job) -> Job:
+            return ask(lambda tx: with_known_plan(tx, job)) or job
 
-    repository = MarkdownRepository(
-        FolderWatch(folder, form, OsDisk()),
-        FileLock(paths.lock_of(folder)),
-        journal=NoJournal(),
-        choose_holder=choose_holder,
-        plan=plan,
-    )
-    return repository.report()
-
-
-def _ledger(paths: DataPaths, now: datetime) -> Sequence[LedgerRow]:
-    """The rows; none if the database cannot be read, which is a check of its own."""
-    return look_into(paths, now, lambda tx: tx.ledger.page(0, 2**62)[0]) or ()
+        repository = MarkdownRepository(
+            FolderWatch(folder, form, OsDisk()),
+            FileLock(paths.lock_of(folder)),
+            journal=NoJournal(),
+            choose_holder=choose_holder,
+            plan=plan,
+        )
+        return repository.report()
 
 
 def _jobs(

@@ -31,12 +31,12 @@ from ollim_bot.environment import (
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import ModelChoice, Settings
-from ollim_bot.store.opening import look_into
 from ollim_bot.upkeep.checks.folder import close_file
 from ollim_bot.upkeep.checks.jobs import heartbeat
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.env_file import env_text
 from ollim_bot.upkeep.instance import running_pid
+from ollim_bot.upkeep.shared_rows import reading
 
 CLOCK = "clock"
 _SET = "Set the clock right, for example with `timedatectl`; until then nothing comes on time."
@@ -68,7 +68,7 @@ _ZONE_SETTING = "OLLIM_TIMEZONE"
 
 def check_time_zone(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths, chosen = given.data.paths, chosen_zone(given.data.paths)
-    planned = look_into(paths, given.local_now, lambda tx: tx.zone.get().name) or ""
+    planned = given.read(lambda tx: tx.zone.get().name) or ""
     used = planned if running_pid(paths.bot_pid) is not None else ""
     zone, machine = str(given.data.zone), system_zone(given.environ)
     if chosen is not None:
@@ -242,7 +242,8 @@ def provider_after_start(
     if not wants_offline and not names_provider(anthropic):
         status = login({**environ, **anthropic})
     now = datetime.now(settings.zone)
-    memory = look_into(settings.paths, now, lambda tx: tx.provider.get()) or ProviderMemory()
+    with reading(environ, settings.paths, now) as ask:
+        memory = ask(lambda tx: tx.provider.get()) or ProviderMemory()
     provider = choose_provider(
         anthropic,
         wants_offline=wants_offline,

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -16,15 +15,12 @@ from ollim_bot.domain.google import in_words
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.standby import FoundServer
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.errors import SignInNeeded, StorageError
 from ollim_bot.http_exchange import HttpLimits, exchange
 from ollim_bot.integrations.google.tokens import GoogleTokenStore, read_client
 from ollim_bot.settings import Secret
-from ollim_bot.store.opening import look_into
 from ollim_bot.store.push_file import PushFile
-from ollim_bot.store.schema import SCHEMA
 from ollim_bot.upkeep.checks.folder import close_file
 from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.doctor import (
@@ -215,7 +211,7 @@ def check_phone(given: DoctorInput) -> Iterator[DoctorFinding]:
     if pairing is None:
         yield off(PHONE, _NOT_PAIRED)
         return
-    state = look_into(paths, given.now, lambda tx: tx.push.get()) or PushState()
+    state = given.read(lambda tx: tx.push.get()) or PushState()
     yield from phone(pairing, state, given.valid_settings.ntfy.url, given.local_now, ask)
 
 
@@ -332,61 +328,11 @@ def check_reach(given: DoctorInput) -> Iterator[DoctorFinding]:
     if given.data.paths.push.exists():
         yield passed(REACH, "what comes is sent to your phone")
         return
-    config = look_into(given.data.paths, given.now, lambda tx: tx.config.get()) or RuntimeConfig()
+    config = given.read(lambda tx: tx.config.get()) or RuntimeConfig()
     if DesktopNotifier(given.environ).can_show(config.desktop_notifications):
         yield passed(REACH, "what comes is shown on the desktop")
     else:
         yield off(REACH, _PAGE_ONLY)
-
-
-STANDBY = "standby"
-_ALONE = "not set up: your data are in a file on this machine"
-_NO_PSYCOPG = "DATABASE_URL is set, but psycopg is not installed"
-_INSTALL = "Run `pipx inject ollim-bot 'psycopg[binary]'`, or install the extra `[postgres]`."
-_WHO_LEADS = "`ollim-bot standby status` shows more."
-_START_IT = "Run `ollim-bot` on one of the machines."
-_SAME_VERSION = "Run `ollim-bot update`, so that both machines have the same version."
-_CLOSED = "it is closed, since a move was cut off, or the data moved back into a file"
-_END_MOVE = "Run `ollim-bot standby leave` here, or `ollim-bot standby init` where your bot is."
-_KEYS_AWAY = "keys that the other machine uses are not here: {names}"
-_BRING_KEYS = "Bring them over by hand; `ollim-bot setup` asks for some of them."
-
-
-def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
-    settings = given.valid_settings
-    if settings.database_url is None:
-        yield off(STANDBY, _ALONE)
-        return
-    if find_spec("psycopg") is None:
-        yield failed(STANDBY, _NO_PSYCOPG, _INSTALL)
-        return
-    from ollim_bot.upkeep.standby import key_names, look
-
-    try:
-        found = look(settings.database_url)
-    except StorageError as gone:
-        yield failed(STANDBY, str(gone), _WHO_LEADS)
-        return
-    yield from standby(found, key_names(settings))
-
-
-def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
-    """`keys` are the names of those that this machine has."""
-    leader = found.leader
-    if not found.is_ours:
-        yield failed(STANDBY, "the database holds no data of a bot", _WHO_LEADS)
-    elif found.closed:
-        yield failed(STANDBY, _CLOSED, _END_MOVE)
-    elif found.schema != SCHEMA:
-        other = f"the database has schema {found.schema}, and this version knows {SCHEMA}"
-        yield failed(STANDBY, other, _SAME_VERSION)
-    elif leader is None or not leader.is_leading:
-        yield warned(STANDBY, "no machine leads, so nothing comes", _START_IT)
-    else:
-        length = duration_in_words(timedelta(seconds=max(round(leader.since), 1)))
-        yield passed(STANDBY, f"{leader.name} has led for {length}, with {leader.version}")
-    if away := [each for each in found.key_names if each not in keys]:
-        yield warned(STANDBY, _KEYS_AWAY.format(names=", ".join(away)), _BRING_KEYS)
 
 
 def page(

@@ -15,8 +15,8 @@ from ollim_bot.domain.text import counted
 from ollim_bot.errors import SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.bot_rows import rows_beside_bot
 from ollim_bot.store.file_store import FormatIsNewer, Malformed
-from ollim_bot.store.opening import look_into
 from ollim_bot.store.sentinel import deliveries_left
 from ollim_bot.upkeep.checks.jobs import heartbeat
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
@@ -172,13 +172,28 @@ _START = "Run `ollim-bot`; what was due is told then."
 
 def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths, now = given.data.paths, given.local_now
-    presence = look_into(paths, now, lambda tx: tx.presence.get()) or Presence()
     pid = running_pid(paths.bot_pid)
+    if given.is_shared and not _leads(given):
+        # What is known of a bot is known of the one that leads.
+        return standing_by(pid)
+    presence = given.read(lambda tx: tx.presence.get()) or Presence()
     if pid is not None:
         # A bot that starts has not written its heartbeat yet, and bot.pid just now.
         seen = filter(None, (heartbeat(paths), _written_at(paths.bot_pid)))
         return running(pid, presence, max(seen, default=now), installed_version(), now)
     return stopped(presence, heartbeat(paths), paths.bot_pid, now)
+
+
+def _leads(given: DoctorInput) -> bool:
+    by_bot = rows_beside_bot(given.data.paths.commands, lambda: given.now)
+    return by_bot is not None and by_bot.greeting.leads
+
+
+def standing_by(pid: int | None) -> Iterator[DoctorFinding]:
+    if pid is None:
+        yield off(NAME, "not running on this machine; `ollim-bot` starts it")
+    else:
+        yield passed(NAME, f"{ollim_bot.__version__} stands by as process {pid}")
 
 
 def running(

@@ -1,0 +1,111 @@
+"""Checks of a database that several machines share: who leads, and whether each one could."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from importlib.util import find_spec
+
+from ollim_bot import __version__
+from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.standby import FoundServer
+from ollim_bot.errors import StorageError
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.file_layout import set_asides
+from ollim_bot.store.schema import SCHEMA
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.keys import key_names
+
+STANDBY = "standby"
+_ALONE = "not set up: your data are in a file on this machine"
+_NO_PSYCOPG = "DATABASE_URL is set, but psycopg is not installed"
+_INSTALL = "Run `pipx inject ollim-bot 'psycopg[binary]'`, or install the extra `[postgres]`."
+_WHO_LEADS = "`ollim-bot standby status` shows more."
+_START_IT = "Run `ollim-bot` on one of the machines."
+_UPDATE_HERE = "Run `ollim-bot update` here."
+_UPDATE_THERE = "Run `ollim-bot update` on {name}, or `ollim-bot standby hand-over`."
+_NEWER_DATABASE = (
+    "a newer version has changed the database (schema {found}; this one knows {known}), so this "
+    "machine cannot lead"
+)
+_OLDER_DATABASE = (
+    "the database is of an older version (schema {found}; this one knows {known}), and is brought "
+    "up to date when this machine leads"
+)
+_OTHER_VERSION = "{name} leads with version {there}, and this machine has {here}"
+_CLOSED = "it is closed, since a move was cut off, or the data moved back into a file"
+_END_MOVE = "Run `ollim-bot standby leave` here, or `ollim-bot standby init` where your bot is."
+_SHOWN_FILES = 5
+_SET_ASIDE = "changed here by hand and never stored, kept in {folder}: {names}"
+_LOOK_THERE = (
+    "`ls -R {folder}` lists them. Take what you still want from there to the machine that leads, "
+    "and remove the folder."
+)
+_KEYS_AWAY = "keys that the other machine uses are not here: {names}"
+_BRING_KEYS = (
+    "Run `ollim-bot standby keys FILE` there, carry the file here, and run "
+    "`ollim-bot standby join --keys FILE`."
+)
+
+
+def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
+    settings = given.valid_settings
+    if settings.database_url is None:
+        yield off(STANDBY, _ALONE)
+        return
+    if find_spec("psycopg") is None:
+        yield failed(STANDBY, _NO_PSYCOPG, _INSTALL)
+        return
+    from ollim_bot.upkeep.standby import look
+
+    try:
+        found = look(settings.database_url)
+    except StorageError as gone:
+        yield failed(STANDBY, str(gone), _WHO_LEADS)
+        return
+    yield from standby(found, key_names(settings))
+    yield from files_set_aside(settings.paths)
+
+
+def files_set_aside(paths: DataPaths) -> Iterator[DoctorFinding]:
+    for each in set_asides(paths):
+        names = ", ".join(each.files[:_SHOWN_FILES])
+        detail = _SET_ASIDE.format(folder=each.folder, names=names)
+        yield warned(STANDBY, detail, _LOOK_THERE.format(folder=paths.root / each.folder))
+
+
+def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
+    """`keys` are the names of those that this machine has."""
+    leader = found.leader
+    if not found.is_ours:
+        yield failed(STANDBY, "the database holds no data of a bot", _WHO_LEADS)
+        return
+    if found.closed:
+        yield failed(STANDBY, _CLOSED, _END_MOVE)
+        return
+    if found.schema > SCHEMA:
+        newer = _NEWER_DATABASE.format(found=found.schema, known=SCHEMA)
+        yield failed(STANDBY, newer, _UPDATE_HERE)
+    if leader is None or not leader.is_leading:
+        yield warned(STANDBY, "no machine leads, so nothing comes", _START_IT)
+    else:
+        yield from _of_versions(found, leader.name, leader.version)
+        length, renewed = _words(leader.since), _words(leader.renewed)
+        words = f"{leader.name} has led for {length}, and renewed its lease {renewed} ago"
+        yield passed(STANDBY, f"{words}; take-over number {leader.epoch}, with {leader.version}")
+    if away := [each for each in found.key_names if each not in keys]:
+        yield warned(STANDBY, _KEYS_AWAY.format(names=", ".join(away)), _BRING_KEYS)
+
+
+def _of_versions(found: FoundServer, name: str, version: str) -> Iterator[DoctorFinding]:
+    """Where the leader has another version than this machine."""
+    if found.schema < SCHEMA:
+        older = _OLDER_DATABASE.format(found=found.schema, known=SCHEMA)
+        yield warned(STANDBY, older, _UPDATE_THERE.format(name=name))
+    elif version != __version__ and found.schema == SCHEMA:
+        other = _OTHER_VERSION.format(name=name, there=version, here=__version__)
+        yield warned(STANDBY, other, "Run `ollim-bot update` on both, first on the one that waits.")
+
+
+def _words(seconds: float) -> str:
+    return duration_in_words(timedelta(seconds=max(round(seconds), 1)))
