@@ -220,7 +220,8 @@ def _status(given: Given, caller: Caller) -> None:
     url, here = settings.database_url, _machine(caller, settings)
     found, place = look(url), place_of(url)
     role = _role(here)
-    files = look_at_files(here, url) if found.is_ours and not found.closed else None
+    has_files = found.is_ours and not found.closed and not found.is_replica
+    files = look_at_files(here, url) if has_files else None
     if "json" in given:
         print_json(_as_json(place, found, role) | _files_as_json(files))
         return
@@ -293,12 +294,20 @@ def _status_lines(place: str, found: FoundServer, role: str) -> Iterator[str]:
         yield f"{leader.name} has led for {_words(leader.since)}."
     else:
         yield f"No machine leads. {leader.name} led last, until {_words(leader.renewed)} ago."
+    if found.is_replica:
+        yield from _COPY
     yield _ROLES[role]
     if leader is not None:
         yield f"Last renewal {_words(leader.renewed)} ago, take-over number {leader.epoch}."
         yield f"Version of ollim-bot there {leader.version}, schema {found.schema}."
 
 
+_COPY = (
+    "Only a copy of the database answers. It cannot be written, so no machine leads.",
+    "If the other server is gone and stays away, run on the machine of the copy:",
+    "    psql --command='SELECT pg_promote()' DATABASE",
+    "A copy may lack the last seconds. What was just being sent is looked up before it is sent.",
+)
 _ROLES = {
     "leads": "This machine leads.",
     "stands by": "This machine stands by.",
@@ -330,6 +339,7 @@ def _as_json(place: str, found: FoundServer, role: str) -> dict[str, object]:
         "schema": found.schema,
         "version": leader.version if leader else "",
         "is_closed": bool(found.closed),
+        "is_copy": found.is_replica,
     }
 
 
