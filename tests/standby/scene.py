@@ -67,7 +67,7 @@ class StandbyScene:
             database.run(add)
 
     def init(self, terminal: Terminal | None = None) -> str:
-        words = ("standby", "init", "--unfinished", "--yes", "--from", str(self.file))
+        words = ("standby", "init", "--yes", "--from", str(self.file))
         return (terminal or self.desk).done(*words)
 
     def on_server(self, question: Step[R]) -> R:

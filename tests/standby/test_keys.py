@@ -24,7 +24,7 @@ def carried(scene: StandbyScene) -> Path:
     desk.write("state/web_token", "of desk alone")
     desk.environ["OTHER_PROGRAM_TOKEN"] = "not ours"
     file = scene.folder / "keys.json"
-    words = ("standby", "init", "--unfinished", "--yes", "--from", str(scene.file))
+    words = ("standby", "init", "--yes", "--from", str(scene.file))
     told = desk.done(*words, "--keys", str(file))
     assert "DATABASE_URL, DEPLOY_HOOK_SECRET, DISCORD_TOKEN, mcp.json" in told
     assert "token-of-desk" not in told

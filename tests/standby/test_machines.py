@@ -6,8 +6,10 @@ import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from devtools.localpostgres import LocalPostgres
 from tests.cli.setup_scene import ScriptedPerson
 from tests.standby.scene import StandbyScene, env_of, has_address
 
@@ -15,7 +17,7 @@ from ollim_bot import __version__
 from ollim_bot.app.lead import LeaseKeeper
 from ollim_bot.cli import standby as command
 from ollim_bot.cli.caller import Caller
-from ollim_bot.store.postgres.connection import connect_to
+from ollim_bot.store.postgres.connection import connect_to, parse_address
 from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.upkeep.instance import single_instance
@@ -54,6 +56,7 @@ def test_a_second_machine_joins_sees_the_leader_and_leaves(scene: StandbyScene) 
             "schema": SCHEMA,
             "version": __version__,
             "is_closed": False,
+            "is_copy": False,
             "files": {"unlike": [], "since": None, "set_aside": []},
         }
         assert "is already running" in shelf.refused("standby", "leave", "--yes", code=1)
@@ -115,19 +118,43 @@ def test_a_hand_over_names_the_machine_that_leads_then(scene: StandbyScene) -> N
         assert not old.may_act()
 
 
+@pytest.mark.real_process
+def test_where_only_a_copy_of_the_database_answers_the_status_says_how_to_promote_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_server: LocalPostgres
+) -> None:
+    scene = StandbyScene(tmp_path, parse_address(own_server.address), monkeypatch)
+    scene.url += "&target_session_attrs=read-write"
+    scene.file.write_text(scene.url)
+    scene.init()
+    desk = scene.desk
+    assert "pg_promote" not in desk.done("standby", "status")
+    own_server.kill()
+    (own_server.folder / "data" / "standby.signal").touch()
+    own_server.start()
+    told = desk.done("standby", "status")
+    assert "SELECT pg_promote()" in told
+    assert "may lack the last seconds" in told
+    assert desk.json("standby", "status")["is_copy"]
+    with closing(connect_to(parse_address(own_server.address))) as connection:
+        assert connection.execute("SELECT pg_promote()").fetchone() == (True,)
+    assert "pg_promote" not in desk.done("standby", "status")
+    with scene.leading("desk") as lease:
+        assert lease.may_act()
+
+
 def test_what_cannot_be_done_is_refused_with_what_to_do(
     scene: StandbyScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk, file = scene.desk, str(scene.file)
-    init = ("standby", "init", "--unfinished", "--yes", "--from")
+    init = ("standby", "init", "--yes", "--from")
     shelf = scene.machine("shelf")
     unsafe = scene.folder / "unsafe.txt"
     unsafe.write_text("postgresql://ollim:pass@db.example.org/ollim?sslmode=require")
     refusals = [
         (desk.refused("standby", "init", code=1), "Standby is not finished."),
-        (desk.refused("standby", "init", "--unfinished"), "Name a file with the address"),
+        (desk.refused("standby", "init"), "Name a file with the address"),
         (desk.refused(*init, "nowhere.txt"), "nowhere.txt cannot be read"),
-        (desk.run("standby", "init", "--unfinished", "--from", file).err, "Add --yes"),
+        (desk.run("standby", "init", "--from", file).err, "Add --yes"),
         (shelf.refused(*init, file, code=1), "There is no bot in"),
         (shelf.refused("standby", "join", "--from", file, code=1), "is empty. Run `ollim-bot"),
         (desk.refused("standby", "hand-over", code=1), "No standby is set up."),
@@ -172,10 +199,10 @@ def test_init_says_who_can_read_and_asks(
     desk = scene.desk
     caller = Caller(desk.environ, desk.home, lambda: desk.now)
     person = ScriptedPerson(scene.url, "")
-    command.init({"unfinished": True}, caller, person)
+    command.init({}, caller, person)
     assert "They are not encrypted there. Who can read them: who runs this machine" in person.screen
     assert "Nothing was changed." in person.screen
     assert scene.url not in person.screen
     assert not has_address(desk)
-    command.init({"unfinished": True}, caller, ScriptedPerson(scene.url, "y"))
+    command.init({}, caller, ScriptedPerson(scene.url, "y"))
     assert has_address(desk)

@@ -144,7 +144,7 @@ def test_a_kill_at_each_step_leaves_an_installation_that_works(scene: StandbySce
     with scene.leading("desk"):
         assert "It is complete now." in scene.init()
     assert not (desk.paths.state / "ollim.db").exists()
-    assert "DATABASE_URL is set already" in desk.refused("standby", "init", "--unfinished", code=1)
+    assert "DATABASE_URL is set already" in desk.refused("standby", "init", code=1)
 
     for die_at in range(20):
         try:

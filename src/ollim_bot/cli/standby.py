@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from ollim_bot.upkeep.keys import Keys
     from ollim_bot.upkeep.machine import Machine
 
-_UNFINISHED = (
-    "Standby is not finished. So far the conversation, settings, runs, deliveries and files move. "
-    "The model's own record of the conversation stays on each machine, and `ollim-bot backup` does "
-    "not save the rows that are on a server. To try it all the same: "
-    "`ollim-bot standby init --unfinished`."
-)
 _NEEDS_PSYCOPG = (
     "This needs psycopg, which is not installed. Install ollim-bot with its extra `[postgres]`."
 )
@@ -46,9 +40,9 @@ _NO_QUESTION = "This is no terminal to ask in. Add --yes once you have read what
 _ASK_ADDRESS = "The address of the database (it is not shown): "
 _OPEN_FILE = "others on this machine can read {file}. Close it: chmod 600 {file}"
 _PRIVACY = (
-    "The database will hold your conversation, jobs, skills, profile and attachments, and later "
-    "also transcripts. "
-    "They are not encrypted there. Who can read them: who runs {where}, and who knows the address."
+    "The database will hold your conversation, the model's record of it, jobs, skills, profile and "
+    "attachments. They are not encrypted there. Who can read them: who runs {where}, and who knows "
+    "the address."
 )
 _MOVED = "Moved {rows}. From the next start on, your bot uses {place}."
 _KEPT = "The file as it was is kept in the folder `state`, with `before-standby` in its name."
@@ -82,12 +76,11 @@ _YES = argument("--yes", action="store_true", help="do it without asking")
 
 
 @_STANDBY.verb(
-    "move this bot's data to a PostgreSQL database (not finished)",
-    "--unfinished --from address.txt",
+    "move this bot's data to a PostgreSQL database",
+    "--from address.txt --keys keys.json",
     _FROM,
     _YES,
     argument("--keys", metavar="FILE", help="then write the keys for the other machine"),
-    argument("--unfinished", action="store_true", help="do it although it is not finished"),
 )
 def _init(given: Given, caller: Caller) -> None:
     init(given, caller, _console())
@@ -95,8 +88,6 @@ def _init(given: Given, caller: Caller) -> None:
 
 def init(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if the rows were not moved."""
-    if "unfinished" not in given:
-        raise OllimError(_UNFINISHED)
     _require_psycopg()
     from ollim_bot.upkeep import standby
     from ollim_bot.upkeep.keys import key_names
@@ -220,11 +211,12 @@ def _status(given: Given, caller: Caller) -> None:
     url, here = settings.database_url, _machine(caller, settings)
     found, place = look(url), place_of(url)
     role = _role(here)
-    files = look_at_files(here, url) if found.is_ours and not found.closed else None
+    has_files = found.is_ours and not found.closed and not found.is_replica
+    files = look_at_files(here, url) if has_files else None
     if "json" in given:
-        print_json(_as_json(place, found, here) | _files_as_json(files))
+        print_json(_as_json(place, found, here, role) | _files_as_json(files))
         return
-    lines = _status_lines(place, found, here)
+    lines = _status_lines(place, found, here, role)
     for line in (*lines, *(_files_lines(files, role, here.now()) if files else ())):
         show(plain(line))
     for line in _key_lines(found, settings):
@@ -279,7 +271,7 @@ def _files_as_json(files: FilesState | None) -> dict[str, object]:
     }
 
 
-def _status_lines(place: str, found: FoundServer, here: Machine) -> Iterator[str]:
+def _status_lines(place: str, found: FoundServer, here: Machine, role: str) -> Iterator[str]:
     yield f"Database: {place}."
     leader = found.leader
     name = "" if leader is None else _name_of(leader, here)
@@ -294,12 +286,20 @@ def _status_lines(place: str, found: FoundServer, here: Machine) -> Iterator[str
         yield f"{name} has led for {_words(leader.since)}."
     else:
         yield f"No machine leads. {name} led last, until {_words(leader.renewed)} ago."
-    yield _ROLES[_role(here)]
+    if found.is_replica:
+        yield from _COPY
+    yield _ROLES[role]
     if leader is not None:
         yield f"Last renewal {_words(leader.renewed)} ago, take-over number {leader.epoch}."
         yield f"Version of ollim-bot there {leader.version}, schema {found.schema}."
 
 
+_COPY = (
+    "Only a copy of the database answers. It cannot be written, so no machine leads.",
+    "If the other server is gone and stays away, run on the machine of the copy:",
+    "    psql --command='SELECT pg_promote()' DATABASE",
+    "A copy may lack the last seconds. What was just being sent is looked up before it is sent.",
+)
 _ROLES = {
     "leads": "This machine leads.",
     "stands by": "This machine stands by.",
@@ -325,11 +325,11 @@ def _name_of(leader: Leader, here: Machine) -> str:
     return f"{leader.name} (another machine)" if leader.name == here.name else leader.name
 
 
-def _as_json(place: str, found: FoundServer, here: Machine) -> dict[str, object]:
+def _as_json(place: str, found: FoundServer, here: Machine, role: str) -> dict[str, object]:
     leader = found.leader
     return {
         "database": place,
-        "role": _role(here),
+        "role": role,
         "leader": leader.name if leader is not None and leader.is_leading else None,
         "last_leader": leader.name if leader else None,
         "led_here_last": leader is not None and leader.is_on(here.id),
@@ -339,6 +339,7 @@ def _as_json(place: str, found: FoundServer, here: Machine) -> dict[str, object]
         "schema": found.schema,
         "version": leader.version if leader else "",
         "is_closed": bool(found.closed),
+        "is_copy": found.is_replica,
     }
 
 

@@ -24,13 +24,13 @@ from ollim_bot.errors import OllimError, StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.errors import Damaged
+from ollim_bot.store.errors import Damaged, ServerGone
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
 from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import DATABASE, ask, has_state, look_into, open_database
-from ollim_bot.store.postgres.connection import Address, parse_address
+from ollim_bot.store.postgres.connection import Address, address_of_any, parse_address
 from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.postgres.server import (
@@ -124,8 +124,19 @@ def place_of(url: Secret) -> str:
 
 
 def look(url: Secret) -> FoundServer:
-    """What the database is like, with nothing changed. Raises `OllimError`."""
-    return look_at(parse_address(url.reveal()))
+    """What the database is like, with nothing changed; a copy, if only that answers.
+
+    Raises `OllimError`.
+    """
+    address = parse_address(url.reveal())
+    try:
+        return look_at(address)
+    except ServerGone:
+        with suppress(StorageError):
+            found = look_at(address_of_any(address))
+            if found.is_replica:
+                return found
+        raise
 
 
 def look_at_files(here: Machine, url: Secret) -> FilesState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -65,6 +65,11 @@ def parse_address(text: str) -> Address:
     where = "this machine" if is_on_this_machine(host) else host
     named = Path(f"the PostgreSQL database {parts.get('dbname', 'of its user')} on {where}")
     return Address(make_conninfo(**parts), named)
+
+
+def address_of_any(address: Address) -> Address:
+    """The same servers, also those that are copies and cannot be written."""
+    return replace(address, conninfo=make_conninfo(address.conninfo, target_session_attrs="any"))
 
 
 def connect_to(address: Address, idle_in_step: float = IDLE_IN_STEP) -> Connection:
@@ -152,7 +157,7 @@ def is_idle(connection: Connection) -> bool:
     return connection.info.transaction_status is TransactionStatus.IDLE
 
 
-# What waits goes to the server at this size, in characters; so many rows of an answer are kept.
+# What waits goes to the server at this size; an answer of more rows than this is not kept.
 _MOST_WAITING, _MOST_KEPT = 200_000, 100
 _RETURNING = " RETURNING "
 _WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
@@ -240,7 +245,8 @@ class PostgresStatements(Statements):
         if _RETURNING in sql:
             return self._translated(statement)
         self._waiting.append(statement)
-        self._size += len(sql) + sum(len(each) for each in arguments if isinstance(each, str))
+        texts = (each for each in arguments if isinstance(each, (str, bytes)))
+        self._size += len(sql) + sum(map(len, texts))
         if self._size >= _MOST_WAITING:
             self._translated()
         return []

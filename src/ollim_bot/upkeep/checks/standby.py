@@ -35,6 +35,8 @@ _OLDER_DATABASE = (
 _OTHER_VERSION = "{name} leads with version {there}, and this machine has {here}"
 _CLOSED = "it is closed, since a move was cut off, or the data moved back into a file"
 _END_MOVE = "Run `ollim-bot standby leave` here, or `ollim-bot standby init` where your bot is."
+_COPY = "only a copy of the database answers, which cannot be written, so no machine leads"
+_PROMOTE = "`ollim-bot standby status` tells what to run on it if the other server is gone."
 _SHOWN_FILES = 5
 _SET_ASIDE = "changed here by hand and never stored, kept in {folder}: {names}"
 _LOOK_THERE = (
@@ -82,6 +84,9 @@ def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
         return
     if found.closed:
         yield failed(STANDBY, _CLOSED, _END_MOVE)
+        return
+    if found.is_replica:
+        yield failed(STANDBY, _COPY, _PROMOTE)
         return
     if found.schema > SCHEMA:
         newer = _NEWER_DATABASE.format(found=found.schema, known=SCHEMA)
