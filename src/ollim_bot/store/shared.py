@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from ollim_bot.environment import DATABASE_URL, load_env_file
 from ollim_bot.paths import DataPaths
 
-_MOST = 200
 NO_DRIVER = (
     "DATABASE_URL is set, but what speaks to PostgreSQL is not installed. Install "
     "`ollim-bot[postgres]` in place of `ollim-bot`."
