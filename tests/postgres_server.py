@@ -78,7 +78,7 @@ def leading(
     address: Address, now: Callable[[], datetime], name: str = "desk"
 ) -> Iterator[tuple[Lease, PostgresDatabase]]:
     """A process that leads, with its database."""
-    lease = Lease(address, name)
+    lease = Lease(address, name, machine=f"id-of-{name}")
     held = lease.take()
     assert held is not None
     database = open_postgres(address, now, lease=held)

@@ -79,11 +79,9 @@ class StandbyScene:
             return database.query_rows(question)
 
     @contextmanager
-    def leading(self, name: str) -> Iterator[Lease]:
-        """The bot of the machine leads; that of `desk`, if there is none of this name."""
-        home = self.folder / name
-        paths = Terminal(home).paths if home.is_dir() else self.desk.paths
-        lease = Lease(self.address, name, machine=machine_id(paths))
+    def leading(self, name: str, on: Terminal | None = None) -> Iterator[Lease]:
+        """A bot leads on `desk`, or on the given machine, which has this name."""
+        lease = Lease(self.address, name, machine=machine_id((on or self.desk).paths))
         assert lease.take() is not None
         try:
             yield lease

@@ -52,7 +52,7 @@ def test_files_move_to_the_server_to_another_machine_and_back(scene: StandbyScen
 
     desk.write("tasks.md", "- [ ] Walk")
     scene.use("shelf")
-    with scene.leading("shelf"):
+    with scene.leading("shelf", shelf):
         pass
     assert "back. From the next start" in shelf.done("standby", "leave", "--yes")
     assert jobs(shelf) == [cat]

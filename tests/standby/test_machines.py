@@ -151,7 +151,6 @@ def test_what_cannot_be_done_is_refused_with_what_to_do(
     unsafe = scene.folder / "unsafe.txt"
     unsafe.write_text("postgresql://ollim:pass@db.example.org/ollim?sslmode=require")
     refusals = [
-        (desk.refused("standby", "init", code=1), "Standby is not finished."),
         (desk.refused("standby", "init"), "Name a file with the address"),
         (desk.refused(*init, "nowhere.txt"), "nowhere.txt cannot be read"),
         (desk.run("standby", "init", "--from", file).err, "Add --yes"),

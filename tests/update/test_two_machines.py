@@ -70,13 +70,15 @@ def test_a_version_that_does_not_start_on_the_standby_leaves_the_leader_and_all_
 def test_the_leader_is_not_updated_before_the_machine_that_stands_by(tmp_path: Path) -> None:
     url = new_url()
     address, scene = parse_address(url), Scene(tmp_path)
-    with leading(address, lambda: NOW) as (lease, _), closing(Lease(address, "shelf")) as waiting:
+    # Both machines have the same name.
+    other = Lease(address, "desk", machine="another")
+    with leading(address, lambda: NOW) as (lease, _), closing(other) as waiting:
         assert waiting.take() is None
         assert updater_of(scene, url).check().obstacle == "", "this machine does not lead"
         rows = CommandRows(address, lease, lambda: NOW)
         with commands_answered(scene.paths.commands, rows):
             obstacle = updater_of(scene, url).check().obstacle
-            assert obstacle.startswith("shelf stands by with 0.12.0, and is updated first")
+            assert obstacle.startswith("desk stands by with 0.12.0, and is updated first")
             assert "ollim-bot standby hand-over" in obstacle
             waiting.close()
             assert updater_of(scene, url).check().obstacle == ""

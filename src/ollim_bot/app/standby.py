@@ -236,24 +236,23 @@ class SharedDatabase:
     async def _follow_files(self) -> None:
         """Keep the files here those of the leader, until cancelled."""
         await self._was_refused.wait()
-        reader: PostgresDatabase | None = None
+        reader, is_prepared = PostgresDatabase(self._address, self._clock.now, lease=None), False
         try:
             while True:
                 with suppress(StorageError):  # the server is away; it is tried again
-                    if reader is None:
-                        opening = partial(open_postgres, self._address, self._clock.now, lease=None)
-                        reader = await asyncio.to_thread(opening)
+                    if not is_prepared:
+                        await asyncio.to_thread(reader.prepare)
+                        is_prepared = True
                     await asyncio.to_thread(self._files.follow, reader.query_rows, self._epoch)
                 await self._until_commit(reader)
         finally:
-            if reader is not None:
-                reader.close()
+            await asyncio.to_thread(reader.close)
 
-    async def _until_commit(self, reader: PostgresDatabase | None) -> None:
+    async def _until_commit(self, reader: PostgresDatabase) -> None:
         """Return when the leader has committed something, or when it is time to look again."""
         for _ in range(round(ASK_EVERY / _LISTEN)):
             await self._clock.sleep(_LISTEN)
-            if reader is not None and await asyncio.to_thread(reader.note_version):
+            if await asyncio.to_thread(reader.note_version):
                 return
 
     async def standing_changed(self) -> None:

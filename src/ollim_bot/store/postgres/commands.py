@@ -23,7 +23,7 @@ from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors
 from ollim_bot.store.postgres.connection import Address, connect_to
 from ollim_bot.store.postgres.database import PostgresDatabase
-from ollim_bot.store.postgres.lease import CONNECTED, Lease
+from ollim_bot.store.postgres.lease import CONNECTED, Lease, shown_id
 from ollim_bot.store.postgres.transfer import move_to_file
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.shared import NOT_NOW
@@ -80,15 +80,13 @@ class CommandDatabase(SharedBackend):
 
     def waiting_for_this(self) -> list[tuple[str, str]]:
         """The names and versions of machines that stand by; none if this one does not lead."""
-        name, *_ = self._state()
         by_bot = rows_beside_bot(self._paths.commands, self._now)
         if by_bot is None or not by_bot.greeting.leads:
             return []
         rows = self.query_rows(lambda found: found.rows(CONNECTED))
-        known = {
-            (other, version) for _, version, other in (str(each[0]).split(" ", 2) for each in rows)
-        }
-        return sorted(each for each in known if each[0] != name)
+        *_, own = self._state()
+        known = [str(each[0]).split(" ", 3) for each in rows]
+        return sorted({(name, version) for _, version, of, name in known if of != shown_id(own)})
 
     def check_may_change(self) -> None:
         """As promised; the files here, which are about to be changed, are brought up to date."""

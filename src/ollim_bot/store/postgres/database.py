@@ -137,9 +137,9 @@ class PostgresDatabase:
 
     def prepare(self) -> None:
         """Bring the tables and the search index up to date, or check that they are."""
-        self._until_answered(lambda: make_lease_row(self._connected(), self.path))
+        with self._lock:  # a connection that is just opened is closed too
+            found = self._until_answered(self._found_schema)
         if self._lease is None:
-            found = schema_of(self._connected())
             if found < SCHEMA:
                 raise OtherSchema(self.path, found, SCHEMA)
             return
@@ -147,6 +147,14 @@ class PostgresDatabase:
         self.take_over_files()
         if self._mirrors is not None:
             self._mirrors.follow(self._read_row, set(), [])
+
+    def _found_schema(self) -> int:
+        connection = self._connected()
+        make_lease_row(connection, self.path)
+        try:
+            return schema_of(connection)
+        except psycopg.Error as refused:
+            raise translated(self.path, refused) from refused
 
     def take_over_files(self) -> None:
         """Lay the files of the table out, or store those of this disk, before anything is read."""
@@ -275,7 +283,7 @@ class PostgresDatabase:
             except ServerGone as gone:
                 if self._is_closed or (self._may_lead is None and is_second):
                     raise
-                if self._may_lead is not None:
+                if self._may_lead is not None and is_second:
                     self._wait_as_leader(self._may_lead, began, gone)
             is_second = True
 

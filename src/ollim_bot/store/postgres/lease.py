@@ -44,7 +44,12 @@ _LEADER = """SELECT name, epoch,
 # Each machine says in its connection which one it is, and with which version.
 CONNECTED = """SELECT application_name FROM pg_stat_activity
     WHERE datname = current_database() AND usename = current_user
-    AND application_name LIKE 'ollim-bot % %'"""
+    AND application_name LIKE 'ollim-bot % % %'"""
+
+
+def shown_id(machine: str) -> str:
+    """What a connection says of the id of its machine: the server cuts its name after 63 bytes."""
+    return machine[:12] or "-"
 
 
 def read_leader(connection: Connection) -> Leader | None:
@@ -211,7 +216,8 @@ class Lease:
 
     def _begin(self, connection: Connection) -> None:
         """Hear of the lease, and say which machine this is."""
-        name = f"ollim-bot {__version__} {self._name}" if self._name else "ollim-bot"
+        of = f"{__version__} {shown_id(self._machine)} {self._name}"
+        name = f"ollim-bot {of}" if self._name else "ollim-bot"
         try:
             connection.execute(f"LISTEN {_CHANNEL}")
             connection.execute("SELECT set_config('application_name', $1, false)", (name,))
