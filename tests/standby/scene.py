@@ -20,7 +20,7 @@ from ollim_bot.store.database import Database
 from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import ask, open_database
 from ollim_bot.store.postgres.connection import Address, parse_address
-from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.transaction import Step, Transaction
 
@@ -88,6 +88,14 @@ class StandbyScene:
         finally:
             lease.release()
             lease.close()
+
+    @contextmanager
+    def leading_store(self, name: str) -> Iterator[PostgresDatabase]:
+        """The rows, for the steps of a bot that leads on `desk`."""
+        with self.leading(name) as lease:
+            opening = open_postgres(self.address, lambda: self.desk.now, lease=lease.held)
+            with closing(opening) as database:
+                yield database
 
 
 @contextmanager

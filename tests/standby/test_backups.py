@@ -26,10 +26,8 @@ SESSION = SessionId("0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11")
 
 
 def change_on_server(scene: StandbyScene, step: Step[object]) -> None:
-    with scene.leading("desk") as lease:
-        database = open_postgres(scene.address, lambda: scene.desk.now, lease=lease.held)
-        with closing(database):
-            database.run(step)
+    with scene.leading_store("desk") as database:
+        database.run(step)
 
 
 def say_on_server(scene: StandbyScene, text: str) -> None:

@@ -85,8 +85,6 @@ def test_where_no_machine_leads_a_command_leads_for_the_length_of_its_step(
         connection.execute(f"UPDATE lease SET schema = {SCHEMA + 1}")
     assert "newer version" in shelf.refused("config", "set", "timezone", "UTC", code=1)
     assert config_on_server(scene).timezone == "Europe/Rome"
-    refused = shelf.refused("forget", "dentist", "--everywhere", "--yes", code=1)
-    assert "does not reach the rows of a PostgreSQL database yet" in refused
     assert database_files(shelf, scene.desk) == []
 
 

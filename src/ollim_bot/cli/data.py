@@ -37,11 +37,6 @@ if TYPE_CHECKING:
 J = TypeVar("J", bound="Job")
 T = TypeVar("T")
 
-_ONLY_IN_FILE = (
-    "{what} does not reach the rows of a PostgreSQL database yet. Move them back with `ollim-bot "
-    "standby leave`, do it, and move them there again."
-)
-
 
 class Data:
     """`now` is in the owner's zone. `agent` is as in `Caller`; `environ` is the caller's."""
@@ -98,11 +93,6 @@ class Data:
         opened = CommandDatabase(address, self.paths, lambda: now, lambda each: note(str(each)))
         weakref.finalize(self, opened.close)
         return opened
-
-    def require_file(self, what: str) -> None:
-        """Raises `OllimError` if the rows are on a server, where `what` does not reach them."""
-        if self.shared is not None:
-            raise OllimError(_ONLY_IN_FILE.format(what=what))
 
     def repository(self, folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
         """Open one repository only: to open all of them would slow a listing."""

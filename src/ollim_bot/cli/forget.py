@@ -66,7 +66,12 @@ def _lines(caller: Caller, _: Sequence[str]) -> Iterator[Completion]:
 def run(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     if "everywhere" in given:
-        _forget_everywhere(given, data, caller)
+        if "json" in given and "yes" not in given:
+            raise WrongInput(f"{_COMMAND}: --json asks nothing, so add --yes.")
+        if data.shared is None:
+            _forget_everywhere(given, data, caller)
+        else:
+            _forget_on_server(given, caller)
     else:
         _forget_lines(given, data)
 
@@ -117,11 +122,8 @@ def _remove(data: Data, file: str, lines: Sequence[KnownLine]) -> None:
 def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:
     from ollim_bot.upkeep.forgetting import OUT_OF_REACH, Forgetting, held_still
 
-    if "json" in given and "yes" not in given:
-        raise WrongInput(f"{_COMMAND}: --json asks nothing, so add --yes.")
     if not data.paths.state.is_dir():
         raise OllimError("There is no data directory yet, so there is nothing to forget.")
-    data.require_file(f"`{_COMMAND} --everywhere`")
     what = str(given["what"])
     with held_still(data.paths, data.now):
         if line_reference(what) is not None:
@@ -148,6 +150,22 @@ def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:
     if left.places:
         names = ", ".join(place.name for place in left.places)
         raise OllimError(f"It is still in: {names}. Run the command again.")
+
+
+def _forget_on_server(given: Given, caller: Caller) -> None:
+    """Forget with all rows in a file here, which go back to the server then."""
+    from ollim_bot.cli.standby import refuse_address_in_environment
+    from ollim_bot.upkeep.keys import key_names
+    from ollim_bot.upkeep.machine import Machine
+    from ollim_bot.upkeep.standby import rows_in_file
+
+    refuse_address_in_environment(caller)
+    settings = caller.settings()
+    assert settings.database_url is not None
+    say = (lambda _: None) if "json" in given else (lambda line: show(plain(line)))
+    here = Machine(settings.paths, caller.environ, caller.now, say)
+    with rows_in_file(here, settings.database_url, key_names(settings)):
+        _forget_everywhere(given, open_data(caller), caller)
 
 
 def _agrees() -> bool:

@@ -375,8 +375,7 @@ def _leave(given: Given, caller: Caller) -> None:
 def leave(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if the address is still used here."""
     settings = _set_up(caller)
-    if caller.environ.get("DATABASE_URL", "").strip():
-        raise OllimError(_STRONGER)
+    refuse_address_in_environment(caller)
     _require_psycopg()
     from ollim_bot.upkeep.standby import is_left, leave_as_standby, look
 
@@ -515,6 +514,12 @@ def _agrees(given: Given, console: Console, question: str) -> bool:
 def _runner(place: str) -> str:
     """Who runs the server, as the address names it."""
     return "this machine" if place.endswith("on this machine") else "that server"
+
+
+def refuse_address_in_environment(caller: Caller) -> None:
+    """Raises `OllimError` if the address is not in `.env` alone, where commands can change it."""
+    if caller.environ.get("DATABASE_URL", "").strip():
+        raise OllimError(_STRONGER)
 
 
 def _require_psycopg() -> None:

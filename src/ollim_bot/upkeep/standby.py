@@ -38,6 +38,7 @@ from ollim_bot.store.postgres.server import (
     MOVE,
     ask_for_lease,
     close_for,
+    compact,
     look_at,
     open_again,
 )
@@ -98,6 +99,10 @@ _HAS_DATA = (
     "away, or name another one with OLLIM_DATA_DIR."
 )
 _NOTHING_HERE = "There is no bot in {root} to move. Start it once, or use `ollim-bot standby join`."
+_IN_FILE = (
+    "The rows come from the server into a file here for this, and go back when it is done. Keep "
+    "the bot stopped on all machines until then."
+)
 _DIFFERS = "`runs check` finds other things there than here, so nothing was switched"
 _LOST = "{place} was taken over by another process meanwhile. Nothing was switched; run it again."
 
@@ -187,7 +192,7 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
         with _leading(here, address, move) as (lease, database):
             counts = move_to_server(here.file, database, here.now(), replace=found.is_ours)
             here.say("Moving the files.")
-            _take_over_files(here, address, lease)
+            _store_files(here, address, database, lease)
             here.say("Storing what the model remembers.")
             _store_records(here, database)
             here.say("Comparing what is there with what is here.")
@@ -203,6 +208,13 @@ def move_there(here: Machine, url: Secret, keys: tuple[str, ...]) -> Counts:
             change_env_file(here.paths, {DATABASE_URL: url.reveal()})
             put_file_aside(here)
     return counts
+
+
+def _store_files(here: Machine, address: Address, database: PostgresDatabase, lease: Lease) -> None:
+    """Store the files here, whatever the table has: those count."""
+    if lease.held is not None:
+        CurrentFiles(here.paths).claim(database.query_rows, lease.held.epoch)
+    _take_over_files(here, address, lease)
 
 
 def _take_over_files(here: Machine, address: Address, lease: Lease) -> None:
@@ -304,7 +316,8 @@ def _compare(
 
 
 def _store_records(here: Machine, database: PostgresDatabase) -> None:
-    """Store the engine's records of all sessions that the rows name."""
+    """Store the engine's records of all sessions that the rows name, and no others."""
+    _remove_records(database)
     records, sessions = RecordStore(database), known_sessions(here.paths)
     for name, path in Transcripts(here.environ).files_of(sessions):
         try:
@@ -313,9 +326,13 @@ def _store_records(here: Machine, database: PostgresDatabase) -> None:
             here.say(f"{path} is not stored: {refused.strerror}.")
 
 
+def _remove_records(database: PostgresDatabase) -> None:
+    database.run_rows(lambda rows: rows.write("transcripts", "DELETE FROM transcripts"))
+
+
 def _replace_records(waiting: Path, database: PostgresDatabase) -> None:
     """Store the records of a backup, and none of those that were recorded since."""
-    database.run_rows(lambda rows: rows.write("transcripts", "DELETE FROM transcripts"))
+    _remove_records(database)
     records = RecordStore(database)
     for path in sorted(waiting.rglob("*")):
         if path.is_file():
@@ -368,9 +385,7 @@ def replace_rows(here: Machine, url: Secret, file: Path) -> None:
         restored.paths.locks.mkdir(exist_ok=True)
         shutil.copyfile(here.paths.machine_id, restored.paths.machine_id)
         restored.paths.machine_id.chmod(0o600)
-        if lease.held is not None:
-            CurrentFiles(restored.paths).claim(database.query_rows, lease.held.epoch)
-        _take_over_files(restored, address, lease)
+        _store_files(restored, address, database, lease)
         _replace_records(restored.paths.restored_transcripts, database)
 
 
@@ -448,6 +463,23 @@ def move_back(here: Machine, url: Secret) -> Counts:
         here.say("Taking the address out of `.env`.")
         _stop_sharing(here)
     return counts
+
+
+@contextmanager
+def rows_in_file(here: Machine, url: Secret, keys: tuple[str, ...]) -> Iterator[None]:
+    """Have all rows in a file here for a while, and then on the server again, and nowhere else.
+
+    No machine may lead. A kill in between leaves an installation with a file, as after `leave`.
+    Raises `OllimError`.
+    """
+    check_restore(url)
+    here.say(_IN_FILE)
+    move_back(here, url)
+    try:
+        yield
+    finally:
+        move_there(here, url, keys)
+        compact(parse_address(url.reveal()))
 
 
 def hand_over(url: Secret, patience: float = _PATIENCE) -> HandOver | None:

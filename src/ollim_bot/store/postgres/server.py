@@ -14,6 +14,7 @@ from ollim_bot.errors import WriteFailed
 from ollim_bot.store.postgres.connection import Address, Connection, connect_to, translated
 from ollim_bot.store.postgres.lease import read_leader, request_hand_over
 from ollim_bot.store.postgres.schema import make_lease_row, schema_of
+from ollim_bot.store.schema import COPIES, SEARCH_TABLES, tables
 
 R = TypeVar("R")
 
@@ -79,6 +80,17 @@ def close_for(address: Address, move: str, epoch: int) -> None:
 def open_again(address: Address) -> None:
     """Let processes lead. Raises `StorageError`."""
     _asked(address, lambda connection: connection.execute("UPDATE lease SET closed = ''"))
+
+
+def compact(address: Address) -> None:
+    """Have the server keep nothing of rows that were replaced. Raises `StorageError`."""
+
+    def vacuum(connection: Connection) -> None:
+        connection.execute("SET statement_timeout = 0")
+        for name in (*(each.name for each in tables()), *sorted(COPIES), SEARCH_TABLES):
+            connection.execute(f"VACUUM FULL {name}")
+
+    _asked(address, vacuum)
 
 
 def ask_for_lease(address: Address) -> int | None:
