@@ -35,6 +35,7 @@ def check_lease(data: Path, record: Path) -> list[Finding]:
         _each_command_hands_over,
         _in_time,
         _free_in_time,
+        _what_is_armed_has_its_text,
     )
     return list(dict.fromkeys(finding for rule in rules for finding in rule(evidence)))
 
@@ -89,6 +90,11 @@ def _only_the_leader_changes(evidence: Evidence) -> Iterator[Finding]:
         taker = takers.get(row["epoch"])
         if taker is not None and row["process"] != taker["process"]:
             yield wrong(f"{row['process']} has {row['event']} while {taker['process']} led")
+
+
+def _what_is_armed_has_its_text(evidence: Evidence) -> Iterator[Finding]:
+    for row in evidence.noted("armed_without_text"):
+        yield wrong(f"{row['job']} was armed before its file was stored")
 
 
 def _only_the_leader_sends(evidence: Evidence) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""What the server itself saw of the lease: who took it, renewed it and committed under it."""
+"""What the server itself saw: who took the lease and committed under it, and what was armed."""
 
 from __future__ import annotations
 
@@ -30,6 +30,27 @@ BEGIN
 END $$;
 CREATE TRIGGER chaos_note AFTER UPDATE ON lease FOR EACH ROW EXECUTE FUNCTION chaos.note();
 """
+# At the commit: what is armed has its text in the same one. The jobs of the harness are reminders
+# whose file has the name of their id.
+_ARMING = """
+CREATE TABLE chaos.armed_without_text (job TEXT);
+CREATE FUNCTION chaos.note_arming() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    job TEXT := substring(NEW.value FROM '"job": ?"(r[0-9]+)"');
+BEGIN
+    IF NOT EXISTS (
+        SELECT 1 FROM files WHERE path = 'reminders/' || job || '.md' AND is_current = 1
+    ) THEN
+        INSERT INTO chaos.armed_without_text VALUES (job);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER chaos_arming AFTER INSERT ON ledger
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.state = 'armed' AND NEW.value ~ '"job": ?"r[0-9]+"')
+    EXECUTE FUNCTION chaos.note_arming();
+"""
+_ARMED = "SELECT job FROM chaos.armed_without_text ORDER BY job"
 _ROWS = """SELECT process, event, epoch, was_free, extract(epoch FROM at)::float8
     FROM chaos.lease_log WHERE event <> 'other' ORDER BY number"""
 _LEADER = "SELECT holder, until > clock_timestamp() FROM lease"
@@ -46,6 +67,14 @@ class SharedRows:
         """Note from now on what happens to the lease; its table is there."""
         with self._connected() as connection:
             connection.execute(_LOG)
+
+    def watch_arming(self) -> None:
+        """Note from now on what is armed without its text; the tables of the bot are there."""
+        with self._connected() as connection:
+            connection.execute(_ARMING)
+
+    def armed_without_text(self) -> list[dict[str, object]]:
+        return [{"job": job} for (job,) in self.ask(_ARMED)]
 
     def ask(self, question: str) -> list[tuple[Any, ...]]:
         """Empty while there is no server, or no such table yet."""

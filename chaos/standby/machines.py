@@ -200,6 +200,7 @@ class StandbyScene:
         self.record.replace("lease", self.rows.lease_events())
         sends = [row for each in self.both for row in each.control.sends()]
         self.record.replace("sends", sends)
+        self.record.replace("armed_without_text", self.rows.armed_without_text())
         self.record.replace("pace", [{"pace": self.pace}])
 
 
@@ -242,6 +243,8 @@ async def standby_scene(
             await each.begin()
             await scene.until_led()
         record.note("budget", {"tokens": _TOKENS})
+        await scene.until_ready()
+        await asyncio.to_thread(rows.watch_arming)
         await discord.connected(patience())
         for service in (scene.supervise, scene.remind):
             lifetime.callback(asyncio.ensure_future(service()).cancel)

@@ -38,6 +38,16 @@ STANDBY_BUGS = (
         focus=(f"{FREEZE} {BEFORE_SEND} until another leads",),
     ),
     PlantedBug(
+        "a file is stored in another step than what it arms",
+        "store/postgres/database.py",
+        "                self._files.write(statements)\n",
+        "                if '_store_edits' in work.__qualname__:\n"
+        "                    self._files.write(statements)\n"
+        "                else:\n"
+        "                    self._files.__dict__['_sent'] = []\n",
+        focus=("kill the leader",),
+    ),
+    PlantedBug(
         "a frozen step keeps its locks",
         "store/postgres/connection.py",
         "SET idle_in_transaction_session_timeout = {{idle}};\n",
