@@ -290,7 +290,7 @@ class _Record:
             self._keep(is_complete=False)
         elif isinstance(event, ToolStarted):
             self._calls[event.call_id] = tool_label(event.tool, event.arguments)
-        elif isinstance(event, ToolEnded | ToolFailed):
+        elif isinstance(event, ToolEnded):
             self._ended.append(self._calls[event.call_id])
             self._keep(is_complete=False)
         elif isinstance(event, TurnEnded):

@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from devtools.doubles.engine import FakeSession
 
+from ollim_bot.domain.activity import tool_label
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -186,6 +187,7 @@ class _Turn:
     tools: Toolset
     events: asyncio.Queue[AgentEvent]
     said: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
 
     async def run(self, prompt: Prompt) -> TurnEnded:
         if prompt.id is not None and _trace(self.history, prompt.id).is_taken:
@@ -268,9 +270,11 @@ class _Turn:
             return _result(name, ToolAnswer(refusal.reason, is_error=True))
         answer = await self._done(call)
         await self.tools.after_call(made, answer.text)
-        self.events.put_nowait(
-            ToolFailed(name, answer.text) if answer.is_error else ToolEnded(name)
-        )
+        if answer.is_error:
+            self.events.put_nowait(ToolFailed(name, answer.text))
+        else:
+            self.ended.append(tool_label(call.name, call.arguments))
+            self.events.put_nowait(ToolEnded(name))
         return _result(name, answer)
 
     async def _done(self, call: CallTool) -> ToolAnswer:
@@ -290,7 +294,8 @@ class _Turn:
     def _note(self, prompt: Prompt, *, is_complete: bool) -> None:
         if prompt.id is not None:
             answer = "\n\n".join(self.said)
-            self.history.traces[prompt.id] = Trace(True, is_complete, answer)
+            trace = Trace(True, is_complete, answer, tuple(self.ended))
+            self.history.traces[prompt.id] = trace
             self._keep()
 
     def _keep(self) -> None:

@@ -68,7 +68,7 @@ async def test_a_full_conversation_makes_room_in_the_middle_of_a_turn(
     assert named is not None
     answer = "First.\n\nSecond.\n\nBoth are sent."
     trace = await shared.engine.trace(named, prompt)
-    assert trace == Trace(is_taken=True, is_complete=True, answer=answer)
+    assert trace == Trace(True, True, answer, ("chat: ping", "chat: ping"))
 
 
 @in_shared_loop

@@ -200,7 +200,8 @@ async def test_the_trace_of_a_prompt_is_what_was_said_to_it(open_case: OpenCase)
 
     trace = open_case.engine.trace
     assert await trace(open_case.id, first) == Trace(True, True, "Hello.")
-    assert await trace(open_case.id, second) == Trace(True, True, "I pinged you.")
+    pinged = Trace(True, True, "I pinged you.", ("chat: ping",))
+    assert await trace(open_case.id, second) == pinged
     assert await trace(new_name(), first) == NOT_TAKEN
 
 

@@ -33,6 +33,7 @@ from ollim_bot.store.files import OsDisk
 from ollim_bot.store.item_answers import answer_item
 from ollim_bot.store.job_files import JobFileChanges, open_repositories
 from ollim_bot.store.opening import DATABASE
+from ollim_bot.store.schema import COPIES
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.instance import single_instance
 
@@ -413,7 +414,7 @@ def test_changes_of_other_lines_are_merged(
 def test_a_database_from_before_the_changes_gets_their_tables(data: DataDirectory) -> None:
     data.open()
     with closing(sqlite3.connect(data.paths.state / DATABASE)) as connection:
-        for table in ("changes", "known_files", "push_buttons"):
+        for table in ("changes", "known_files", "push_buttons", *COPIES):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version=5")
     data.open()

@@ -319,6 +319,7 @@ def of_the_standby(there: DataDirectory) -> Findings:
     wrong = (
         replace(right, tables=frozenset()),
         replace(right, closed="x"),
+        replace(right, is_replica=True),
         replace(right, schema=SCHEMA + 1),
         replace(right, schema=SCHEMA - 1),
         replace(right, leader=replace(led, version="0.1.0")),
