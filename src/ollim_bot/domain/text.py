@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 from itertools import dropwhile
 from unicodedata import category, normalize
 
@@ -37,6 +38,17 @@ _MOST_LINES = 6
 _LONGEST_LINE = 160
 # How many equal characters are shown before the first difference.
 _LEAD = 30
+
+
+class PromptMark(StrEnum):
+    """What may stand behind the tag of a prompt, as `[late: was scheduled for 9:00 AM]`."""
+
+    LATE = "late"
+    WAS_DUE = "was due"
+    STALE_FORK = "stale-fork"
+
+    def of(self, words: str) -> str:
+        return f"[{self}: {words}]"
 
 
 def shortened(text: str, longest: int) -> str:

@@ -11,6 +11,7 @@ from enum import Enum, auto
 from ollim_bot.domain.due_items import JUST_SHOWN
 from ollim_bot.domain.phrases import parse_day
 from ollim_bot.domain.phrases.durations import spelled_out
+from ollim_bot.domain.text import PromptMark
 from ollim_bot.domain.updates import KNOWN_TO_OWNER
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import vocabulary
@@ -22,7 +23,7 @@ _TAG = re.compile(
     r"\[(?P<name>routine-bg|routine|reminder-bg|reminder|webhook|fork-started|fork-timeout"
     r"|button|system)(?::(?P<subject>[^\]\n]+))?\][ ]?"
 )
-_MARK = re.compile(r"\[(?:late|stale-fork): [^\]\n]*\][ ]?")
+_MARK = re.compile(rf"\[(?:{'|'.join(PromptMark)}): [^\]\n]*\][ ]?")
 _TIMESTAMP = re.compile(
     r"\[(?P<day>\d{4}-\d\d-\d\d) \w{3} (?P<hour>\d\d):(?P<minute>\d\d) (?P<half>[AP]M)"
     r" (?P<zone>[^\]\n]+)\](?:\n|$)"

@@ -16,7 +16,7 @@ from ollim_bot.domain.inbox import OwnerMessage
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.moments import WEEKDAYS, describe, elapsed
 from ollim_bot.domain.taint import ATTACHMENT, Untrusted, marked_taint
-from ollim_bot.domain.text import FROM_UNTRUSTED, shortened
+from ollim_bot.domain.text import FROM_UNTRUSTED, PromptMark, shortened
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates, omission_notice
 
 _LINE_BREAKS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
@@ -28,7 +28,8 @@ _ALIKE = str.maketrans(
     | {**dict.fromkeys("∶꞉ː", ":"), **dict.fromkeys("‹〈⟨《", "<"), "−": "-"}
 )
 TAG_NAMES = (
-    "(?:routine|reminder)(?:-bg)?|webhook|fork-started|fork-timeout|stale-fork|late|button|system"
+    "(?:routine|reminder)(?:-bg)?|webhook|fork-started|fork-timeout|button|system|"
+    + "|".join(mark.replace(" ", "[ ]") for mark in PromptMark)
 )
 # Each alternative ends before the first character that looks like ours. Backslashes may precede
 # a match at the start of a line, so that `restored` removes exactly the one that was added.

@@ -19,7 +19,7 @@ from ollim_bot.domain.schedule import ScheduleEntry, UpcomingSchedule
 from ollim_bot.domain.shared_files import Names, Profile
 from ollim_bot.domain.skills import required_skills
 from ollim_bot.domain.taint import WEBHOOK_REQUEST, Untrusted
-from ollim_bot.domain.text import shortened
+from ollim_bot.domain.text import PromptMark, shortened
 from ollim_bot.domain.webhook_data import Data, data_text
 from ollim_bot.prompts.context import (
     BUTTON,
@@ -290,7 +290,7 @@ def fork_prompt(now: datetime, topic: str = "", updates: str = "") -> str:
 
 def resumed_fork_prompt(now: datetime, began: datetime, words: str, updates: str = "") -> str:
     """The first prompt of a fork from an earlier session, with the owner's reply."""
-    stale = f"[stale-fork: {age(began, now)}]"
+    stale = PromptMark.STALE_FORK.of(age(began, now))
     head = joined("\n", f"{FORK_STARTED} {stale} {_RESUMED}", timestamp(now), updates)
     return joined("\n\n", head, words)
 
@@ -368,12 +368,16 @@ def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
 
 
 def _late(since: datetime | None, now: datetime) -> str:
-    return "" if since is None else f"[late: was scheduled for {_moment(since, now)}, running now]"
+    if since is None:
+        return ""
+    return PromptMark.LATE.of(f"was scheduled for {_moment(since, now)}, running now")
 
 
 def _waited(since: datetime | None, now: datetime) -> str:
     """That the turn waited as the owner wants, which is not late."""
-    return "" if since is None else f"[was due {_moment(since, now)}, in the owner's quiet hours]"
+    if since is None:
+        return ""
+    return PromptMark.WAS_DUE.of(f"{_moment(since, now)}, in the owner's quiet hours")
 
 
 def _moment(moment: datetime, now: datetime) -> str:
