@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, time
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -45,6 +46,12 @@ RHYTHMS = {
     "every two hours": "0 */2 * * *",
     "30 minutes": "*/30 * * * *",
     "every 15 min": "*/15 * * * *",
+    "every 2 hours between 8am and 9pm": "0 8-21/2 * * *",
+    "every hour between 9 and 5": "0 9-17 * * *",
+    "every 2 hours from 8:30 to 16:30": "30 8-16/2 * * *",
+    "every 20 minutes from 9:00 to 18:00": "*/20 9-17 * * *",
+    "every 2 hours day and night": "0 */2 * * *",
+    "8am & 8pm daily": "0 8,20 * * *",
     # Repeats that no cron line can hold; it is Tuesday 17 November, noon.
     "every other day at 9am": "every 2 days at 9:00 from 2026-11-18",
     "every third day at 8am and 8pm": "every 3 days at 8:00, 20:00 from 2026-11-17",
@@ -61,6 +68,9 @@ RHYTHMS = {
     "2 weeks after I've done it at 9am": "after-done 2 weeks at 9:00 from 2026-11-18",
     "every day at 9am until friday": "cron 0 9 * * * until 2026-11-20",
     "every day until 24 december at 9am": "cron 0 9 * * * until 2026-12-24",
+    "every tuesday at 6pm until christmas": "cron 0 18 * * 2 until 2026-12-25",
+    "every monday at 9am until new year's eve": "cron 0 9 * * 1 until 2026-12-31",
+    "every hour from 9 to 17 until christmas eve": "cron 0 9-17 * * * until 2026-12-24",
     "every monday at 9am starting 7 december": "cron 0 9 * * 1 from 2026-12-07",
     "every monday at 9am ten times": "cron 0 9 * * 1 from 2026-11-23 times 10",
     "every other day at 9am 5 times": "every 2 days at 9:00 from 2026-11-18 times 5",
@@ -77,6 +87,14 @@ REFUSED = {
     "every day at 8:00 and 20:30": "different minutes",
     "every evening at 9am": "outside that part of the day",
     "every 7 minutes": "is not a rhythm that I know. Write `every 10 minutes`",
+    "every 90 minutes": "is not a rhythm that I know. Write `every hour` or `every 2 hours`",
+    "every hour between 5 and 7": "Write `every hour between 5am and 7`",
+    "every 20 minutes until 6pm": "from when. Write `every 20 minutes between 9am and 6pm`",
+    "every hour between 8:15 and 17:30": "cannot keep yet",
+    "every tuesday at 6 until christmas": (
+        "Write `every tuesday at 6am until christmas` or `every tuesday at 6pm until christmas`"
+    ),
+    "every 3 days until christmas": "Write `every 3 days at 8am until christmas`",
     "every minute": "is not a rhythm that I know",
     "every 5 hours": "is not a rhythm that I know. Write `every 2 hours`",
     "every day at half past seven": "Write `every day at 7:30am` or `every day at 7:30pm`",
@@ -130,6 +148,21 @@ def test_an_interval_leaves_out_the_quiet_hours_and_nothing_else_does(
 ) -> None:
     assert parse_rhythm(phrase, NOW, QuietHours.parse(quiet)) == cron
     assert str(Cron.parse(cron)) == cron
+
+
+@pytest.mark.parametrize("end", ["", " until christmas", " for 2 weeks"])
+@pytest.mark.parametrize("every", ["every 2 hours", "every hour", "every 30 minutes", "20 minutes"])
+def test_without_quiet_hours_an_interval_asks_about_the_night(every: str, end: str) -> None:
+    with pytest.raises(BadPhrase, match="would come at night too") as refused:
+        parse_rhythm(f"{every}{end}", NOW, spares_night=True)
+    by_day, always = (parse_rhythm(each, NOW, spares_night=True) for each in refused.value.readings)
+    assert always == parse_rhythm(f"{every}{end}", NOW)
+    hours = {
+        moment.astimezone(UTC).hour
+        for moment in islice(read_rhythm(by_day).moments_from(NOW, UTC), 100)
+    }
+    assert hours <= {*range(8, 22)}
+    assert len(hours) > 6
 
 
 @given(

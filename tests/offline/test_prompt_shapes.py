@@ -1,4 +1,4 @@
-"""Whatever a prompt is made of, an answer of the built-in model has the owner's words and no more."""
+"""Whatever a prompt is made of, the built-in model answers with the owner's words alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ UPDATES = (
     ITEMS,
 )
 OURS = re.compile(
-    r"\[[a-z]+(?:-[a-z]+)*[: ][^\]]*\]|\[\d{4}|RECENT BACKGROUND|OPEN REMINDERS|\(key |settle_reminder"
+    r"\[[a-z]+(?:-[a-z]+)*[: ][^\]]*\]|\[\d{4}|RECENT BACKGROUND|OPEN REMINDERS|\(key "
+    r"|settle_reminder"
 )
 DUE = (
     JobTurn.of(
@@ -80,9 +81,8 @@ def test_a_due_job_says_its_own_words(turn: JobTurn, manner: str, updates: str) 
 
 @pytest.mark.parametrize("mark", PromptMark)
 def test_every_mark_behind_a_tag_is_known(mark: PromptMark) -> None:
-    told = words_of(
-        f"[routine:b2] {mark.of('8:06 AM, in the quiet')}\n[2026-11-16 Mon 09:05 AM +0545]\n\n{TASK}"
-    )
+    stamp = "[2026-11-16 Mon 09:05 AM +0545]"
+    told = words_of(f"[routine:b2] {mark.of('8:06 AM, in the quiet')}\n{stamp}\n\n{TASK}")
     assert told == f"It is time: {TASK}"
 
 

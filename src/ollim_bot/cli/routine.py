@@ -52,7 +52,10 @@ class RoutineNoun(JobNoun[Routine]):
         from ollim_bot.domain.phrases import parse_rhythm
         from ollim_bot.domain.repeats import read_rhythm
 
-        text, unbroken = parse_rhythm(given["every"], now, quiet), parse_rhythm(given["every"], now)
+        # The night of a job with a zone of its own is not the owner's.
+        spares_night = "timezone" not in given
+        text = parse_rhythm(given["every"], now, quiet, spares_night=spares_night)
+        unbroken = parse_rhythm(given["every"], now)
         if text != unbroken:
             hint = f'`--cron "{unbroken}"` would keep them in.'
             note(f"it leaves out your quiet hours, {quiet}. {hint}")

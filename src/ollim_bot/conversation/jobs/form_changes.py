@@ -197,7 +197,7 @@ def _read_rhythm(words: str, now: datetime, quiet: QuietHours | None) -> tuple[R
     try:
         if _CRON.fullmatch(said):
             return Cron.parse(said), Ends()
-        rhythm = read_rhythm(parse_rhythm(said, now, quiet))
+        rhythm = read_rhythm(parse_rhythm(said, now, quiet, spares_night=True))
         return rhythm, split_ends(normalized(said), now.date())[1]
     except BadPhrase as bad:
         if said.startswith(REPEATS):

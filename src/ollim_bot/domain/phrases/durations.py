@@ -95,7 +95,7 @@ def normalized(text: str) -> str:
     if len(words) > _LONGEST:
         return ""
     words = re.sub(r"(?<=[a-z])\.|(?<!\.[0-9])(?<!\.[0-9]{2})\.$|,(?= |$)", "", words)
-    words = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", words)
+    words = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", words).replace(" & ", " and ")
     words = _GERMAN_CLOCK.sub(lambda found: f"{found[1]:>02}:{found[2] or '00'}", words)
     return _NO_DATE.sub(r"\1:\2", _OTHER_CLOCK.sub(r"\1:\2", words))
 

@@ -247,6 +247,16 @@ def _on_weekday(dates: Sequence[date], weekday: str | None) -> Sequence[date]:
     return dates[:1]
 
 
+def _feast(found: re.Match[str], today: date) -> Sequence[date]:
+    month, day = _FEASTS[found["feast"]]
+    return _real(((year, month, day) for year in (today.year, today.year + 1)), today)[:1]
+
+
+_FEASTS = {
+    **dict.fromkeys(("christmas", "christmas day", "xmas"), (12, 25)),
+    "christmas eve": (12, 24),
+    "new year's eve": (12, 31),
+}
 _NEAR_DAYS = {"today": 0, "tomorrow": 1, "day after tomorrow": 2}
 _PARTS_OF_TODAY = {"tonight": "today night"} | {f"this {part}": f"today {part}" for part in PARTS}
 
@@ -273,6 +283,7 @@ MONTH_DAY = rf"(?:on )?(?:{WEEKDAY} )?{_MONTH} {_DAY}{_ORDINAL}?"
 
 _DAY_FORMS: tuple[tuple[str, Callable[[re.Match[str], date], Sequence[date]]], ...] = (
     (rf"(?:the )?(?P<name>{'|'.join(_NEAR_DAYS)})", _near_day),
+    (rf"(?:on |at )?(?P<feast>{'|'.join(_FEASTS)})", _feast),
     (rf"(?:on )?{WEEKDAY}", weekday_dates),
     (rf"(?:on )?(?:this|the coming|coming) {WEEKDAY}", _this_weekday),
     (rf"(?:on )?{_DAY}{_ORDINAL}", _day_of_month),

@@ -4,7 +4,8 @@ rhythm = days [part] times | times days | "every" [number] ("minutes" | "hours")
 days   = every day | every weekday | every monday and friday | mondays | every month on the 1st
 times  = at 9 | at 8am and 8pm
 
-The last form leaves out the quiet hours, if they are given. Repeats that no cron line can hold, and
+The last form leaves out the quiet hours, if they are given; ` between 9 and 17` and ` day and night`
+may stand behind it. Repeats that no cron line can hold, and
 the ends of a rhythm, are in `repeat`.
 
 An hour without am or pm means the 24-hour clock from 7 to 12, and is refused otherwise, unless a
@@ -49,18 +50,11 @@ _OF_A_MONTH = re.compile(
     r"\b(?:every|each) (?:month on )?(?:the )?(\d+(?:st|nd|rd|th)) of the month"
 )
 _A_DAY = r"(?:(?:a|each|every|per) day|daily)"
-_BETWEEN = r"(?:between|from) \S+(?: [ap]m)? (?:and|to|until|till) \S+(?: [ap]m)?"
-_NOT_HELD = "is a rhythm that I cannot keep yet"
 _NO_MOMENT = "does not say when"
 # Rhythms that no schedule can hold, or that leave something open, each with the one nearest to it.
 _BEYOND = tuple(
     (re.compile(rf"\b(?:{form})(?![a-z])"), nearest, why)
     for form, nearest, why in (
-        (
-            rf"(?:every|each) ((?:\w+ )?(?:hour|minute)s?) {_BETWEEN}",
-            r"every \1",
-            _NOT_HELD,
-        ),
         (rf"(?:twice|2 times|two times) {_A_DAY}", "every day at 8am and 8pm", _NO_MOMENT),
         (rf"(?:3|three) times {_A_DAY}", "every day at 8am and 2pm and 8pm", _NO_MOMENT),
         (r"(?:twice|2 times|two times) (?:a|per) week", "every monday and thursday", _NO_MOMENT),
@@ -70,27 +64,45 @@ _BEYOND = tuple(
 )
 _INTERVAL = re.compile(
     rf"(?:every|each) (?:(?P<count>\d+|{'|'.join(NUMBERS)}) )?(?P<unit>min|hour|hr)(?:ute)?s?"
+    r"(?: (?:between|from) (?P<first>\S+(?: [ap]m)?) (?:and|to|until|till) (?P<last>\S+(?: [ap]m)?)"
+    r"| (?P<always>day and night))?"
 )
+_UNTIL_A_TIME = re.compile(r" (?:until|till) (?P<last>[0-9]{1,2}(?::[0-9]{2})? ?(?:am|pm)?)$")
+_NIGHT = QuietHours.parse("22:00-07:00")
+_ALL_DAY_OR_ALWAYS = ("between 8am and 9pm", "day and night")
 _DAYTIME = range(7, 13)
 _SHORTEST_MINUTES = 5
 _NOT_KNOWN = "is not a rhythm that I know"
 _TWO_WAYS = "can be read two ways"
 
 
-def parse_rhythm(text: str, now: datetime, quiet: QuietHours | None = None) -> str:
+def parse_rhythm(
+    text: str, now: datetime, quiet: QuietHours | None = None, *, spares_night: bool = False
+) -> str:
     """The text of the rhythm that `text` names, with or without `every` in front.
 
-    `every 2 hours` leaves out every hour with a moment in the `quiet` hours. Raises `BadPhrase` for
-    everything else.
+    `every 2 hours` leaves out every hour with a moment in the `quiet` hours; without them, it is
+    refused if it `spares_night`. Raises `BadPhrase` for everything else.
     """
     phrase = normalized(text)
     try:
         cron = read_rhythm(phrase, now, quiet) or read_rhythm(f"every {phrase}", now, quiet)
         if cron is None:
             raise Unclear(_NOT_KNOWN)
+        if spares_night and quiet is None:
+            _refuse_night(phrase)
     except Unclear as unclear:
         raise unclear.about(text, unclear.examples, RHYTHM_EXAMPLES) from None
     return cron
+
+
+def _refuse_night(phrase: str) -> None:
+    """Without quiet hours, `every 2 hours` would ring all night: whether it should is asked."""
+    every = phrase if phrase.startswith(("every ", "each ")) else f"every {phrase}"
+    found = _INTERVAL.match(every)
+    if found and found.lastgroup == "unit" and _interval(found, _NIGHT) != _interval(found, None):
+        ways = (f"{found[0]} {how}{every[found.end() :]}" for how in _ALL_DAY_OR_ALWAYS)
+        raise Unclear("would come at night too", *ways)
 
 
 def is_repeat(text: str) -> bool:
@@ -105,11 +117,18 @@ def is_interval(phrase: str) -> bool:
 
 def read_rhythm(phrase: str, now: datetime, quiet: QuietHours | None = None) -> str | None:
     """As `parse_rhythm`, for a normalized phrase; None if it names no rhythm, or `Unclear`."""
+    whole = phrase
     phrase, ends = split_ends(phrase, now.date())
-    repeat = read_repeat(phrase, ends, now, _times_of_day)
-    if repeat is not None:
-        return repeat
-    cron = _read_cron(phrase, quiet)
+    try:
+        repeat = read_repeat(phrase, ends, now, _times_of_day)
+        if repeat is not None:
+            return repeat
+        cron = _read_cron(phrase, quiet)
+    except Unclear as unclear:
+        end = whole.removeprefix(phrase) if whole.startswith(phrase) else ""
+        # What follows its answer has no end.
+        kept = (each if " after " in each else f"{each}{end}" for each in unclear.examples)
+        raise Unclear(unclear.why, *kept) from None
     return None if cron is None else bounded(cron, ends, now)
 
 
@@ -122,6 +141,8 @@ def _times_of_day(phrase: str) -> tuple[time, ...] | None:
 def _read_cron(phrase: str, quiet: QuietHours | None) -> str | None:
     if every := _INTERVAL.fullmatch(phrase):
         return _interval(every, quiet)
+    if (ended := _UNTIL_A_TIME.search(phrase)) and (every := _INTERVAL.match(phrase)):
+        raise Unclear("does not say from when", f"{every[0]} between 9am and {ended['last']}")
     phrase = _OF_A_MONTH.sub(r"the \1 of every month", _OF_A_WEEK.sub(r"every \1", phrase))
     for form, nearest, why in _BEYOND:
         if form.search(phrase) and (readings := _readings(form.sub(nearest, phrase))):
@@ -170,7 +191,9 @@ def _interval(every: re.Match[str], quiet: QuietHours | None) -> str:
     is_minutes = every["unit"] == "min"
     whole, shortest = (60, _SHORTEST_MINUTES) if is_minutes else (24, 1)
     if not shortest <= number < whole or whole % number:
-        raise Unclear(_NOT_KNOWN, _near(number) if is_minutes else "every 2 hours")
+        raise Unclear(_NOT_KNOWN, *(_near(number) if is_minutes else ("every 2 hours",)))
+    if every["first"]:
+        return _within(every, number)
     step = "*" if number == 1 else f"*/{number}"
     minutes, hours = (step, "*") if is_minutes else ("0", step)
     if quiet is not None:
@@ -180,10 +203,32 @@ def _interval(every: re.Match[str], quiet: QuietHours | None) -> str:
     return f"{minutes} {hours} * * *"
 
 
-def _near(minutes: int) -> str:
-    """The next longer interval that there is."""
+def _within(every: re.Match[str], number: int) -> str:
+    """The first two fields of `every 2 hours between 9 and 5`, and the rest."""
+    ends = every.group("first", "last")
+    first, last = (read_time(each) or read_time(f"at {each}") for each in ends)
+    if first is None or last is None:
+        raise Unclear(_NOT_KNOWN, "every 2 hours between 9:00 and 17:00")
+    begin = first.hours[0]
+    if len(first.hours) > 1 and begin not in _DAYTIME:
+        before, behind = every[0][: every.start("first")], every[0][every.end("first") :]
+        clock = every["first"]
+        raise Unclear(_TWO_WAYS, *(f"{before}{clock}{half}{behind}" for half in ("am", "pm")))
+    end = next((hour for hour in last.hours if hour > begin), MIDNIGHT)
+    is_minutes = every["unit"] == "min"
+    if end == MIDNIGHT or first.minute != last.minute or (is_minutes and first.minute):
+        raise Unclear("is a rhythm that I cannot keep yet", "every 2 hours between 9:00 and 17:00")
+    if is_minutes:
+        return f"*/{number} {begin}-{end - 1} * * *"
+    return f"{first.minute} {begin}-{end}{f'/{number}' if number > 1 else ''} * * *"
+
+
+def _near(minutes: int) -> Sequence[str]:
+    """The intervals that there are beside it."""
     known = next((each for each in (10, 15, 20, 30) if each >= minutes), None)
-    return f"every {known} minutes" if known else "every hour" if minutes <= 60 else "every 2 hours"
+    if known:
+        return (f"every {known} minutes",)
+    return ("every hour",) if minutes <= 60 else ("every hour", "every 2 hours")
 
 
 def _awake(field: str, pace: int, marks: Sequence[time], quiet: QuietHours) -> str:
