@@ -508,3 +508,18 @@ def test_what_is_unusual_about_a_moment_is_shown(terminal: Terminal) -> None:
     ):
         assert line in shown.splitlines()
     assert "(dose, nag 10m x 4)" in terminal.done("reminder", "list")
+
+
+def test_without_quiet_hours_an_interval_says_that_it_would_come_at_night(
+    terminal: Terminal,
+) -> None:
+    words = ("routine", "add", "drink water", "--id", "water", "--every")
+    code, out, error = terminal.run(*words, "2 hours")
+    assert (code, out) == (2, "")
+    assert "would come at night too. Write `every 2 hours between 8am and 9pm` or" in error
+    assert "2 hours day and night" in error
+    assert "every 2 hours from 8:00 to 20:00" in terminal.done(*words, "2 hours from 8 to 21")
+    edited = ("routine", "edit", "water", "--every", "every hour")
+    assert terminal.run(*edited)[0] == 2
+    assert "every hour." in terminal.done(*edited[:-1], "every hour day and night")
+    assert "every 30 min" in terminal.done(*words[:2], "look", "--agent", "--every", "30 minutes")

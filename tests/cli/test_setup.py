@@ -76,8 +76,8 @@ def test_every_answer_can_be_given_and_the_files_are_said_before(scene: SetupSce
     with served(CalendarAnswer(body=ics(DENTIST))) as server:
         person = ScriptedPerson(
             "Ada \"the\" Lovelace", "Max $", "Europe/Paris", "3", "localhost:1", "y", "",
-            "qwen3:8b", "", "", server.address("/secret.ics"), "7.00", "take my pills",
-            "sometime", "every day at 7.30", "y", "10-7", "22-7",
+            "qwen3:8b", "", "", server.address("/secret.ics"), "7.00", "y",
+            "take my pills", "sometime", "every 2 hours", "every day at 7.30", "10-7", "22-7",
         )  # fmt: skip
         assert scene.run(person) is None
     assert scene.env == {
@@ -98,6 +98,8 @@ def test_every_answer_can_be_given_and_the_files_are_said_before(scene: SetupSce
     assert "0 7 * * *" in routines["morning"]
     assert "30 7 * * *" in routines["take-my-pills"]
     assert "plain: true" in routines["take-my-pills"]
+    assert 'nag: "10m x 4"' in routines["take-my-pills"]
+    assert "every 2 hours between 8am and 9pm` or" in person.screen
     config = look_into(scene.paths, NOW, lambda tx: tx.config.get())
     assert config is not None
     assert (config.nag_default, config.quiet_hours) == ("10m x 4", "22:00-07:00")
@@ -168,7 +170,7 @@ def test_a_stop_inside_a_step_leaves_that_step_undone(scene: SetupScene) -> None
 
 def test_a_second_run_shows_what_is_there_and_asks_no_more_than_it_must(scene: SetupScene) -> None:
     scene.service = FakeMachineStart()
-    first = ScriptedPerson("Ada", "", "Europe/Paris", "4", *[""] * 3, "8:30", "", "y", "22-7", "y")
+    first = ScriptedPerson("Ada", "", "Europe/Paris", "4", *[""] * 3, "8:30", "y", "", "22-7", "y")
     assert scene.run(first) is None
     text = scene.text
     second = ScriptedPerson(*[""] * 7)

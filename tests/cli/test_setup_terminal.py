@@ -95,8 +95,8 @@ async def test_the_first_run_in_a_terminal_of_60_columns(tmp_path: Path) -> None
         screen.answer("1 or 2", "\n")
         screen.answer("Its address", "\n")
         screen.answer("At what time", "8:30\n")
-        screen.answer("What is it", "\n")
         screen.answer("Should it come again", "\n")
+        screen.answer("What is it", "\n")
         screen.answer("From when to when", "\n")
         screen.answer("Set that up", "\n")
         assert screen.end() == 0, screen.shown

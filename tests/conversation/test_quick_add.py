@@ -156,3 +156,17 @@ async def test_no_tag_command_or_markup_of_a_line_acts() -> None:
         assert not any(set("\0\x1b\n\ud800") & set(text) for text in texts)
         await at.quiet()
         assert at.log == []
+
+
+async def test_an_interval_without_quiet_hours_is_asked_about() -> None:
+    async with scene(scripted()) as at:
+        shown = await preview(at, "drink water every 2 hours")
+        assert shown.is_error
+        assert "would come at night too" in shown.sentences[0]
+        ways = [each.value for each in shown.readings]
+        assert ways == ["every 2 hours between 8am and 9pm", "every 2 hours day and night"]
+        assert (await add(at, "drink water every 2 hours")).is_error
+        told = await add(at, "drink water every 2 hours", ways[0])
+        assert told.text.startswith("Routine set: drink water, every 2 hours from 8:00 to 20:00.")
+        at.store.run(lambda tx: tx.config.put(RuntimeConfig(quiet_hours="22:00-07:00")))
+        assert not (await preview(at, "drink tea every 2 hours")).is_error

@@ -52,8 +52,8 @@ class RoutineNoun(JobNoun[Routine]):
         from ollim_bot.domain.phrases import parse_rhythm
         from ollim_bot.domain.repeats import read_rhythm
 
-        # The night of a job with a zone of its own is not the owner's.
-        spares_night = "timezone" not in given
+        # What the agent does then need not ring.
+        spares_night = given.get("plain") is not False
         text = parse_rhythm(given["every"], now, quiet, spares_night=spares_night)
         unbroken = parse_rhythm(given["every"], now)
         if text != unbroken:

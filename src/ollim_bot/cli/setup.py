@@ -413,17 +413,18 @@ def _ask_forgotten(at: Interview) -> None:
     at.say(_FORGOTTEN)
     text = at.ask("What is it? (Enter: nothing now)")
     while text and (when := _with_colon(at.ask("When? (Enter: not now)"))):
-        rhythm = re.sub(r"^(?:every|each) ", "", when, flags=re.IGNORECASE)
+        rhythm, problem = re.sub(r"^(?:every|each) ", "", when, flags=re.IGNORECASE), ""
         for run, words in (
             (routine.run, ["add", text, "--every", rhythm, "--plain", "--must"]),
             (reminder.run, ["add", text, "--at", when]),
         ):
             try:
                 run(words, at.of.caller)
-            except BadPhrase:
+            except BadPhrase as refused:
+                problem = str(refused) if run is routine.run and refused.readings else problem
                 continue
             return
-        at.say(_NO_MOMENT)
+        at.say(problem or _NO_MOMENT)
 
 
 def _ask_quiet_hours(at: Interview) -> None:
@@ -494,19 +495,20 @@ STEPS = (
         "calendar", "the calendar", _ask_calendar, ("calendar",), lambda at: not at.of.calendars()
     ),
     Step("routine", "the routine", _ask_routine, (), lambda at: not at.of.has_routines()),
-    Step(
-        "reminder",
-        "what you forget most",
-        _ask_forgotten,
-        (),
-        lambda at: not (at.of.has_reminders() or at.of.has_routines()),
-    ),
+    # Before the first reminder, so that it too comes again.
     Step(
         "notifications",
         "notifications",
         _ask_notifications,
         (),
         lambda at: at.of.config.nag_default is None,
+    ),
+    Step(
+        "reminder",
+        "what you forget most",
+        _ask_forgotten,
+        (),
+        lambda at: not (at.of.has_reminders() or at.of.has_routines()),
     ),
     Step(
         "quiet",

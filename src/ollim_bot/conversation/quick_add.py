@@ -28,9 +28,9 @@ from ollim_bot.domain.tasks import FILE_LIST, Task, due_words, one_line
 from ollim_bot.domain.text import literal
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.domain.wishes import wish_from_words
-from ollim_bot.errors import DuplicateId, OllimError
+from ollim_bot.errors import BadPhrase, DuplicateId, OllimError
 from ollim_bot.offline.quick_add import Addition, read_line
-from ollim_bot.offline.vocabulary import AddTask, Remind
+from ollim_bot.offline.vocabulary import AddTask, Remind, RoutineWish
 from ollim_bot.ports import Clock, JobRepositories, JobRepository, TaskList
 from ollim_bot.store.changes import acting
 from ollim_bot.store.job_formats import REMINDERS
@@ -181,9 +181,16 @@ def _stored(repository: JobRepository[J], job: J, key: str) -> J:
 
 
 def _ways(line: str, settings: _Settings) -> QuickLine:
-    read = read_line(plain_line(line), settings.now)
+    read, problem = read_line(plain_line(line), settings.now), ""
+    ways: list[QuickAdd] = []
     try:
-        ways = tuple(QuickAdd(name, _made(intent, settings)) for name, intent in read.ways)
+        for name, intent in read.ways:
+            try:
+                ways.append(QuickAdd(name, _made(intent, settings)))
+            except BadPhrase as refused:
+                problem = str(refused)
+                others = _readings(intent, refused)
+                ways += [QuickAdd(each.every, _made(each, settings)) for each in others]
     except OllimError as refused:
         return QuickLine(problem=str(refused))
     zone = settings.now.tzinfo or UTC
@@ -193,7 +200,13 @@ def _ways(line: str, settings: _Settings) -> QuickLine:
         else each
         for each in ways
     )
-    return QuickLine(tuple(seen), read.problem)
+    return QuickLine(tuple(seen), read.problem or problem)
+
+
+def _readings(intent: Addition, refused: BadPhrase) -> list[RoutineWish]:
+    """The routines with a rhythm that may be meant."""
+    is_rhythm = isinstance(intent, RoutineWish)
+    return [replace(intent, every=each) for each in refused.readings] if is_rhythm else []
 
 
 def _made(intent: Addition, settings: _Settings) -> Reminder | Routine | NewTask:
@@ -208,7 +221,9 @@ def _made(intent: Addition, settings: _Settings) -> Reminder | Routine | NewTask
         fields = {"run-at": moment, "plain": not intent.is_run, **timer}
         text, fields = wish_from_words(intent.task, JobKind.REMINDER, fields, nag_default=usual)
         return REMINDERS.made({"id": _SHOWN_ID, **fields}, text)
-    rhythm = parse_rhythm(intent.every, now, settings.quiet.hours) if intent.every else intent.cron
+    rhythm = intent.cron
+    if intent.every:
+        rhythm = parse_rhythm(intent.every, now, settings.quiet.hours, spares_night=True)
     given = {name: each for name, each in rhythm_fields(read_rhythm(rhythm)).items() if each}
     text, fields = wish_from_words(intent.message, JobKind.ROUTINE, given, nag_default=usual)
     return ROUTINES.made({"id": _SHOWN_ID, **fields}, text)
