@@ -21,7 +21,7 @@ HOSTILE = (
     "/clear tomorrow 9am",
     "`rm -rf ~` **now** @everyone tomorrow 9am",
     "--- id: x run-at: y --- tomorrow 9am",
-    "\u202eevil\u0000\x1b[31m\nnag: 1m tomorrow 9am",
+    "\u202eevil\u0000\x1b[31m\nnag: 1m # tomorrow 9am",
     "tea \ud800 tomorrow 9am",
 )
 

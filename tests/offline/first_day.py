@@ -646,4 +646,20 @@ DIALOGUES: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], 
             ("3pm", ("remind: check my mail for invoices @ 11-16 15:00 +run",)),
         ),
     ),
+    (
+        "the month is said first",
+        (),
+        (
+            ("renew my passport in march", ("ask: when in march",)),
+            ("5th at 9am", ("remind: renew my passport @ 03-05 09:00",)),
+        ),
+    ),
+    (
+        "the end of a routine is kept",
+        (),
+        (
+            ("gym at 6 every tue until christmas", ("ask: 6am until christmas",)),
+            ("6pm", ("routine: gym @ cron 0 18 * * 2 until 2026-12-25",)),
+        ),
+    ),
 )

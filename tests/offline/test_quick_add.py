@@ -17,6 +17,8 @@ MEANT = {
     "dentist tomorrow at 9am": Remind("dentist", "tomorrow at 9am"),
     "meeting with bob friday 3pm": Remind("meeting with bob", "friday 3pm"),
     "25 minutes": Remind("the timer is over", "in 25 minutes"),
+    "put the kettle on in 1 minute": Remind("put the kettle on", "in 1 minute"),
+    "meds 8am & 8pm daily": RoutineWish("remind me of meds", "0 8,20 * * *"),
     "is the oven off in 10 minutes?": Remind("is the oven off", "in 10 minutes"),
     "water the plants every monday at 9": RoutineWish("remind me to water the plants", "0 9 * * 1"),
     "gym mondays 18:00": RoutineWish("remind me of gym", "0 18 * * 1"),
@@ -29,6 +31,10 @@ MEANT = {
     # What changes or asks in the conversation is a task here.
     "cancel the milk reminder": AddTask("cancel the milk reminder"),
     "undo": AddTask("undo"),
+    "change my adderall to 8am": AddTask("change my adderall to 8am"),
+    "move it to 9am": AddTask("move it to 9am"),
+    "make it 4pm": AddTask("make it 4pm"),
+    "don't disturb me after 10pm": AddTask("don't disturb me after 10pm"),
     "/clear": AddTask("/clear"),
     "/clear tomorrow 9am": Remind("/clear", "tomorrow 9am"),
 }
@@ -37,7 +43,17 @@ DOUBTFUL = {
     "call mum at half past seven": (["7:30am", "7:30pm", "task"], "can be read two ways"),
     "dentist tomorrow 9": (["tomorrow at 9", "task"], "leaves open what 9 is"),
     "buy milk tomorrow": (["tomorrow 9am", "tomorrow 3pm", "task"], "has no time of day"),
-    "rent on the 31 november at 9am": (["at 9am", "task"], "Is that what you mean?"),
+    "rent on the 31 november at 9am": (
+        ["on the 30 november at 9am", "on the 28 november at 9am", "task"],
+        "names a day that does not exist",
+    ),
+    "read chapter 5 tomorrow 9am": (["tomorrow 9am", "task"], "Is `5` part of the time?"),
+    "gym at 6 every tue until christmas": (
+        ["every tue at 6am until christmas", "every tue at 6pm until christmas", "task"],
+        "can be read two ways",
+    ),
+    "gym every tuesday at 6pm until easter": (["task"], "Name the last day"),
+    "Anna 50th birthday on 5 dec": (["on 5 dec 9am", "on 5 dec 3pm", "task"], "no time of day"),
     "tomorow 9am call mum": (["9am", "task"], "Is that what you mean?"),
     "email Ann about monday meeting": (["task"], "Write the moment first"),
     "tomorrow 9am": ([], "What shall I remind you of"),

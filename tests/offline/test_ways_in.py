@@ -118,7 +118,7 @@ async def test_a_reminder_is_the_same_whichever_way_it_comes_in(
             "take my pill, and keep at it until I have",
             {**PILLS, "message": "take my pill", "must": True, "nag": "10m x 4"},
         ),
-        ("drink water every 2 hours", "drink water", WATER),
+        ("drink water every 2 hours between 8 and 20", "drink water", WATER),
         ("tell me the news every day at 8am", "tell me the news", {"message": "tell me the news"}),
         (
             "ask me for my plan every weekday at 9am",

@@ -115,6 +115,7 @@ _NO_GUESS = re.compile(
     r"|.*\b(?:you|was|were|yesterday|ago)\b",
     re.IGNORECASE,
 )
+_LINK_WORD = re.compile(r"(?:at|on|for|by|from)", re.IGNORECASE)
 _ASKING = re.compile(
     r"^(?:(?:so|i|please|set|add|make|an?|new|reminder|remind me|need|want|have|got|gotta|its"
     r"|it is|it['’]s|note to self|for|to|of|about|that)\b[ :,]*)+|^(?:remind me|reminder)$"
@@ -193,7 +194,7 @@ def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
         when, rest = words[:end], " ".join(words[end:])
         is_task = vocabulary.is_errand(rest) or vocabulary.is_thing(rest)
         if is_task and _is_moment(when, now):
-            reminder = _checked_reminder(when, words[end:], now)
+            reminder = _unless_left(_checked_reminder(when, words[end:], now), words[end])
             return AmbiguousIntent(texts.MOMENT_FIRST) if vocabulary.names_time(rest) else reminder
         if vocabulary.is_thing(" ".join(when)) and vocabulary.tells_time(words[end:]):
             return _moment_behind("to", words, now)
@@ -201,7 +202,8 @@ def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
     if not vocabulary.is_errand(task):
         return None
     intent = _moment_behind("to", words, now)
-    return None if intent == _ask_when(task) and not duty else intent
+    is_only_a_task = intent == _ask_when(task) and not vocabulary.month_of(task)[1]
+    return None if is_only_a_task and not duty else intent
 
 
 def _is_about_time(words: Sequence[str]) -> bool:
@@ -248,7 +250,8 @@ def _without_link(words: Sequence[str], now: datetime) -> Remind | AmbiguousInte
     ends = [end for end in range(1, len(words)) if _is_moment(words[:end], now)]
     if not ends:
         return None
-    reminder = _checked_reminder(words[: ends[-1]], words[ends[-1] :], now)
+    found = _checked_reminder(words[: ends[-1]], words[ends[-1] :], now)
+    reminder = _unless_left(found, words[ends[-1]])
     task = " ".join(words[ends[-1] :])
     is_task = vocabulary.is_errand(task) or vocabulary.is_thing(task)
     return reminder if is_task else _asked(reminder)
@@ -275,7 +278,7 @@ def _moment_behind(
         place = _start_of_time(words, start)
     if start is not None and place == start:
         task, when = words[:start], words[start:]
-        reminder = _checked_reminder(when, task, now)
+        reminder = _unless_left(_checked_reminder(when, task, now), task[-1])
         return _asked(reminder) if _may_belong_to_task(link, task, when) else reminder
     if place is None:
         place = next((each for each in starts if _is_about_time(words[each:])), None)
@@ -310,7 +313,24 @@ def _asked(intent: Remind | AmbiguousIntent) -> AmbiguousIntent:
     return AmbiguousIntent(texts.confirmed(whole), FollowUp(((intent.when, whole),)))
 
 
+def _unless_left(intent: Remind | AmbiguousIntent, *beside: str) -> Remind | AmbiguousIntent:
+    """The intent, unless a word beside its moment may belong to the moment: that is asked."""
+    left = next(filter(vocabulary.is_left_of_time, beside), "")
+    if not left or isinstance(intent, AmbiguousIntent):
+        return intent
+    whole = f"remind me {normalized(intent.when)}: {intent.task}"
+    if vocabulary.tells_number(left):
+        return AmbiguousIntent(texts.number_beside(left, whole), FollowUp(((intent.when, whole),)))
+    task = intent.task.removesuffix(f" {left}").removeprefix(f"{left} ")
+    return AmbiguousIntent(texts.left_beside(left), time_question(f"remind me {{}}: {task}"))
+
+
 def _ask_when(task: str) -> AmbiguousIntent:
+    bare, month = vocabulary.month_of(task)
+    if month:
+        question = time_question(f"remind me {{}}: {bare}")
+        forms = (f"remind me {month} {{}}: {bare}", *question.forms)
+        return AmbiguousIntent(texts.when_in(month, bare), FollowUp(forms=forms))
     return AmbiguousIntent(texts.when(task), time_question(f"remind me {{}}: {task}"))
 
 
@@ -329,8 +349,14 @@ def _unclear(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent 
             # `tomorrow call mum at 5pm`
             whole = f"{phrase} {' '.join(parts[start:])}"
             if is_moment(whole, now):
-                return _asked(Remind(" ".join(parts[:start]), whole))
-        question = time_question(f"remind me {{}}: {task}", refused.readings, phrase, now)
+                task_before = Remind(" ".join(parts[:start]), whole)
+                return _asked(_unless_left(task_before, parts[start - 1]))
+        # A task that has another time in it may not be what the readings would make of it.
+        is_whole = not vocabulary.names_clock(task) and not any(
+            vocabulary.is_left_of_time(each) for each in (*parts[:1], *parts[-1:])
+        )
+        readings = refused.readings if is_whole else ()
+        question = time_question(f"remind me {{}}: {task}", readings, phrase, now)
         return AmbiguousIntent(texts.unclear_moment(str(refused)), question if task else FollowUp())
     return None
 
@@ -400,15 +426,27 @@ def routine_intent(text: str, now: datetime) -> RoutineWish | AmbiguousIntent | 
         cron = _rhythm(rhythm, order, now)
         if cron is None or (is_behind and not _order(order)):
             continue
+        end = vocabulary.unread_end(order)
+        joined = _rhythm(f"{rhythm} {end}", order.removesuffix(f" {end}"), now) if end else None
+        if joined is not None:
+            rhythm, order, cron = f"{rhythm} {end}", order.removesuffix(f" {end}"), joined
+        left = order.split()[-1 if is_behind else 0]
+        if vocabulary.is_left_of_time(left) and not vocabulary.tells_number(left):
+            return AmbiguousIntent(texts.left_beside(left))
         is_doubtful = is_behind and vocabulary.may_own_the_moment(order)
         if is_doubtful:
             return AmbiguousIntent(texts.RHYTHM_FIRST)
         wish = _checked_routine(order, cron)
+        if isinstance(wish, RoutineWish) and vocabulary.is_left_of_time(left):
+            whole = f"{rhythm} {wish.message}"
+            return AmbiguousIntent(texts.number_beside(left, whole), FollowUp(((rhythm, whole),)))
         if isinstance(wish, RoutineWish) and (
             is_interval(normalized(rhythm)) or is_repeat(wish.cron)
         ):
             return replace(wish, every=rhythm)
         return wish
+    if vocabulary.unread_end(text):
+        return _with_its_end(text, now)
     is_order = _ORDER.fullmatch(text) or text.lower().startswith(("every ", "each ", "daily "))
     return AmbiguousIntent(texts.RHYTHM) if is_order and _ORDER.search(text) else None
 
@@ -440,9 +478,11 @@ def _checked_routine(words: str, cron: str | AmbiguousIntent) -> RoutineWish | A
     order = _order(words)
     if order is None:
         return AmbiguousIntent(texts.ORDER)
+    verb, rest = order
+    if end := vocabulary.unread_end(rest):
+        return AmbiguousIntent(texts.end_unread(end))
     if isinstance(cron, AmbiguousIntent):
         return cron
-    verb, rest = order
     if verb == "remind me" and not _REMINDED.fullmatch(rest):
         return AmbiguousIntent(texts.ORDER)
     if doubt := _doubt(rest, rest.partition(" ")[2] or rest):
@@ -512,15 +552,32 @@ def guessed_intent(text: str, now: datetime) -> ScheduleIntent | None:
         return None
     if right := vocabulary.respelled_rhythm(line.split()):
         return _readable(_confirmed(right), now) or guessed_intent(right, now)
+    if vocabulary.changes_it(line):
+        return AmbiguousIntent(texts.WHICH_ONE)
     if before := _SOME_TIME_BEFORE.search(line):
         return _ask_when(before["event"])
     words = line.split()
     cuts = [(words, "")] if vocabulary.tells_time(words) else [*_cuts(words)]
-    for asks in (_asked_at, _asked_about):
+    for asks in (_asked_at, _asked_about, _asked_beside):
         for time, task in cuts:
             if asked := asks(time, task, now):
                 return asked
     return None
+
+
+def _with_its_end(line: str, now: datetime) -> AmbiguousIntent:
+    """Ask about a thing in a rhythm that has an end; if the end is not understood, about that."""
+    for rhythm, thing, _ in _arrangements(line):
+        if vocabulary.unread_end(thing) or vocabulary.is_left_of_time(thing.split()[-1]):
+            continue
+        order = thing if is_order(thing) else f"remind me of {thing}"
+        found = _rhythm(rhythm, order, now)
+        if isinstance(found, AmbiguousIntent):
+            return found
+        asked = _readable(_confirmed(f"{rhythm} {order}"), now) if found else None
+        if asked:
+            return asked
+    return AmbiguousIntent(texts.end_unread(vocabulary.unread_end(line)))
 
 
 def moment_in(text: str, now: datetime) -> str:
@@ -555,13 +612,14 @@ def _cuts(words: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
 def _bare_task(*parts: Sequence[str]) -> str:
     """The words around a time without those that only ask to be reminded."""
     bare = (_ASKING.sub("", " ".join(part)).strip(" ,;:-") for part in parts)
-    return " ".join(filter(None, bare))
+    return " ".join(part for part in bare if part and not _LINK_WORD.fullmatch(part))
 
 
 def _asked_at(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent | None:
     """Ask about a task at a time that is right."""
     phrase = normalized(" ".join(words))
-    if vocabulary.names_time(task) or task.isdigit():
+    ends = (*task.split()[:1], *task.split()[-1:])
+    if vocabulary.names_time(task) or any(map(vocabulary.is_left_of_time, ends)):
         return None
     timer = f"in {phrase}" if is_duration(phrase) and not phrase.startswith("in ") else ""
     if timer or is_moment(phrase, now):
@@ -580,6 +638,15 @@ def _asked_at(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent
     return None
 
 
+def _asked_beside(words: Sequence[str], task: str, now: datetime) -> AmbiguousIntent | None:
+    """Ask about a word of time that stands beside a time that is right."""
+    ends, phrase = task.split(), normalized(" ".join(words))
+    if not ends or vocabulary.names_time(task) or not is_moment(phrase, now):
+        return None
+    asked = _unless_left(Remind(task, phrase), ends[0], ends[-1])
+    return asked if isinstance(asked, AmbiguousIntent) else None
+
+
 def _confirmed(whole: str) -> AmbiguousIntent:
     return AmbiguousIntent(texts.confirmed(whole), FollowUp(((texts.SET_IT, whole),)))
 
@@ -594,7 +661,10 @@ def _asked_about(words: Sequence[str], task: str, now: datetime) -> AmbiguousInt
     """Ask which time is meant."""
     names = (vocabulary.names_day, vocabulary.names_clock, vocabulary.names_rhythm)
     said = " ".join(words)
-    if not any(each(said) for each in (*names, _has_rhythm, vocabulary.names_length)):
+    is_date = vocabulary.tells_date([each for each in words if each.lower() != "on"])
+    if not is_date and not any(
+        each(said) for each in (*names, _has_rhythm, vocabulary.names_length)
+    ):
         return None
     rhythm = _rhythm(said, f"remind me of {task}", now)
     if isinstance(rhythm, str):

@@ -16,7 +16,7 @@ from ollim_bot.domain.wishes import without_frame
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.change_intents import task_intent
 from ollim_bot.offline.intents import guessed_intent, schedule_intent
-from ollim_bot.offline.vocabulary import AddTask, AmbiguousIntent, Remind, RoutineWish
+from ollim_bot.offline.vocabulary import AddTask, AmbiguousIntent, Change, Remind, RoutineWish
 
 _TASK_MARK = "+"
 _NOTHING = "Write what to add, as in `call mum tomorrow 9am` or `+ milk`."
@@ -50,6 +50,8 @@ def read_line(line: str, now: datetime) -> LineReadings:
         return _meant(_as_task(line.lstrip(f"{_TASK_MARK} "), now))
     told = line.rstrip(" ?")
     intent = schedule_intent(told, now)
+    if isinstance(intent, Change) or vocabulary.changes_it(told):
+        return _meant(AddTask(line))
     if not isinstance(intent, Addition | AmbiguousIntent):
         intent = guessed_intent(told, now)
     if isinstance(intent, AmbiguousIntent):
@@ -103,14 +105,13 @@ def _names_another_day(found: tuple[LineReading, ...]) -> bool:
 def _with_moment_at_an_end(line: str, now: datetime) -> Remind | None:
     """`/clear tomorrow 9am`: the longest moment in front, or else behind."""
     words = line.split()
-    for end in range(len(words) - 1, 0, -1):
-        when = " ".join(words[:end]).rstrip(",:")
-        if is_moment(when, now):
-            return Remind(" ".join(words[end:]), when)
-    for start in range(1, len(words)):
-        when = " ".join(words[start:])
-        if is_moment(when, now):
-            return Remind(" ".join(words[:start]).rstrip(",:"), when)
+    fronts = ((words[:end], words[end:], end) for end in range(len(words) - 1, 0, -1))
+    backs = ((words[start:], words[:start], start - 1) for start in range(1, len(words)))
+    for moment, rest, beside in (*fronts, *backs):
+        when, task = " ".join(moment).rstrip(",:"), " ".join(rest).rstrip(",:")
+        is_whole = not vocabulary.is_left_of_time(words[beside]) and not vocabulary.names_time(task)
+        if is_whole and is_moment(when, now):
+            return Remind(task, when)
     return None
 
 

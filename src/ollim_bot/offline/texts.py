@@ -196,6 +196,28 @@ def when(task: str) -> str:
     return f"When? {NOTHING_DONE} Say the time for “{task}”, such as `tomorrow 9am`."
 
 
+def when_in(month: str, task: str) -> str:
+    return f"When in {month}? {NOTHING_DONE} Say the day and the time for “{task}”: `5th at 9am`."
+
+
+def left_beside(word: str) -> str:
+    return (
+        f"I do not know what `{word}` means beside the time. {NOTHING_DONE} "
+        "Say the whole time once more, such as `tomorrow 9am`."
+    )
+
+
+def number_beside(number: str, whole: str) -> str:
+    return f"Is `{number}` part of the time? {NOTHING_DONE} If not, `yes` sets this: `{whole}`."
+
+
+def end_unread(end: str) -> str:
+    return (
+        f"I do not know the days of `{end}`. {NOTHING_DONE} Name the last day, such as "
+        "`until 25 dec`, or leave it out."
+    )
+
+
 def more_moments(phrase: str, daily: str) -> str:
     return f"`{phrase}` is more than one moment. Do you mean `{daily}`? {NOTHING_DONE}"
 

@@ -109,14 +109,29 @@ _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
+# `50th` is no day of a month.
+_NO_AGE = r"(?!(?:3[2-9]|[4-9]\d|\d{3,})(?:st|nd|rd|th)\b)"
 _VAGUE = (
     r"(?:later|soon|sometime|someday|eventually|asap|few|couple|bit|while|some|several|weekend"
     r"|next|last|coming|ago|around|about|by|before|after|yesterday|or|so)"
 )
 
+_LEFT_OF_TIME = re.compile(
+    rf"\d\S*|{_NUMBER}|{_MONTH}|{_WEEKDAY}|(?:mon|tues?|weds?|thur?s?|fri|sat|sun)|past|after|before"
+    r"|half|quarter|o['’]?clock|h|next|last|until|till|except|every|each|today|tomorrow|tonight|utc|gmt|bst|ces?t|[ecmp][sd]t|aest",
+    re.IGNORECASE,
+)
+_CHANGING_IT = re.compile(
+    r"(?:push|move|postpone|snooze|delay|change|shift|reschedule|make) (?:it|that|this) ",
+    re.IGNORECASE,
+)
+_IN_A_MONTH = re.compile(rf"(?P<task>.+?),? (?:in|this|next) (?P<month>{_MONTH})", re.IGNORECASE)
+_UNREAD_END = re.compile(
+    r" ((?:until|till|except|apart from|but not|starting|beginning) \S.*)$", re.IGNORECASE
+)
 # Every word of a phrase for a time, correct or not, is one of these.
 _TIME_WORD = re.compile(
-    rf"\d\S*|{_NUMBER}|{_UNIT}|{_WEEKDAY}|(?:mon|tues?|weds?|thur?s?|fri|sat|sun)|{_MONTH}|{_VAGUE}"
+    rf"{_NO_AGE}\d\S*|{_NUMBER}|{_UNIT}|{_WEEKDAY}|&|(?:mon|tues?|weds?|thur?s?|fri|sat|sun)|{_MONTH}|{_VAGUE}"
     r"|in|at|on|the|an?|and|of|half|quarter|quarters|past|to|from|now|this|today|tomorrow|tonight"
     rf"|end|um|uhr|fortnights?|every|each|everyday|daily|weekly|monthly|weekdays?|weekends?|{_WEEKDAY}s"
     r"|once|twice|times|per|other|first|third"
@@ -124,7 +139,7 @@ _TIME_WORD = re.compile(
     re.IGNORECASE,
 )
 
-_DAY = rf"\b(?:today|tomorrow|tonight|yesterday|weekend|{_WEEKDAY}s?|\d+(?:st|nd|rd|th))\b"
+_DAY = rf"\b(?:today|tomorrow|tonight|yesterday|weekend|{_WEEKDAY}s?|{_NO_AGE}\d+(?:st|nd|rd|th))\b"
 _RHYTHM = r"\b(?:every|each|everyday|daily|weekly|monthly|yearly|hourly|weekdays?)\b"
 _CLOCK = (
     r"\b\d{1,2}(?::\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\b(?:noon|midday|midnight|o'?clock|uhr)\b"
@@ -227,7 +242,10 @@ _A_NAME = re.compile(
     re.IGNORECASE,
 )
 _LONG_DAYS = ("tomorrow", "tonight", "tuesday", "wednesday", "thursday", "saturday")
-_TIME_NAMES = ("monday", "friday", "sunday", "morning", "evening", "afternoon", "minutes", "hours")
+_TIME_NAMES = (
+    *("monday", "friday", "sunday", "morning", "evening", "afternoon"),
+    *("minute", "minutes", "hour", "hours", "second", "seconds"),
+)
 _RHYTHM_NAMES = ("every", "daily", "weekday", "weekdays", "weekly")
 _NO_SLIPS = frozenset(("very", "ever", "weekend"))
 _ONLY_POINTS = re.compile(
@@ -235,6 +253,32 @@ _ONLY_POINTS = re.compile(
     r"(?:this|that|it|these|those|them|something|stuff|things?|one)",
     re.IGNORECASE,
 )
+
+
+def is_left_of_time(word: str) -> bool:
+    """Whether the word, beside a time that was understood, may belong to it."""
+    return _LEFT_OF_TIME.fullmatch(word.strip(",.;!?")) is not None
+
+
+def changes_it(text: str) -> bool:
+    """Whether the words would change what was just set, as in `make it 4pm`."""
+    return _CHANGING_IT.match(text) is not None
+
+
+def tells_number(word: str) -> bool:
+    return re.fullmatch(rf"\d\S*|{_NUMBER}", word.strip(",.;!?"), re.IGNORECASE) is not None
+
+
+def month_of(task: str) -> tuple[str, str]:
+    """The task and the month that it names last, as in `renew my passport in march`."""
+    found = _IN_A_MONTH.fullmatch(task)
+    return (found["task"], found["month"]) if found else (task, "")
+
+
+def unread_end(text: str) -> str:
+    """The words that may end or interrupt a rhythm, and that no rhythm has taken."""
+    found = _UNREAD_END.search(text)
+    return found[1] if found else ""
 
 
 def tells_time(words: Sequence[str]) -> bool:

@@ -67,7 +67,7 @@ _INTERVAL = re.compile(
     r"(?: (?:between|from) (?P<first>\S+(?: [ap]m)?) (?:and|to|until|till) (?P<last>\S+(?: [ap]m)?)"
     r"| (?P<always>day and night))?"
 )
-_UNTIL_A_TIME = re.compile(r" (?:until|till) (?P<last>[0-9]{1,2}(?::[0-9]{2})? ?(?:am|pm)?)$")
+_UNTIL_A_TIME = re.compile(r" (?:until|till) (?P<last>[0-9]{1,2}(?::[0-9]{2})? ?(?:am|pm)?)")
 _NIGHT = QuietHours.parse("22:00-07:00")
 _ALL_DAY_OR_ALWAYS = ("between 8am and 9pm", "day and night")
 _DAYTIME = range(7, 13)
@@ -141,8 +141,9 @@ def _times_of_day(phrase: str) -> tuple[time, ...] | None:
 def _read_cron(phrase: str, quiet: QuietHours | None) -> str | None:
     if every := _INTERVAL.fullmatch(phrase):
         return _interval(every, quiet)
-    if (ended := _UNTIL_A_TIME.search(phrase)) and (every := _INTERVAL.match(phrase)):
-        raise Unclear("does not say from when", f"{every[0]} between 9am and {ended['last']}")
+    every = _INTERVAL.match(phrase)
+    if every and (end := _UNTIL_A_TIME.fullmatch(phrase, every.end())):
+        raise Unclear("does not say from when", f"{every[0]} between 9am and {end['last']}")
     phrase = _OF_A_MONTH.sub(r"the \1 of every month", _OF_A_WEEK.sub(r"every \1", phrase))
     for form, nearest, why in _BEYOND:
         if form.search(phrase) and (readings := _readings(form.sub(nearest, phrase))):
