@@ -380,7 +380,7 @@ def test_a_dose_that_was_put_off_is_told_with_what_became_of_it(bot: Terminal) -
         row(later, copy, "done", job="Pill"),
         row(later, copy, "answered", answer="taken", after_s=60, **answered),
     )
-    told = "(snoozed after 4 min, then taken after 1 min)"
+    told = "(snoozed after 4 min, then taken after 15 min)"
     assert bot.done("runs", "--job", "pill").endswith(f"Pill  {told}\n")
     assert told.strip("()") in bot.done("runs", "show", "pill")
 

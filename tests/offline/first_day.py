@@ -662,4 +662,76 @@ DIALOGUES: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], 
             ("6pm", ("routine: gym @ cron 0 18 * * 2 until 2026-12-25",)),
         ),
     ),
+    (
+        "a routine is put right in words",
+        (),
+        (
+            ("stretch every weekday at 3pm", ("routine: stretch @ 0 15 * * 1-5",)),
+            ("make it 4pm", ("change stretch to 0 16 * * 1-5",)),
+            ("no, 9:30", ("change stretch to 30 9 * * 1-5",)),
+            ("undo", ("change stretch to 0 16 * * 1-5",)),
+        ),
+    ),
+    (
+        "a routine is not what a sentence can change",
+        (),
+        (
+            (
+                "take my pills every day at 8am and 8pm",
+                ("routine: take my pills @ 0 8,20 * * * +dose",),
+            ),
+            ("make it 9am", ("ask: by words, edit",)),
+            ("not on fridays", ("ask: by words, edit",)),
+            ("undo", ("cancel take my pills",)),
+        ),
+    ),
+    (
+        "a time behind a rhythm",
+        (),
+        (
+            ("take my pills every morning", ("routine: take my pills @ 0 9 * * * +dose",)),
+            ("at 7:30", ("change take my pills to 30 7 * * *",)),
+        ),
+    ),
+    (
+        "the time of a routine that is set",
+        (),
+        (("move my meds to 9am", ("change meds to 0 9 * * *",)),),
+    ),
+    (
+        "another day keeps the time",
+        (),
+        (
+            ("remind me tomorrow at 9am to call mum", ("remind: call mum @ 11-17 09:00",)),
+            ("no, Wednesday", ("snooze call mum until 11-18 09:00",)),
+        ),
+    ),
+    (
+        "thanks leave a question open",
+        (),
+        (
+            ("remind me to call the bank", ("ask: when",)),
+            ("thanks!", ("ask: welcome",)),
+            ("tomorrow at 10", ("remind: call the bank @ 11-17 10:00",)),
+        ),
+    ),
+    (
+        "only one of the open ones is a dose",
+        ("10:00 dose: take the heart pill", "10:01: water the basil"),
+        (("hello", ()), ("I took it", ("settle take the heart pill: taken",))),
+    ),
+    (
+        "what is not there is not asked about",
+        (),
+        (
+            ("stop reminding me about the bins", ("ask: there is no",)),
+            ("stop reminding me about the plants", ("ask: pause, cancel",)),
+            ("press: Cancel it", ("cancel plants",)),
+        ),
+    ),
+    (
+        "a pause has no length",
+        (),
+        (("pause my meds until monday", ("ask: meds, pause it, cancel it",)),),
+    ),
 )

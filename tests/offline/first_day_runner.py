@@ -84,6 +84,12 @@ class OfflineEngine(ModelEngine):
         super().__init__(OfflineModel(), clock)
         self.commands: list[list[str]] = []
         self.made = count(1)
+        # The routines by their ids, with their titles and cron lines.
+        self.routines = {
+            "d4d4d4d4": ("meds", "0 8 * * *"),
+            "e5e5e5e5": ("plan", "0 9 * * 1-5"),
+            "f6f6f6f6": ("stretch", "0 11 * * *"),
+        }
 
     @asynccontextmanager
     async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ModelSession]:
@@ -94,7 +100,10 @@ class OfflineEngine(ModelEngine):
         """The answer of the terminal to one of our commands."""
         match shlex.split(command)[1:]:
             case ["routine", "list"]:
-                return ROUTINES
+                new = list(self.routines.items())[3:]
+                return "\n".join([ROUTINES, *(f"{name}  today 11:00  {of[0]}" for name, of in new)])
+            case ["routine", "show", name]:
+                return f"{name}\n  when       at some time (cron {self.routines[name][1]})\n"
             case ["tasks", "list"]:
                 return TASKS
             case ["cal", *_]:
@@ -103,8 +112,14 @@ class OfflineEngine(ModelEngine):
                 self.commands.append(words)
                 name = words[2].removeprefix("--message=")
                 if words[:2] == ["routine", "add"]:
-                    made = f"id 7777777{next(self.made)}, file ~/routines/it.md"
-                    return f"Routine set: {name}.\n{made}"
+                    made = f"7777777{next(self.made)}"
+                    cron = parse_rhythm(words[-1], NOW) if words[-2] == "--every" else words[-1]
+                    wish = wish_from_words(name, JobKind.ROUTINE, {})
+                    self.routines[made] = (wish.text, cron)
+                    return f"Routine set: {name}.\nid {made}, file ~/routines/it.md"
+                if words[:2] == ["routine", "edit"]:
+                    self.routines[name] = (self.routines[name][0], words[-1])
+                    return f"Routine changed: {self.routines[name][0]}."
                 return f"{words[0].capitalize()} {words[1]}: {NAMES.get(name, words[-1])}."
 
 
@@ -259,6 +274,10 @@ class Day:
                     else parse_moment(until, NOW)
                 )
                 return f"snooze {NAMES.get(name) or known.spec.message} until {moment:%m-%d %H:%M}"
+            case ["routine", "edit", name, _, cron]:
+                return f"change {self.engine.routines[name][0]} to {cron}"
+            case ["routine", verb, name]:
+                return f"{verb} {self.engine.routines[name][0]}"
             case [_, verb, name, *_]:
                 return f"{verb} {NAMES.get(name, name)}"
         return " ".join(words)

@@ -178,7 +178,6 @@ ASKED_BACK = (
     "snooze the water reminder",
     "snooze the water reminder by a while",
     "snooze the water reminder to 3",
-    "snooze the plan routine by 1 hour",
     "cancel the water reminder but not the tea reminder",
 )
 

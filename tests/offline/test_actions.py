@@ -48,6 +48,10 @@ TWO = (
     "- 3f2a9c1b · today 10:35 (in 20 min) · drink water (reminders/drink-water.md)\n"
     "- 0badcafe · today 12:00 (in 2 h) · paused · water · the plants (reminders/water.md)"
 )
+GYM = (
+    "- 3f2a9c1b · today 18:00 (in 8 h) · gym (reminders/gym.md)\n"
+    "- 0badcafe · Thu 5 Mar 18:00 (in 9 d) · gym (reminders/gym-2.md)"
+)
 ROUTINES = (
     "4c90ad03  tomorrow 8:00  water the plants  (nag 10m x 4)\n"
     "9d1b472b  paused         ask me for my plan"
@@ -244,12 +248,36 @@ def test_a_cancelled_one_is_named_with_its_moment() -> None:
     assert step("cancel the drink reminder", *gone) == (Say("It was not changed: There is none."),)
 
 
+def test_two_things_with_one_name_are_told_apart_by_their_moment() -> None:
+    asked = [said(f"{STAMP}\ncancel the gym"), *did(LIST_REMINDERS, GYM), *did(LIST_ROUTINES, "")]
+    (part,) = answer(*asked, tools=TOOLS)
+    assert isinstance(part, Say)
+    assert [label for label, _ in part.follow_up.choices] == [
+        "gym · today, Tue, 18:00",
+        "gym · Thu 5 Mar 18:00",
+    ]
+    asked.append(Message("assistant", ({"type": "text", "text": part.text},)))
+    lists = (*did(LIST_REMINDERS, GYM), *did(LIST_ROUTINES, ""))
+    for words, meant in (
+        ("the thursday one", "0badcafe"),
+        ("the one on 5 mar", "0badcafe"),
+        ("the tuesday one", "3f2a9c1b"),
+        ("today", "3f2a9c1b"),
+    ):
+        found = answer(*asked, said(f"{STAMP}\n{words}"), *lists, tools=TOOLS)
+        assert found == (cancel(meant),), words
+
+
 def test_of_several_none_is_cancelled_before_it_is_clear_which() -> None:
     for words in ("cancel the water reminder", "cancel my reminder"):
         (part,) = step(words, did(LIST_REMINDERS, TWO))
         assert isinstance(part, Say)
-        assert "`cancel 3f2a9c1b`" in part.text
-        assert "`cancel 0badcafe`" in part.text
+        assert "3f2a9c1b" not in part.text
+        commands = dict(part.follow_up.choices)
+        assert commands == {
+            "drink water": "cancel 3f2a9c1b",
+            "water · the plants": "cancel 0badcafe",
+        }
     none = step("cancel the tea reminder", did(LIST_REMINDERS, TWO))
     assert none == (Say(texts.none_matches("reminder", "tea")),)
 

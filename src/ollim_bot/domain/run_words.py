@@ -84,15 +84,23 @@ def state_in_words(story: RunStory) -> str:
     return "delivered by the sentinel" if is_by_sentinel else "delivered"
 
 
-def answer_in_words(story: RunStory) -> str:
-    """`taken after 4 min`, or `unanswered`; empty for a run that asked for no answer."""
+def answer_in_words(story: RunStory, put_off: timedelta = timedelta()) -> str:
+    """`taken after 4 min`, or `unanswered`; empty for a run that asked for no answer.
+
+    What was put off is counted from its own moment, which was `put_off` earlier.
+    """
     if story.answer is None:
         return "unanswered" if story.is_open else ""
     facts = story.answer.facts
     words, seconds = _answered(facts), facts.get("after_s")
     after = timedelta(seconds=seconds) if isinstance(seconds, int | float) else timedelta()
+    after += put_off
     words = f"{words} after {duration_in_words(after)}" if after > timedelta() else words
-    return words if story.later is None else f"{words}, then {answer_in_words(story.later)}"
+    if story.later is None:
+        return words
+    due, again = story.occurrence.scheduled_at, story.later.occurrence.scheduled_at
+    put_off += again - due if due and again else timedelta()
+    return f"{words}, then {answer_in_words(story.later, put_off)}"
 
 
 def tools_of(story: RunStory) -> Counter[str]:

@@ -6,13 +6,14 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 
 from ollim_bot.domain.due_items import ReplyMeaning, meaning_of
 from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.moments import WEEKDAYS
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.phrases.durations import normalized
-from ollim_bot.domain.phrases.moment import read_time
+from ollim_bot.domain.phrases.moment import DAYTIME, read_time
 from ollim_bot.domain.quiet import IN_QUIET_HOURS
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import wish_from_words, without_nag
@@ -77,6 +78,10 @@ _SETTLED = re.compile(
 )
 _REMINDER_SET = re.compile(r"Reminder (?P<id>\S+) set: (?P<when>.+)\. File: .*", re.DOTALL)
 _NEW_ID = re.compile(r"^id (?P<id>\S+), file ", re.MULTILINE)
+# A cron line with one time of day.
+_ONE_TIME = re.compile(
+    r"\(cron (?P<minute>\d+) (?P<hour>\d+) (?P<days>\S+ \S+ \S+)\)$", re.MULTILINE
+)
 _COMES_AGAIN = re.compile(r"^It comes again .*$", re.MULTILINE)
 _DISTANCE = re.compile(r" \([^()]*\)$")
 _WHERE_IT_IS = re.compile(r"id \S+, file .*")
@@ -125,6 +130,26 @@ def matching(jobs: Iterable[ListedJob], subject: str) -> tuple[ListedJob, ...]:
     if len(exact) == 1:
         return tuple(exact)
     return tuple(job for job in known if not subject or job.is_about(subject))
+
+
+def labels_of(jobs: Sequence[ListedJob], now: datetime | None = None) -> list[str]:
+    """What tells the jobs apart: their titles, with the moment where two have the same."""
+    titles = [job.title for job in jobs]
+    return [
+        job.title
+        if titles.count(job.title) == 1
+        else f"{job.title} · {_with_weekday(job.when, now)}"
+        for job in jobs
+    ]
+
+
+def _with_weekday(when: str, now: datetime | None) -> str:
+    """`today, Tue, 18:00`, so that `the tuesday one` names it too."""
+    near, _, clock = _moment_of(when).partition(" ")
+    days = {"today": 0, "tomorrow": 1}
+    if now is None or near not in days:
+        return _moment_of(when)
+    return f"{near}, {WEEKDAYS[(now.weekday() + days[near]) % 7]}, {clock}"
 
 
 def shown(jobs: Sequence[ListedJob], command: str = "") -> str:
@@ -253,11 +278,14 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
     found = matching(tasks_in(listed.text), intent.subject)
     if len(found) > 1:
         verb = "delete the task" if intent.verb == "delete" else "done with"
-        choices = tuple((task.title, f"{verb} {task.id}") for task in found)
+        choices = tuple(
+            (label, f"{verb} {task.id}")
+            for label, task in zip(labels_of(found, situation.prompt.moment), found, strict=True)
+        )
         lines = "\n".join(f"- `{command}`: {title}" for title, command in choices)
         return Say(texts.several_match(lines), FollowUp(choices))
     if not found:
-        due = [ListedJob(key, "", title) for title, key in situation.prompt.open_items]
+        due = [ListedJob(each.key, "", each.title) for each in situation.prompt.open_items]
         about = matching(due, intent.subject) if intent.verb == "done" else ()
         if len(about) == 1:
             return settle(about[0].id, ReplyMeaning("done"), situation)
@@ -307,8 +335,10 @@ def _repeat(intent: RoutineWish, situation: Situation) -> Part:
     comes_as_it_is = "plain" in wish_from_words(intent.message, JobKind.ROUTINE, {}).fields
     waits = texts.WAITS_EACH_TIME if comes_as_it_is else texts.ONLY_ITS_WORDS
     name = "".join(_NEW_ID.findall(done.text)[:1])
-    follow_up = FollowUp(about=name, undo=f"cancel {name}") if name else FollowUp()
-    return Say("\n".join([waits, *more]), follow_up)
+    if not name:
+        return Say("\n".join([waits, *more]))
+    moves = (f"move the routine {name} to {{}}",)
+    return Say("\n".join([waits, *more]), FollowUp(moves=moves, about=name, undo=f"cancel {name}"))
 
 
 def _outcome_once(
@@ -343,16 +373,47 @@ def _change(intent: Change, situation: Situation) -> Part:
     if len(found) == 1:
         return _change_job(intent, *found[0], situation)
     if found:
-        jobs = [job for _, job in found]
-        choices = tuple((each.title, intent.command.format(each.id)) for each in jobs)
-        return Say(texts.several_match(shown(jobs, intent.command)), FollowUp(choices))
+        return _which_job(intent, [job for _, job in found], situation)
     if intent.verb == "snooze":
         listed = _outcome(LIST_ROUTINES, situation, texts.not_seen)
         if not isinstance(listed, ToolResult):
             return listed
-        if routines := matching(routines_in(listed.text), intent.subject):
-            return Say(texts.routine_stays(routines[0].title))
+        routines = matching(routines_in(listed.text), intent.subject)
+        if len(routines) > 1:
+            return _which_job(intent, routines, situation)
+        if routines:
+            return _retimed(routines[0], intent.until, situation)
     return Say(texts.none_matches(intent.kind or "reminder or routine", intent.subject))
+
+
+def _which_job(intent: Change, jobs: Sequence[ListedJob], situation: Situation) -> Say:
+    commands = (intent.command.format(job.id) for job in jobs)
+    choices = tuple(zip(labels_of(jobs, situation.prompt.moment), commands, strict=True))
+    return Say(texts.several_match(shown(jobs)), FollowUp(choices))
+
+
+def _retimed(job: ListedJob, until: tuple[str, ...], situation: Situation) -> Part:
+    """Move a routine that has one time of day to another one; for any other, offer to edit it."""
+    shown_job = _outcome(shell_call("routine", "show", job.id), situation, texts.not_seen)
+    if not isinstance(shown_job, ToolResult):
+        return shown_job
+    how, words = until or ("", "")
+    clock = normalized(words.removeprefix("at "))
+    found, time = _ONE_TIME.search(shown_job.text), read_time(f"at {clock}") or read_time(clock)
+    if found is None or time is None or how != "--until":
+        return Say(texts.edit_routine(job.title), FollowUp(about=job.id, edit=job.id))
+    before = f"{found['hour']}:{found['minute']:0>2}"
+    if len(time.hours) > 1 and (time.is_open or time.hours[0] not in DAYTIME):
+        readings = [f"{hour}:{time.minute:02}" for hour in time.hours]
+        choices = tuple((each, f"move the routine {job.id} to {each}") for each in readings)
+        return Say(texts.which_half(words, readings), FollowUp(choices))
+    cron = f"{time.minute} {time.hours[0] % 24} {found['days']}"
+    edit = shell_call("routine", "edit", job.id, "--cron", cron)
+    done = _outcome(edit, situation, texts.not_changed)
+    if not isinstance(done, ToolResult):
+        return done
+    moves, undo = (f"move the routine {job.id} to {{}}",), f"move the routine {job.id} to {before}"
+    return Say(_without_place(done.text), FollowUp(moves=moves, about=job.id, undo=undo))
 
 
 def ask_about_job(situation: Situation, when: str) -> Part | None:
@@ -363,7 +424,7 @@ def ask_about_job(situation: Situation, when: str) -> Part | None:
     text = situation.prompt.text.strip(" .!")
     if len(text) > _LONGEST_NAMING or "\n" in text or _NO_NAMING.match(text):
         return None
-    due = [ListedJob(key, "", title) for title, key in situation.prompt.open_items]
+    due = [ListedJob(each.key, "", each.title) for each in situation.prompt.open_items]
     if len(found := _nearest_jobs(due, text)) == 1:
         choices = tuple((each, f"answer {found[0].id}: {each}") for each in ("Done", "Later"))
         return Say(texts.what_of(found[0].title), FollowUp(choices))
@@ -380,7 +441,13 @@ def ask_about_job(situation: Situation, when: str) -> Part | None:
     found = _nearest_jobs([job for _, job in jobs], text)
     if len(found) == 1:
         return _what_with(*next(each for each in jobs if each[1] == found[0]), when)
-    choices = tuple((job.title, f"change {job.id}") for job in found)
+    choices = tuple(
+        zip(
+            labels_of(found, situation.prompt.moment),
+            (f"change {job.id}" for job in found),
+            strict=True,
+        )
+    )
     return Say(texts.several_match(shown(found)), FollowUp(choices)) if found else None
 
 
@@ -413,6 +480,11 @@ def _what_with(kind: str, job: ListedJob, when: str = "") -> Say:
 def _change_job(intent: Change, kind: JobKind, job: ListedJob, situation: Situation) -> Part:
     if intent.verb == "change":
         return _what_with(kind, job)
+    if intent.verb == "stop":
+        choices = (("Pause it", f"pause {job.id}"), ("Cancel it", f"cancel {job.id}"))
+        return Say(texts.stop_how(job.title), FollowUp(choices))
+    if intent.verb == "snooze" and kind is JobKind.ROUTINE:
+        return _retimed(job, intent.until, situation)
     if asked := _which_day(intent, job, situation):
         return asked
     is_tool = kind is JobKind.REMINDER and intent.verb == "cancel"

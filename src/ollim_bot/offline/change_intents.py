@@ -12,9 +12,10 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import parse_day, parse_duration, parse_moment
 from ollim_bot.domain.phrases.durations import is_duration
 from ollim_bot.domain.text import nearest
+from ollim_bot.domain.wishes import is_dose
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
-from ollim_bot.offline.actions import ListedJob, matching, settle
+from ollim_bot.offline.actions import ListedJob, labels_of, matching, settle
 from ollim_bot.offline.messages import FollowUp, Part, Say
 from ollim_bot.offline.situation import ParsedPrompt, Situation, time_question
 from ollim_bot.offline.vocabulary import POLITELY, AddTask, AmbiguousIntent, Change, SettleTask
@@ -131,8 +132,9 @@ def _checked_change(
     if verb == "skip":
         return AmbiguousIntent(texts.no_single_skip(subject))
     if verb in ("stop", "pause for"):
-        choices = (("Pause it", f"pause {subject}"), ("Cancel it", f"cancel {subject}"))
-        return AmbiguousIntent(texts.stop_how(subject), FollowUp(choices))
+        return Change("stop", None, subject)
+    if verb == "pause" and re.search(r" (?:for|until|till) ", subject, re.IGNORECASE):
+        return None
     if verb == "move" and not vocabulary.tells_time(until.split()):
         return None
     if verb in ("snooze", "move"):
@@ -143,8 +145,6 @@ def _checked_change(
 def _snooze(
     kind: str, subject: str, how: str, until: str, now: datetime
 ) -> Change | AmbiguousIntent:
-    if kind.lower() == JobKind.ROUTINE:
-        return AmbiguousIntent(texts.routine_stays(subject or "it"))
     form = (
         f"snooze the reminder about {subject} until {{}}" if subject else "snooze the reminder {}"
     )
@@ -152,6 +152,8 @@ def _snooze(
         is_id = re.fullmatch(_ID, subject) is not None
         asked = texts.UNTIL_WHEN if is_id else texts.until_when(subject or "the reminder")
         return AmbiguousIntent(asked, time_question(form))
+    if kind.lower() == JobKind.ROUTINE:
+        return Change("snooze", JobKind.ROUTINE, subject, ("--until", until))
     until, is_later = re.subn(r"(?<=\S) later$", "", until, flags=re.IGNORECASE)
     is_length = is_later or how.lower() in ("by", "for") or (not how and is_duration(until))
     try:
@@ -275,6 +277,7 @@ _FINISHED = re.compile(
     re.IGNORECASE,
 )
 _BEHIND = re.compile(r"(?: (?:already|now|just now|today|this morning|a minute ago))+$", re.I)
+_TAKEN = re.compile(rf"{_I_HAVE}(?:took|taken|had|swallowed)\b", re.IGNORECASE)
 _UNSURE = re.compile(r"yes|yep|yeah|ok|okay|no|nope|not yet|soon|wait", re.IGNORECASE)
 _SNOOZE = re.compile(r"snooze(?: (?:it|that|this))?", re.IGNORECASE)
 _WAITS = ("in 10 minutes", "in 1 hour", "tomorrow 9am")
@@ -315,10 +318,12 @@ def settled_by_words(situation: Situation) -> Part | None:
     newest = [each for each in items if each.id == prompt.newest_item and not prompt.aside]
     if _SNOOZE.fullmatch(text) and items:
         one = quoted or newest or items
-        return _how_long(one[0]) if len(one) == 1 else _which(one, "later")
+        return _how_long(one[0]) if len(one) == 1 else _which(one, "later", now)
     meant = None if prompt.points_elsewhere else meaning_of(text, now)
     if meant is not None and items:
-        return settle(newest[0].id, meant, situation) if newest else _which(items, text)
+        doses = [each for each in items if is_dose(each.title)] if _TAKEN.match(text) else []
+        one = newest or (doses if len(doses) == 1 else [])
+        return settle(one[0].id, meant, situation) if one else _which(doses or items, text, now)
     if newest and _UNSURE.fullmatch(text):
         choices = tuple((each, f"answer {newest[0].id}: {each}") for each in ("Done", "Later"))
         return Say(texts.what_of(newest[0].title), FollowUp(choices))
@@ -346,7 +351,7 @@ def _named(situation: Situation, items: list[ListedJob], text: str, now: datetim
         said = meaning_of(words, now) if about else None
         if said is not None:
             one = len(about) == 1
-            return settle(about[0].id, said, situation) if one else _which([*about], words)
+            return settle(about[0].id, said, situation) if one else _which([*about], words, now)
     return None
 
 
@@ -357,13 +362,18 @@ def finished_task(text: str) -> SettleTask | None:
 
 
 def _open_items(situation: Situation) -> list[ListedJob]:
-    return [ListedJob(key, "", title.rstrip(".")) for title, key in situation.prompt.open_items]
+    return [
+        ListedJob(each.key, each.due, each.title.rstrip("."))
+        for each in situation.prompt.open_items
+    ]
 
 
-def _which(items: list[ListedJob], words: str) -> Say:
+def _which(items: list[ListedJob], words: str, now: datetime) -> Say:
     """Ask which of the open items is meant."""
-    choices = tuple((each.title, f"answer {each.id}: {words}") for each in items)
-    return Say(texts.which_item([each.title for each in items], words), FollowUp(choices))
+    labels = labels_of(items, now)
+    sentences = (f"answer {each.id}: {words}" for each in items)
+    choices = tuple(zip(labels, sentences, strict=True))
+    return Say(texts.which_item(labels, words), FollowUp(choices))
 
 
 def _how_long(item: ListedJob) -> Say:

@@ -430,25 +430,31 @@ def routine_intent(text: str, now: datetime) -> RoutineWish | AmbiguousIntent | 
         joined = _rhythm(f"{rhythm} {end}", order.removesuffix(f" {end}"), now) if end else None
         if joined is not None:
             rhythm, order, cron = f"{rhythm} {end}", order.removesuffix(f" {end}"), joined
-        left = order.split()[-1 if is_behind else 0]
-        if vocabulary.is_left_of_time(left) and not vocabulary.tells_number(left):
-            return AmbiguousIntent(texts.left_beside(left))
-        is_doubtful = is_behind and vocabulary.may_own_the_moment(order)
-        if is_doubtful:
-            return AmbiguousIntent(texts.RHYTHM_FIRST)
-        wish = _checked_routine(order, cron)
-        if isinstance(wish, RoutineWish) and vocabulary.is_left_of_time(left):
-            whole = f"{rhythm} {wish.message}"
-            return AmbiguousIntent(texts.number_beside(left, whole), FollowUp(((rhythm, whole),)))
-        if isinstance(wish, RoutineWish) and (
-            is_interval(normalized(rhythm)) or is_repeat(wish.cron)
-        ):
-            return replace(wish, every=rhythm)
-        return wish
+        return _arranged(rhythm, order, cron, is_behind=is_behind)
     if vocabulary.unread_end(text):
         return _with_its_end(text, now)
     is_order = _ORDER.fullmatch(text) or text.lower().startswith(("every ", "each ", "daily "))
     return AmbiguousIntent(texts.RHYTHM) if is_order and _ORDER.search(text) else None
+
+
+def _arranged(
+    rhythm: str, order: str, cron: str | AmbiguousIntent, *, is_behind: bool
+) -> RoutineWish | AmbiguousIntent:
+    """The routine, unless a word at the cut may belong to the rhythm."""
+    left = order.split()[-1 if is_behind else 0]
+    is_left = vocabulary.is_left_of_time(left)
+    if is_left and not vocabulary.tells_number(left):
+        return AmbiguousIntent(texts.left_beside(left))
+    if is_behind and vocabulary.may_own_the_moment(order):
+        return AmbiguousIntent(texts.RHYTHM_FIRST)
+    wish = _checked_routine(order, cron)
+    if not isinstance(wish, RoutineWish):
+        return wish
+    if is_left:
+        whole = f"{rhythm} {wish.message}"
+        return AmbiguousIntent(texts.number_beside(left, whole), FollowUp(((rhythm, whole),)))
+    is_worded = is_interval(normalized(rhythm)) or is_repeat(wish.cron)
+    return replace(wish, every=rhythm) if is_worded else wish
 
 
 def _has_rhythm(text: str) -> bool:

@@ -97,6 +97,7 @@ class FollowUp:
     `choices` are labels, each with its sentence. A time fills the gap `{}` of a form; any words
     fill that of `blank`. With any of these, something is asked. Where something was done, a
     corrected time fills the gap of `moves`, `about` is what `it` is, and `undo` takes it back.
+    `edit` is the id of the job that the owner may change by hand.
     """
 
     choices: tuple[tuple[str, str], ...] = ()
@@ -105,6 +106,7 @@ class FollowUp:
     moves: tuple[str, ...] = ()
     about: str = ""
     undo: str = ""
+    edit: str = ""
 
     @property
     def asks(self) -> bool:

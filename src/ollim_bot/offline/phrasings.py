@@ -507,7 +507,7 @@ def _show(
     ]
     days = [today + timedelta(days=each) for each in range(first, first + count)]
     wanted = sorted(each for each in entries if each.day in days)
-    lines = [f"- open: {title}" for title, _ in situation.prompt.open_items if today in days]
+    lines = [f"- open: {title}" for title, *_ in situation.prompt.open_items if today in days]
     if count == 1:
         lines += [f"- {each.words}" for each in wanted[:_MOST_SHOWN]]
     else:

@@ -93,6 +93,11 @@ _QUIET = re.compile(
 )
 # Answers that only say how to write it: what may be meant is asked first.
 _GUESSED = frozenset((texts.RHYTHM, texts.ORDER, texts.MOMENT_FIRST, texts.LINK))
+# Said of what was just set, as in `not on fridays`.
+_OTHER_DAYS = re.compile(
+    r"(?:but |and )?(?:not|only|except) (?:on )?(?:\w+days?|weekends?|weekdays?)\b|(?:until|till) ",
+    re.IGNORECASE,
+)
 _POINTING = re.compile(r"\b(?:this|that)\b", re.IGNORECASE)
 _STANDING_FOR_IT = re.compile(r"\b(?:this|that|it|these|those|them)\b", re.IGNORECASE)
 # Without a clock nothing is scheduled, but a schedule intent is still recognised.
@@ -125,9 +130,26 @@ def _reply(request: ModelRequest) -> Reply:
     said = Say("")
     for turn in earlier:
         part = _part(turn, said.follow_up)
-        said = part if isinstance(part, Say) and turn.is_answered else Say("")
+        is_said = isinstance(part, Say) and turn.is_answered
+        said = _left_open(turn, part, said.follow_up) if is_said else Say("")
     part = _part(situation, said.follow_up)
     return Reply(_with_news(situation, _with_buttons(situation, part)))
+
+
+def _left_open(turn: Situation, part: Say, before: FollowUp) -> Say:
+    """What the owner may refer to after the answer: thanks and refusals leave it as it was."""
+    if _is_only_polite(turn.prompt.text):
+        return replace(part, follow_up=before)
+    after = part.follow_up
+    if after.undo or texts.NOTHING_DONE not in part.text:
+        return part
+    moves, about = after.moves or before.moves, after.about or before.about
+    return replace(part, follow_up=replace(after, moves=moves, about=about, undo=before.undo))
+
+
+def _is_only_polite(text: str) -> bool:
+    intents = intents_in(text)
+    return bool(intents) and COURTESIES.issuperset(intents)
 
 
 def _part(situation: Situation, before: FollowUp) -> Part:
@@ -138,8 +160,10 @@ def _part(situation: Situation, before: FollowUp) -> Part:
 
 def _with_buttons(situation: Situation, part: Part) -> Part:
     """A question as a card with a button for each choice, where there are cards."""
-    choices = part.follow_up.choices if isinstance(part, Say) else ()
-    if not isinstance(part, Say) or not choices or EMBED not in situation.tools:
+    choices, edit = (
+        (part.follow_up.choices, part.follow_up.edit) if isinstance(part, Say) else ((), "")
+    )
+    if not isinstance(part, Say) or not (choices or edit) or EMBED not in situation.tools:
         return part
     buttons = [
         {
@@ -150,12 +174,12 @@ def _with_buttons(situation: Situation, part: Part) -> Part:
     ]
     if len(choices) == 1:
         buttons.append({"label": "No", "action": "dismiss"})
-    title = texts.WHICH if len(choices) > 1 else texts.IS_IT_RIGHT
+    title = texts.EDIT if edit else texts.WHICH if len(choices) > 1 else texts.IS_IT_RIGHT
     card = {"title": title, "description": part.text, "buttons": buttons}
     shown = situation.outcomes.get(EMBED)
     if shown is None:
-        return CallTool(EMBED, card)
-    return part if shown.is_error else Say(texts.PRESS_OR_WRITE)
+        return CallTool(EMBED, {**card, "job": edit} if edit else card)
+    return part if shown.is_error else Say(texts.PRESS_EDIT if edit else texts.PRESS_OR_WRITE)
 
 
 def _by_words(situation: Situation, before: FollowUp) -> Part:
@@ -165,11 +189,17 @@ def _by_words(situation: Situation, before: FollowUp) -> Part:
         return Say(texts.set_up(prompt.moment, prompt.zone), FollowUp(forms=("{}",)))
     is_of_it = not prompt.points_elsewhere and prompt.tag != "button"
     now = (prompt.moment or _ANY_MOMENT).replace(tzinfo=UTC)
-    said = answered(before, prompt.text, lambda each: schedule_intent(each, now))
+    said = (
+        None
+        if _is_only_polite(prompt.text)
+        else answered(before, prompt.text, lambda each: schedule_intent(each, now))
+    )
     if said is Unanswered.DROPPED and is_of_it:
         return Say(texts.DROPPED)
     if said is Unanswered.STILL_OPEN and is_of_it:
         return Say(texts.WHICH_OF_THEM, before)
+    if before.about and said is None and _OTHER_DAYS.match(prompt.text):
+        return Say(texts.edit_routine(""), FollowUp(edit=before.about))
     sentence = said if isinstance(said, str) and is_of_it else about_it(prompt, before)
     return _by_sentence(replace(situation, prompt=replace(prompt, text=sentence)))
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
+from typing import NamedTuple
 
 from ollim_bot.domain.due_items import JUST_SHOWN
 from ollim_bot.domain.phrases import parse_day
-from ollim_bot.domain.phrases.durations import spelled_out
+from ollim_bot.domain.phrases.durations import Unclear, normalized, spelled_out
+from ollim_bot.domain.phrases.moment import read_time
 from ollim_bot.domain.text import PromptMark
 from ollim_bot.domain.updates import KNOWN_TO_OWNER
 from ollim_bot.errors import BadPhrase
@@ -32,7 +34,10 @@ _UPDATES = re.compile(
     r"RECENT BACKGROUND UPDATES \((?P<duty>[^\n]*)\)\n(?P<lines>(?:(?!OPEN REMINDERS ).+(?:\n|$))*)"
 )
 _OPEN = re.compile(r"OPEN REMINDERS \([^\n]*\)\n(?P<lines>(?:- .+(?:\n|$))*)")
-_ITEM = re.compile(r"^- (.+) \(key ([0-9a-f]+), due [^\n]*\)$", re.MULTILINE)
+_ITEM = re.compile(
+    rf"^- (.+) \(key ([0-9a-f]+), due ([^\n]*?)(?: \([^()\n]*\))?(?:, {JUST_SHOWN})?\)$",
+    re.MULTILINE,
+)
 _NEWEST = re.compile(rf"\(key ([0-9a-f]+), due [^\n]*, {JUST_SHOWN}\)$", re.MULTILINE)
 _UPDATE = re.compile(r"^- (?:\([^)\n]*ago\) |\(just now\) )?(?P<text>.+(?:\n  .+)*)$", re.MULTILINE)
 _UPDATE_FENCE = re.compile(
@@ -67,11 +72,18 @@ _TURNS_SEEN = 6
 _OUR_SUMMARY = re.compile(rf"^{re.escape(SAID_LAST)}\n(?P<lines>(?:- .+(?:\n|$))+)", re.MULTILINE)
 
 
+class OpenItem(NamedTuple):
+    """A due item that waits for an answer; `due` is its moment in words."""
+
+    title: str
+    key: str
+    due: str
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedPrompt:
     """`tag` is empty where the owner speaks; `updates` are those that are to be mentioned.
-    `open_items` are the titles and keys of the due items that wait for an answer; `newest_item` is
-    the key of the one whose card is the newest thing said.
+    `newest_item` is the key of the open item whose card is the newest thing said.
 
     `points_elsewhere`: the prompt came with a quote, a file or an image, and may be about that;
     `aside` is their text.
@@ -83,7 +95,7 @@ class ParsedPrompt:
     tag: str = ""
     subject: str = ""
     updates: tuple[str, ...] = ()
-    open_items: tuple[tuple[str, str], ...] = ()
+    open_items: tuple[OpenItem, ...] = ()
     newest_item: str = ""
     aside: str = ""
     moment: datetime | None = None
@@ -129,7 +141,7 @@ def read_prompt(text: str) -> ParsedPrompt:
         tag=name,
         subject=(tag["subject"] or "") if tag else "",
         updates=_to_mention(updates),
-        open_items=tuple(_ITEM.findall(waiting["lines"])) if waiting else (),
+        open_items=tuple(map(OpenItem._make, _ITEM.findall(waiting["lines"]))) if waiting else (),
         newest_item="".join(_NEWEST.findall(waiting["lines"])[:1]) if waiting else "",
         aside=body.removesuffix(said) if said else body,
         moment=_moment(stamp) if stamp else None,
@@ -342,6 +354,10 @@ _FILLING = frozenset(
 )
 
 
+_SHORT_DAYS = frozenset(("mon", "tue", "wed", "thu", "fri", "sat", "sun"))
+_LONG_DAY = re.compile(rf"\b({'|'.join(_SHORT_DAYS)})(?:s|nes|rs|ur)?day\b")
+
+
 def answered(asked: FollowUp, words: str, read: Read) -> str | Unanswered | None:
     """The sentence that the answer makes of the question; None if the words are no answer to it."""
     said = " ".join(spelled_out(words).split()).rstrip(" .!?…")
@@ -350,7 +366,7 @@ def answered(asked: FollowUp, words: str, read: Read) -> str | Unanswered | None
     core = _TAIL.sub("", said[lead.end() if lead else 0 :])
     is_time = vocabulary.tells_time(core.split())
     if not asked.asks:
-        is_correction = is_time and bool(lead or tail)
+        is_correction = is_time and bool(lead or tail or plain.startswith("at "))
         return (
             _best([form.replace("{}", core) for form in asked.moves], read)
             if is_correction
@@ -388,7 +404,7 @@ def _chosen(choices: Sequence[tuple[str, str]], plain: str) -> str:
 
 def _names(wanted: frozenset[str], label: frozenset[str]) -> bool:
     """Whether the words are some of the label's; of its weekdays, they name all or none."""
-    days = frozenset(each for each in label if vocabulary.names_day(each))
+    days = label & _SHORT_DAYS
     return wanted <= label and (days <= wanted or not days & wanted)
 
 
@@ -397,8 +413,9 @@ def _number(name: str) -> int:
 
 
 def _pieces(text: str) -> frozenset[str]:
-    """The words of a text; `6:30pm` is a time and a half of the day."""
-    return frozenset(re.findall(r"[0-9]+(?::[0-9]+)?|[^\W\d_]+", text.casefold()))
+    """The words of a text, weekdays in short; `6:30pm` is a time and a half of the day."""
+    words = _LONG_DAY.sub(r"\1", text.casefold())
+    return frozenset(re.findall(r"[0-9]+(?::[0-9]+)?|[^\W\d_]+", words))
 
 
 def _best(sentences: Sequence[str], read: Read) -> str | None:
@@ -416,16 +433,28 @@ def _best(sentences: Sequence[str], read: Read) -> str | None:
 def time_question(
     form: str, readings: Sequence[str] = (), said: str = "", now: datetime | None = None
 ) -> FollowUp:
-    """Ask for the time of a form, which keeps the day that was said, if the answer names none."""
+    """Ask for the time of a form.
+
+    It keeps the day or the time of day that was said, if the answer does not name it.
+    """
     words = said.split()
     parts = [
         words[start:end] for start in range(len(words)) for end in range(len(words), start, -1)
     ]
     days = [" ".join(part) for part in parts if now and _is_day(" ".join(part), now)]
     forms = [form.replace("{}", f"{day} {at}{{}}") for day in days[:1] for at in ("", "at ")]
+    clocks = [each for each in (" ".join(part) for part in parts) if now and _is_clock(each)]
+    forms += [form.replace("{}", f"{{}} {clock}") for clock in clocks[:1]]
     choices = tuple((each, form.replace("{}", each)) for each in readings)
     bare = (form, form.replace("{}", "at {}"), form.replace("{}", "in {}"))
     return FollowUp(choices, (*forms, *bare))
+
+
+def _is_clock(words: str) -> bool:
+    try:
+        return read_time(normalized(words)) is not None
+    except Unclear:
+        return False
 
 
 def _is_day(words: str, now: datetime) -> bool:

@@ -129,6 +129,8 @@ WHICH = "Which one?"
 IS_IT_RIGHT = "Is that right?"
 WHAT = f"What shall I remind you of? {NOTHING_DONE}"
 SET_IT = "Set it"
+EDIT = "Change it"
+PRESS_EDIT = "Press Edit on the card, or open its page."
 PRESS_OR_WRITE = "Press one, or say it in words."
 WHICH_OF_THEM = f"Which of them? {NOTHING_DONE}"
 DROPPED = f"All right. {NOTHING_DONE}"
@@ -243,10 +245,11 @@ def stop_how(subject: str) -> str:
     )
 
 
-def routine_stays(title: str) -> str:
+def edit_routine(title: str) -> str:
+    which = f"“{title}”" if title else "it"
     return (
-        f"“{title}” is a routine, whose time I cannot change. {NOTHING_DONE} "
-        "Cancel it, and set it anew, as in `every day at 9am remind me to take my meds`."
+        f"By words I can only move {which} to one other time of day, as in `make it 9am`. "
+        f"{NOTHING_DONE} **Edit** changes all of it on the page."
     )
 
 

@@ -73,6 +73,9 @@ DISCORD_EMBED = OwnTool(
         color=choice("blue unless said otherwise", list(Color)),
         fields=listed(f"short facts, {MOST_FIELDS} at most", _FIELD),
         buttons=listed(f"what the owner can do about it, {MOST_BUTTONS} at most", _BUTTON),
+        job=text(
+            "the id of the reminder or routine that it is about, which the page can then edit"
+        ),
         critical=CRITICAL,
     ),
     _discord_embed,
@@ -96,6 +99,7 @@ def _card(given: Arguments) -> Card:
             for one in _objects(given.get("fields"))
         ),
         buttons=tuple(_button(one) for one in _objects(given.get("buttons"))),
+        job=str(given.get("job") or ""),
     )
 
 

@@ -296,7 +296,8 @@ _DAY_FORMS: tuple[tuple[str, Callable[[re.Match[str], date], Sequence[date]]], .
 )
 
 
-_DAYTIME = range(7, 13)
+# Without am or pm, these are hours of the 24-hour clock.
+DAYTIME = range(7, 13)
 
 _ISO = (
     rf"(?P<wall>{YEAR}-[0-9]{{2}}-[0-9]{{2}}[t ][0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}})?)(?:\.0+)?"
@@ -550,7 +551,7 @@ def _refuse_two_midnights(day: Day, now: datetime) -> None:
 
 def _reads_one_way(hour: int, early: datetime, late: datetime, now: datetime) -> bool:
     both_over = late <= now
-    return both_over or (hour in _DAYTIME and now < early < late)
+    return both_over or (hour in DAYTIME and now < early < late)
 
 
 def _next(day: Day, time: ClockTime, hour: int, now: datetime) -> datetime:

@@ -4,9 +4,8 @@ rhythm = days [part] times | times days | "every" [number] ("minutes" | "hours")
 days   = every day | every weekday | every monday and friday | mondays | every month on the 1st
 times  = at 9 | at 8am and 8pm
 
-The last form leaves out the quiet hours, if they are given; ` between 9 and 17` and ` day and night`
-may stand behind it. Repeats that no cron line can hold, and
-the ends of a rhythm, are in `repeat`.
+The last form leaves out the quiet hours, if they are given, and may end with `between 9 and 17` or
+`day and night`. Repeats that no cron line can hold, and the ends of a rhythm, are in `repeat`.
 
 An hour without am or pm means the 24-hour clock from 7 to 12, and is refused otherwise, unless a
 part of the day decides it.
@@ -19,7 +18,7 @@ from collections.abc import Sequence
 from datetime import datetime, time
 
 from ollim_bot.domain.phrases.durations import NUMBERS, Unclear, normalized
-from ollim_bot.domain.phrases.moment import MIDNIGHT, PARTS, ClockTime, read_time
+from ollim_bot.domain.phrases.moment import DAYTIME, MIDNIGHT, PARTS, ClockTime, read_time
 from ollim_bot.domain.phrases.repeat import bounded, read_repeat, split_ends
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.repeats import REPEATS
@@ -70,7 +69,6 @@ _INTERVAL = re.compile(
 _UNTIL_A_TIME = re.compile(r" (?:until|till) (?P<last>[0-9]{1,2}(?::[0-9]{2})? ?(?:am|pm)?)")
 _NIGHT = QuietHours.parse("22:00-07:00")
 _ALL_DAY_OR_ALWAYS = ("between 8am and 9pm", "day and night")
-_DAYTIME = range(7, 13)
 _SHORTEST_MINUTES = 5
 _NOT_KNOWN = "is not a rhythm that I know"
 _TWO_WAYS = "can be read two ways"
@@ -211,7 +209,7 @@ def _within(every: re.Match[str], number: int) -> str:
     if first is None or last is None:
         raise Unclear(_NOT_KNOWN, "every 2 hours between 9:00 and 17:00")
     begin = first.hours[0]
-    if len(first.hours) > 1 and begin not in _DAYTIME:
+    if len(first.hours) > 1 and begin not in DAYTIME:
         before, behind = every[0][: every.start("first")], every[0][every.end("first") :]
         clock = every["first"]
         raise Unclear(_TWO_WAYS, *(f"{before}{clock}{half}{behind}" for half in ("am", "pm")))
@@ -281,7 +279,7 @@ def _hour(time: ClockTime, days: str, part: str) -> int:
     hours = [hour for hour in time.hours if not part or hour in PARTS[part].hours]
     if not hours:
         raise Unclear("names a time outside that part of the day", f"{days}")
-    if len(hours) > 1 and (time.is_open or hours[0] not in _DAYTIME):
+    if len(hours) > 1 and (time.is_open or hours[0] not in DAYTIME):
         clock = f"{hours[0]}:{time.minute:02}" if time.minute else f"{hours[0]}"
         raise Unclear(_TWO_WAYS, f"{days} at {clock}am", f"{days} at {clock}pm")
     # The midnight of a day can be its start or its end.
