@@ -9,11 +9,11 @@ from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.scene import NOW, Scene, scene
 
-from ollim_bot.domain.cards import Card
+from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.quiet import move_button
+from ollim_bot.domain.quiet import QUIET, move_button
 from ollim_bot.store.steps import hold
 
 pytestmark = pytest.mark.usefixtures("inline_executor")
@@ -141,3 +141,26 @@ async def test_a_reminder_of_the_night_is_moved_to_its_end_by_a_button() -> None
         assert after is not None
         assert (after.title, after.buttons) == ("⏱ Call mum. · tomorrow 7:00", ())
         assert "moved: Call mum, tomorrow 7:00" in at.pending[0]
+
+
+async def test_a_button_makes_it_quiet_until_its_moment() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        card = Card("Quiet?", buttons=(Button("Quiet until 15:00", QUIET, "2026-02-24T15:00"),))
+        offer = ChatMessage(MessageId("1"), NOW, Author.ASSISTANT, card.text, card=card)
+        await at.talk.poster.post(offer)
+        answer = await at.chat.click("web", offer.id, card.buttons[0].custom_id)
+        assert answer.text == f"Quiet until today 15:00. {COMES} `/quiet off` ends it."
+        choice = at.store.query(lambda tx: tx.quiet.get())
+        assert choice.until == NOW.replace(hour=15, minute=0)
+        assert (await at.chat.click("web", offer.id, card.buttons[0].custom_id)).is_error
+
+
+async def test_a_button_whose_moment_has_passed_changes_nothing() -> None:
+    async with scene(ScriptedEngine(), clock=ManualClock(NOW)) as at:
+        card = Card("Quiet?", buttons=(Button("Quiet until 9:00", QUIET, "2026-02-24T09:00"),))
+        offer = ChatMessage(MessageId("1"), NOW, Author.ASSISTANT, card.text, card=card)
+        await at.talk.poster.post(offer)
+        answer = await at.chat.click("web", offer.id, card.buttons[0].custom_id)
+        assert answer.is_error
+        assert at.store.query(lambda tx: tx.quiet.get().until) is None

@@ -494,6 +494,7 @@ class ConversationParts:
                 "undo": Action(self.echo.undo, Uses.NOTHING),
                 **ItemButtons(self._items, clock).actions,
                 **DigestButtons(store, poster).actions,
+                **QuietCommands(store, clock).actions,
                 **jobs.actions,
                 **ForkButtons(self.state, self.fork_requests, self.runner.stop).actions,
                 **self.retries.actions,

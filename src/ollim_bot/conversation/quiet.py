@@ -31,7 +31,7 @@ from ollim_bot.domain.moments import describe, duration_in_words, elapsed, later
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.pings import Charge
-from ollim_bot.domain.quiet import QuietChoice, ended_now, is_quiet, quiet_until
+from ollim_bot.domain.quiet import QUIET, QuietChoice, ended_now, is_quiet, quiet_until
 from ollim_bot.domain.receipts import counted_since, receipt_of, told_day
 from ollim_bot.domain.run_history import RELEASED
 from ollim_bot.domain.text import counted
@@ -254,6 +254,15 @@ class QuietCommands:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self.actions: Mapping[str, Action] = {QUIET: Action(self._press)}
+
+    async def _press(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        now = self._clock.now()
+        try:
+            until = chosen_end(f"{_UNTIL}{button.data}", now)
+        except WrongInput as refused:
+            return CommandAnswer(str(refused), is_error=True)
+        return CommandAnswer(await self._store.transact(lambda tx: _begun(tx, until, now)))
 
     async def quiet(self, call: CommandCall) -> str:
         """Show when it is quiet, or change it; raises `WrongInput`."""

@@ -16,6 +16,8 @@ from ollim_bot.domain.moments import clock_time, instant
 
 IN_QUIET_HOURS = "in your quiet hours"
 MOVE = "move"
+# The action of a button that makes it quiet until the moment in its data.
+QUIET = "quiet"
 
 _TIME = (
     r"(?P<hour{0}>[01]?[0-9]|2[0-3])(?:[:.h](?P<minute{0}>[0-5][0-9])|h)?(?: ?(?P<half{0}>[ap])m)?"

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.domain.moments import zone_at
-from ollim_bot.domain.phrases.durations import is_duration
+from ollim_bot.domain.moments import later, zone_at
+from ollim_bot.domain.phrases import parse_duration, parse_moment
+from ollim_bot.domain.quiet import QUIET
 from ollim_bot.domain.text import PROGRAM, shortened, with_program
+from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
     ask_about_job,
@@ -60,6 +62,7 @@ _FOLLOWS_UP = "Say in a ping that it is a follow-up."
 _TOPIC = re.compile(r"Topic: *([^\n]+)")
 _MOST_BUTTONS, _LONGEST_LABEL = 5, 80
 _REMEMBERED = 5
+_USUAL_QUIET = timedelta(hours=2)
 _LONGEST_MEMORY = 120
 # The beginning of the prompt that `/setup` and its button send.
 _SET_UP = (
@@ -168,7 +171,7 @@ def _with_buttons(situation: Situation, part: Part) -> Part:
     buttons = [
         {
             "label": shortened(label, _LONGEST_LABEL),
-            "action": f"agent:{sentence}" if sentence else "dismiss",
+            "action": _action(sentence),
         }
         for label, sentence in choices[:_MOST_BUTTONS]
     ]
@@ -180,6 +183,12 @@ def _with_buttons(situation: Situation, part: Part) -> Part:
     if shown is None:
         return CallTool(EMBED, {**card, "job": edit} if edit else card)
     return part if shown.is_error else Say(texts.PRESS_EDIT if edit else texts.PRESS_OR_WRITE)
+
+
+def _action(sentence: str) -> str:
+    if not sentence:
+        return "dismiss"
+    return sentence if sentence.startswith(f"{QUIET}:") else f"agent:{sentence}"
 
 
 def _by_words(situation: Situation, before: FollowUp) -> Part:
@@ -242,11 +251,32 @@ def _asked_aside(situation: Situation) -> Part | None:
 
 
 def _quiet(situation: Situation) -> Part | None:
-    found = _QUIET.fullmatch(situation.prompt.text.strip(" .!"))
+    text = situation.prompt.text.strip(" .!")
+    if text.startswith(f"{QUIET}:"):
+        # The answer to the question below, in words.
+        return Say(texts.PRESS_QUIET)
+    found = _QUIET.fullmatch(text)
     if found is None:
         return None
-    length = found["length"] if is_duration(found["length"] or "") else ""
-    return Say(texts.quiet(length or found["until"] or ""))
+    now = situation.prompt.moment
+    if now is None:
+        return Say(texts.NO_CLOCK)
+    return _quiet_until(found["length"] or "", found["until"] or "", now.replace(tzinfo=UTC))
+
+
+def _quiet_until(length: str, until: str, now: datetime) -> Say:
+    """A button that makes it quiet for a length of time, or until a moment."""
+    try:
+        if until:
+            ends = [parse_moment(until.partition(" ")[2], now)]
+        else:
+            ends = [later(now, parse_duration(length) if length else _USUAL_QUIET)]
+    except BadPhrase as refused:
+        ends = [parse_moment(each, now) for each in refused.readings]
+        if not ends:
+            return Say(texts.unclear_moment(str(refused)))
+    choices = tuple((texts.quiet_until(each), f"{QUIET}:{each:%Y-%m-%dT%H:%M}") for each in ends)
+    return Say(texts.quiet([label for label, _ in choices]), FollowUp(choices))
 
 
 def _travelling(situation: Situation) -> Part | None:

@@ -350,7 +350,7 @@ _TAIL = re.compile(
 )
 _PARTS = {"morning": "am", "evening": "pm", "afternoon": "pm", "night": "pm", "tonight": "pm"}
 _FILLING = frozenset(
-    ("the", "a", "in", "at", "one", "my", "it", "is", "please", "and", "i", "mean")
+    ("the", "a", "in", "at", "on", "one", "my", "it", "is", "please", "and", "i", "mean")
 )
 
 

@@ -134,6 +134,7 @@ PRESS_EDIT = "Press Edit on the card, or open its page."
 PRESS_OR_WRITE = "Press one, or say it in words."
 WHICH_OF_THEM = f"Which of them? {NOTHING_DONE}"
 DROPPED = f"All right. {NOTHING_DONE}"
+PRESS_QUIET = "Press its button, or write `/quiet 2h`."
 UNTIL_WHEN = f"Until when? {NOTHING_DONE} Say a time, such as `in 20 minutes`."
 TIMER_OVER = "the timer is over"
 NOTHING_TO_UNDO = "I know of nothing that I could undo. Cards have an Undo for 10 minutes."
@@ -163,7 +164,7 @@ the machine. {NO_KEYS_HERE}"""
 
 
 def time_zone(name: str) -> str:
-    return f"Only you can change your time zone. This does it at once: `/config timezone {name}`"
+    return f"`/config timezone {name}` sets your time zone at once."
 
 
 def owner_named(name: str) -> str:
@@ -257,8 +258,14 @@ def nothing_open(subject: str) -> str:
     return f"I find nothing open about {subject}. {NOTHING_DONE} `/today` shows what is open."
 
 
-def quiet(length: str) -> str:
-    return f"Only you can do that, by `/quiet {length or '2h'}`. `/quiet off` ends it."
+def quiet_until(end: datetime) -> str:
+    return f"Quiet until {clock_time(end.replace(second=0, microsecond=0))}"
+
+
+def quiet(choices: list[str]) -> str:
+    """Where there are no buttons, the command does the same."""
+    end = choices[0].removeprefix("Quiet ")
+    return f"Press it, and only what must come does until then. `/quiet {end}` does the same."
 
 
 def when_is(event: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from ollim_bot.domain.calendar import EVENT_DELETE
 from ollim_bot.domain.cards import (
@@ -16,6 +17,8 @@ from ollim_bot.domain.cards import (
     CardField,
     Color,
 )
+from ollim_bot.domain.moments import clock_time, describe
+from ollim_bot.domain.quiet import QUIET
 from ollim_bot.domain.task_cards import TASK_DELETE, TASK_DONE
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.store.steps import new_prompt
@@ -46,7 +49,8 @@ _BUTTON = arguments(
     label=text("a verb, 80 characters at most"),
     action=text(
         "`agent:<prompt>` to be asked that prompt on a click, `task_done:<id>` or `task_del:<id>` "
-        "for a task, `event_del:<id>` for an event, or `dismiss`"
+        "for a task, `event_del:<id>` for an event, `quiet:2026-11-19T15:00` for quiet until then, "
+        "or `dismiss`"
     ),
     style=choice("secondary unless said otherwise", list(ButtonStyle)),
 )
@@ -118,7 +122,7 @@ def _wrong_actions(card: Card) -> Sequence[str]:
     """Refuse all other actions, which belong to the program: a click may approve something."""
     return [
         f"The action of “{one.label}” has to be `agent:<prompt>`, `task_done:<id>`, "
-        "`task_del:<id>`, `event_del:<id>` or `dismiss`."
+        "`task_del:<id>`, `event_del:<id>`, `quiet:2026-11-19T15:00` or `dismiss`."
         for one in card.buttons
         if not _is_possible(one)
     ]
@@ -127,6 +131,8 @@ def _wrong_actions(card: Card) -> Sequence[str]:
 def _is_possible(button: Button) -> bool:
     if button.action in (TASK_DONE, TASK_DELETE, EVENT_DELETE):
         return bool(button.data) and len(button.custom_id) <= _LONGEST_CUSTOM_ID
+    if button.action == QUIET:
+        return _moment(button.data) is not None
     return button.action in ("agent", "dismiss") and (button.action == "agent") == bool(button.data)
 
 
@@ -138,4 +144,23 @@ def _with_prompts(context: ToolContext, card: Card) -> tuple[Card, Sequence[Butt
         if button.action == "agent":
             prompts.append(new_prompt(button.data, context.clock.now(), taint.sources))
             buttons[place] = replace(button, data=prompts[-1].key)
+        elif button.action == QUIET:
+            # Its label says what it does, and nothing that the agent would have it say.
+            buttons[place] = replace(button, label=_quiet_label(button, context.clock.now()))
     return replace(card, buttons=tuple(buttons)), prompts
+
+
+def _quiet_label(button: Button, now: datetime) -> str:
+    until = _moment(button.data)
+    assert until is not None
+    is_today = until.date() == now.date()
+    words = clock_time(until) if is_today else describe(until.replace(tzinfo=now.tzinfo), now)
+    return f"Quiet until {words}"
+
+
+def _moment(text: str) -> datetime | None:
+    """The wall-clock time, to the minute; None if the text is none."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M")
+    except ValueError:
+        return None

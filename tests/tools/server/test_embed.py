@@ -84,7 +84,7 @@ async def test_a_card_that_nobody_saw_leaves_no_prompts_behind(tool_scene: MakeT
 
 
 @pytest.mark.parametrize(
-    "action", ["agent:", "agent", "approve:1", "fork_save", "undo:x", "", "dismiss:me"]
+    "action", ["agent:", "agent", "approve:1", "fork_save", "undo:x", "", "dismiss:me", "quiet:2h"]
 )
 async def test_the_agent_makes_no_buttons_of_the_programs_own(
     tool_scene: MakeToolScene, action: str
@@ -111,3 +111,22 @@ async def test_every_limit_that_a_card_breaks_is_explained_at_once(
     assert "5 buttons at most; this one has 6." in reason
     assert at.stores.inquiries.read() == ButtonPrompts()
     assert at.budget.tokens == 5
+
+
+async def test_a_button_that_makes_it_quiet_says_until_when(tool_scene: MakeToolScene) -> None:
+    at = tool_scene()
+    ends = ("2026-11-16T15:00", "2026-11-18T07:30")
+    buttons = [{"label": "Done", "action": f"quiet:{end}"} for end in ends]
+    await at.works("discord_embed", title="Quiet?", buttons=buttons, job="3f2a9c1b")
+    (message,) = at.poster.messages
+    assert message.card is not None
+    assert message.card.job == "3f2a9c1b"
+    assert [(each.label, each.data) for each in message.card.buttons] == [
+        ("Quiet until 15:00", ends[0]),
+        ("Quiet until Wed 18 Nov 07:30", ends[1]),
+    ]
+    for end in ("2h", "2026-02-31T07:00", "until 3pm", ""):
+        wrong = [{"label": "Quiet", "action": f"quiet:{end}"}]
+        assert "`quiet:2026-11-19T15:00`" in await at.is_refused(
+            "discord_embed", title="Quiet?", buttons=wrong
+        )
