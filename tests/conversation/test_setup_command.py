@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.failing_stores import FullDiskStore
-from tests.conversation.scene import NOW, STATUS, scene, scripted
+from tests.conversation.scene import NOW, STATUS, Scene, scene, scripted
 from tests.conversation.test_help import press
 from tests.stores import memory_stores, on_store
 
 from ollim_bot.domain.chat import Author, TurnId
 from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
+from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.errors import WriteFailed
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import Message, ModelRequest, Say
@@ -76,6 +79,38 @@ async def test_words_about_something_else_are_for_the_model(words: str) -> None:
         assert words in engine.prompts[-1]
         names = await at.stores.state.read(lambda tx: tx.names.get())
         assert names.user is None
+
+
+async def due(at: Scene) -> None:
+    spec = JobSpec(id="a1b2c3d4", message="drink water", background=True, plain=True)
+    moment = Occurrence.scheduled(JobKind.REMINDER, spec.id, NOW)
+    await at.talk.reminders.deliver(Reminder(spec, NOW), moment, DeliveryRight(), "")
+
+
+@pytest.mark.parametrize("words", ["done", "later", "in 20 minutes"])
+async def test_a_card_that_is_answered_in_between_leaves_the_question_open(words: str) -> None:
+    engine = scripted("drink water: done.")
+    async with scene(engine, status=OFFLINE) as at:
+        await at.chat.command("web", "/setup")
+        await due(at)
+        await at.send(words, "card")
+        await at.quiet()
+        assert words in engine.prompts[-1]
+        await at.send("Zoë", "name")
+        assert "Hello, Zoë." in at.log[-1].text
+        assert len(engine.prompts) == 1
+
+
+async def test_talk_about_something_else_ends_the_question() -> None:
+    engine = scripted("Nothing is next.", "I did not understand that.")
+    async with scene(engine, status=OFFLINE) as at:
+        await at.chat.command("web", "/setup")
+        await due(at)
+        await at.send("what is next?", "next")
+        await at.quiet()
+        await at.send("Pizza", "pizza")
+        await at.quiet()
+        assert "Pizza" in engine.prompts[-1]
 
 
 async def test_the_last_question_leaves_the_reminder_to_the_model() -> None:

@@ -175,16 +175,23 @@ def _with_prompt(prompt: ButtonPrompt, known: ButtonPrompts) -> ButtonPrompts:
 
 
 def _open_question(tx: Transaction, message: OwnerMessage) -> tuple[int, ChatMessage] | None:
-    """The question that waits for the next message, unless a newer card is answered by it."""
-    has_card = False
+    """The question that waits for the next message, unless a newer card is answered by it.
+
+    A card that was answered in between leaves it open; other talk does not.
+    """
+    has_card = has_answer = False
     for logged in reversed(tx.messages.page(_LOOKED_AT)):
         said = logged.message
-        if said.author in (Author.OWNER, Author.ASSISTANT):
+        if said.author is Author.OWNER and meaning_of(said.text, said.at) is None:
             return None
+        if said.author in (Author.OWNER, Author.ASSISTANT):
+            has_answer = said.author is Author.ASSISTANT
+            continue
         if found := _ID.match(said.id):
             is_waiting = bool(said.card and said.card.buttons) and message.at - said.at < _WAITS
             is_for_card = has_card and meaning_of(message.text, message.at) is not None
-            return (int(found[1]), said) if is_waiting and not is_for_card else None
+            is_asked = is_waiting and not is_for_card and not has_answer
+            return (int(found[1]), said) if is_asked else None
         has_card = has_card or said.card is not None
     return None
 
