@@ -104,7 +104,7 @@ class OfflineEngine(ModelEngine):
                 return "\n".join([ROUTINES, *(f"{name}  today 11:00  {of[0]}" for name, of in new)])
             case ["routine", "show", name]:
                 return f"{name}\n  when       at some time (cron {self.routines[name][1]})\n"
-            case ["tasks", "list"]:
+            case ["tasks", "list", *_]:
                 return TASKS
             case ["cal", *_]:
                 return json.dumps({"events": [DENTIST]})

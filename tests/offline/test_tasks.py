@@ -69,10 +69,44 @@ def test_a_task_is_added_in_the_owners_words(text: str, title: str, due: str) ->
         ),
         ("add milk to my to-do list", "milk", []),
         ("add milk to the list", "milk", []),
+        ("put cleaning on my list of things to do", "cleaning", []),
     ],
 )
 def test_a_list_is_chosen_by_its_name(text: str, title: str, flags: list[str]) -> None:
     assert conversation(text)[0] == [["tasks", "add", *flags, "--", title]]
+
+
+TWO_IN_ONE = "0a0a0a0a  eggs and bread\n1b1b1b1b  buy a card\n"
+
+
+@pytest.mark.parametrize("words", ["I've bought the eggs", "done with the eggs", "tick off bread"])
+def test_a_task_of_two_things_is_not_done_when_one_of_them_is(words: str) -> None:
+    commands, asked = conversation(words, TWO_IN_ONE)
+    assert commands == []
+    assert "“eggs and bread”. Is all of it done?" in asked
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["done with 0a0a0a0a", "I've bought the eggs and bread", "done with the bread and eggs"],
+)
+def test_a_task_of_two_things_is_done_when_both_are(words: str) -> None:
+    assert conversation(words, TWO_IN_ONE)[0] == [["tasks", "done", "0a0a0a0a"]]
+
+
+@pytest.mark.parametrize(
+    "words", ["add eggs and remove cheese to my list", "add a task: eggs, and cancel the gym"]
+)
+def test_a_task_and_an_order_are_asked_about(words: str) -> None:
+    commands, asked = conversation(words)
+    assert commands == []
+    assert "more than one thing" in asked
+
+
+def test_a_named_list_is_shown_alone() -> None:
+    commands, words = conversation("show me my shopping list")
+    assert commands == [["tasks", "list", "--list", "shopping"]]
+    assert words == "No task is open. Write `add a task: buy a card`."
 
 
 def test_a_part_of_a_task_can_be_ticked_off() -> None:

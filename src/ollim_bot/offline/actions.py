@@ -42,6 +42,8 @@ _ROUTINE = re.compile(
 _TASK = re.compile(
     r"(?P<id>\S+) {2,}(?P<title>\S.*?)(?: · (?P<when>(?:due |overdue |with notes|\(file\)).*))?"
 )
+# Joins the things of a task that was added as one.
+_AND = re.compile(r"\b(?:and|or)\b|[,;&+]")
 _WORD = re.compile(r"[^\W_]+")
 _FILLING = frozenset(
     ("the", "my", "a", "an", "to", "about", "of", "for", "at", "on", "in", "and", "that", "me", "i")
@@ -251,14 +253,17 @@ def listed_jobs(situation: Situation) -> list[ListedJob] | CallTool | Say:
     return found
 
 
-def show_tasks(situation: Situation) -> Part:
-    listed = _outcome(LIST_TASKS, situation, texts.not_seen)
+def show_tasks(situation: Situation, name: str = "") -> Part:
+    """The open tasks, of one list if it is named."""
+    call = shell_call("tasks", "list", "--list", name) if name else LIST_TASKS
+    listed = _outcome(call, situation, texts.not_seen)
     if not isinstance(listed, ToolResult):
         return listed
     found = tasks_in(listed.text)
     lines = [f"- {task.title}{f' · {task.when}' if task.when else ''}" for task in found]
     more = [f"and {len(lines) - _MOST_SHOWN} more"] if len(lines) > _MOST_SHOWN else []
-    return Say("\n".join([texts.TASKS, *lines[:_MOST_SHOWN], *more]) if found else texts.NO_TASKS)
+    head = f"{name.capitalize()}:" if name else texts.TASKS
+    return Say("\n".join([head, *lines[:_MOST_SHOWN], *more]) if found else texts.NO_TASKS)
 
 
 def _add_task(intent: AddTask, situation: Situation) -> Part:
@@ -291,7 +296,12 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
             return settle(about[0].id, ReplyMeaning("done"), situation)
         none = texts.no_such_task if intent.is_sure else texts.nothing_open
         return Say(none(intent.subject))
-    done = _outcome(shell_call("tasks", intent.verb, found[0].id), situation, texts.not_changed)
+    task = found[0]
+    is_whole = task.id == intent.subject or _words(task.title) - _FILLING <= _words(intent.subject)
+    if intent.verb == "done" and _AND.search(task.title) and not is_whole:
+        choices = (("All of it", f"done with {task.id}"), ("Not yet", ""))
+        return Say(texts.all_of_it(task.title), FollowUp(choices))
+    done = _outcome(shell_call("tasks", intent.verb, task.id), situation, texts.not_changed)
     return Say(done.text.strip()) if isinstance(done, ToolResult) else done
 
 

@@ -167,7 +167,7 @@ def _snooze(
 
 _LIST = (
     r"(?:my |the )?(?:(?:(?:task|to-?do|to do|(?P<name>(?!task\b|to-?do\b)[\w-]+)) )?list"
-    r"|list of tasks|tasks?|to-?dos?|to do)"
+    r"(?: of (?:tasks|things)(?: to do)?)?|tasks?|to-?dos?|to do)"
 )
 _MADE = r"(?:(?:add|make|create|write down|note(?: down)?|i need|i have) )?"
 _TASK = rf"{_MADE}(?:an? |another )?(?:new )?(?:task|to-?do)(?: for me)?"
@@ -227,6 +227,8 @@ def _adding(
             return AmbiguousIntent(texts.unclear_moment(problem))
     if not task or _TASK_POINTERS.fullmatch(task) or vocabulary.names_no_task(task):
         return AmbiguousIntent(texts.SAY_WHICH_TASK, FollowUp(blank="add a task: {}"))
+    if vocabulary.is_order_beside(task):
+        return AmbiguousIntent(texts.ONE_AT_A_TIME)
     return AddTask(task, due, parts.get("name") or "")
 
 

@@ -561,7 +561,7 @@ def guessed_intent(text: str, now: datetime) -> ScheduleIntent | None:
     if vocabulary.changes_it(line):
         return AmbiguousIntent(texts.WHICH_ONE)
     if before := _SOME_TIME_BEFORE.search(line):
-        return _ask_when(before["event"])
+        return _ask_when_before(*before["event"].partition(" remind me to ")[::2])
     words = line.split()
     cuts = [(words, "")] if vocabulary.tells_time(words) else [*_cuts(words)]
     for asks in (_asked_at, _asked_about, _asked_beside):
@@ -569,6 +569,13 @@ def guessed_intent(text: str, now: datetime) -> ScheduleIntent | None:
             if asked := asks(time, task, now):
                 return asked
     return None
+
+
+def _ask_when_before(event: str, task: str) -> AmbiguousIntent:
+    if not task:
+        return _ask_when(event)
+    question = time_question(f"remind me {{}}: {task}")
+    return AmbiguousIntent(texts.no_counting_back(event, task), question)
 
 
 def _with_its_end(line: str, now: datetime) -> AmbiguousIntent:

@@ -280,7 +280,7 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
     Intent.TODAY: (
         *_on("today"),
         r"my day|(?:what|how) does my day look(?: like)?|how is my day(?: looking)?|today",
-        r"what (?:did i miss|have i (?:missed|forgotten)|is (?:on|open|overdue|left)(?: today)?)",
+        r"what (?:did i miss|have i (?:missed|forgotten)|is (?:on|open|overdue|left))(?: today)?",
         r"what (?:do|should|must) i (?:need to |have to )?do(?: today| now| next)",
     ),
     Intent.TOMORROW: (*_on("tomorrow"), r"(?:what|how) does (?:my )?tomorrow look(?: like)?"),

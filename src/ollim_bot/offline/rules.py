@@ -96,6 +96,35 @@ _QUIET = re.compile(
 )
 # Answers that only say how to write it: what may be meant is asked first.
 _GUESSED = frozenset((texts.RHYTHM, texts.ORDER, texts.MOMENT_FIRST, texts.LINK))
+_ONE_LIST = re.compile(
+    r"(?:please )?(?:(?:show|give|read|tell) me|show|read|what(?:['’]s| is) on)(?: my| the)?"
+    r" (?P<name>(?!task|to-?do)[\w-]+) list[.?! ]*",
+    re.IGNORECASE,
+)
+_NOTE = re.compile(
+    r"(?:please )?(?:note(?: to self| that)?|write(?: this)? down|make a note(?: of| that)?)"
+    r"[:, ]+(?P<note>\S.*)",
+    re.IGNORECASE,
+)
+# What is not done here, and the place that can do it.
+_PLACES = {
+    re.compile(form, re.IGNORECASE): place
+    for form, place in {
+        r".*\b(?:disturb|quiet|silent|ping me|message me)\b"
+        r".*\b(?:after|before|between|from|night)\b.*": texts.QUIET_AT_NIGHT,
+        r"(?:please )?(?:break|split)\b.*\b(?:down|up|into)\b.*": texts.BREAK_DOWN,
+        r".*\bwhen(?:ever)? i(?:['’]m| am)? (?:get|arrive|leave|come|at|back|am|go)\b.*": (
+            texts.NO_PLACES
+        ),
+        r"(?:please )?(?:ask|check with) me (?:if|whether)\b.*": texts.ASK_ME,
+        r".*\bsame time\b.*": texts.SAME_TIME,
+        r"(?:the |an? )?(?:day|evening|night|morning|week|hour)s? before\b.*": texts.BEFORE_WHAT,
+        r"(?:i['’]?m|i am) (?:allergic|vegan|vegetarian|diabetic)\b.*|i (?:live|work|prefer)\b.*"
+        r"|my (?:birthday|wife|husband|partner|boss|doctor|dentist|number|address)\b.*": (
+            texts.ABOUT_YOU
+        ),
+    }.items()
+}
 # Said of what was just set, as in `not on fridays`.
 _OTHER_DAYS = re.compile(
     r"(?:but |and )?(?:not|only|except) (?:on )?(?:\w+days?|weekends?|weekdays?)\b|(?:until|till) ",
@@ -130,13 +159,22 @@ def _reply(request: ModelRequest) -> Reply:
     if asks_for_summary(request):
         return summary(texts.talk_so_far(_in_short(said_by_owner(request)[:-1])))
     *earlier, situation = situations_of(request)
-    said = Say("")
+    said, refused = Say(""), ""
     for turn in earlier:
         part = _part(turn, said.follow_up)
         is_said = isinstance(part, Say) and turn.is_answered
         said = _left_open(turn, part, said.follow_up) if is_said else Say("")
+        refused = said.text if said.text != refused else ""
     part = _part(situation, said.follow_up)
+    if isinstance(part, Say) and part.text == refused and not part.follow_up.asks:
+        part = _in_other_words(part)
     return Reply(_with_news(situation, _with_buttons(situation, part)))
+
+
+def _in_other_words(part: Say) -> Say:
+    """No refusal is said twice in a row."""
+    again = texts.NOTHING_DONE in part.text
+    return replace(part, text=texts.NOT_UNDERSTOOD_AGAIN) if again else part
 
 
 def _left_open(turn: Situation, part: Say, before: FollowUp) -> Say:
@@ -216,10 +254,12 @@ def _by_words(situation: Situation, before: FollowUp) -> Part:
 def _by_sentence(situation: Situation) -> Part:
     if settled := settled_by_words(situation) or _named(situation) or _asked_aside(situation):
         return settled
+    if one_list := _ONE_LIST.fullmatch(situation.prompt.text):
+        return show_tasks(situation, one_list["name"].lower())
     intents = intents_in(situation.prompt.text)
     when = _ASKING_WHEN.fullmatch(situation.prompt.text.strip(" .?!"))
     if not intents and when:
-        return show_when(when["subject"], situation) or Say(texts.NOT_UNDERSTOOD)
+        return show_when(when["subject"], situation) or _elsewhere(situation)
     if not intents:
         return _by_schedule_intent(situation)
     if _may_be_about_something_else(situation, intents):
@@ -302,6 +342,9 @@ def _by_schedule_intent(situation: Situation) -> Part:
         if asked := ask_about_job(situation, moment_in(prompt.text, now)):
             return asked
         if intent is None or unread in _GUESSED:
+            place = _elsewhere(situation)
+            if place.text != texts.NOT_UNDERSTOOD:
+                return place
             intent = guessed_intent(prompt.text, now) or intent
     if intent is None:
         return Say(texts.NOT_UNDERSTOOD)
@@ -311,6 +354,16 @@ def _by_schedule_intent(situation: Situation) -> Part:
     if is_job and prompt.points_elsewhere and _STANDING_FOR_IT.search(prompt.text):
         return Say(texts.SAY_WHAT)
     return next_step(intent, situation)
+
+
+def _elsewhere(situation: Situation) -> Say:
+    """The place that can do what the words ask for."""
+    text = situation.prompt.text.strip(" .!")
+    if found := _NOTE.fullmatch(text):
+        add = ("Add a task", f"add a task: {found['note']}")
+        return Say(texts.NO_NOTES, FollowUp((add,)))
+    place = next((place for form, place in _PLACES.items() if form.fullmatch(text)), None)
+    return Say(place or texts.NOT_UNDERSTOOD)
 
 
 def _together(parts: Sequence[Part]) -> Part:

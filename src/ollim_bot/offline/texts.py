@@ -45,8 +45,40 @@ NO_CLOCK = "I cannot see a clock here."
 NOTHING_SAID = "I know of nothing that you said before this."
 NOTHING_YESTERDAY = "I know of nothing that you said yesterday. `ollim-bot history` has it all."
 NOT_UNDERSTOOD = (
-    "I did not understand that: I am not a language model, and know only a few fixed rules. "
-    "Nothing was done. Ask `what can you do` for all of them."
+    "I did not understand that. Nothing was done. `/today` shows what is open, `/tasks` your "
+    "lists, and `what can you do` what I understand."
+)
+NOT_UNDERSTOOD_AGAIN = (
+    "I did not understand this either. Nothing was done. `/help` says what each command is for; "
+    "`ollim-bot setup model` in a terminal connects a model that reads any sentence."
+)
+NO_NOTES = "I keep no notes, but tasks. Nothing was done. `/tasks` shows them."
+ABOUT_YOU = (
+    "I remember no facts about you by myself. Nothing was done. **About me** on the page is where "
+    "you write what a real model shall know."
+)
+QUIET_AT_NIGHT = (
+    "Quiet hours do that every night. Nothing was done yet: `/config quiet_hours 22:00-07:00` sets "
+    "them, with your own times."
+)
+BREAK_DOWN = (
+    "**Break it down** is a button on the cards of `/tasks` and `/today`. Without a real model you "
+    "type the steps there yourself. Nothing was done."
+)
+NO_PLACES = (
+    "I do not know where you are. Nothing was done. Say a time instead, such as "
+    "`remind me at 18:00 to call mum`."
+)
+ASK_ME = (
+    "I cannot look whether it is so, but I can ask you. Nothing was done. Say when, as in "
+    "`remind me at 18:00: is the flight booked`."
+)
+SAME_TIME = (
+    "I am not sure which reminder comes again. Nothing was done. Press **1 h** or **Tomorrow "
+    "9:00** on its card, or say `snooze the rent reminder until tomorrow 9am`."
+)
+BEFORE_WHAT = (
+    "I am not sure before what. Nothing was done. Say the day itself, such as `thursday 8pm`."
 )
 SAID_LAST = "The owner said last:"
 
@@ -197,6 +229,17 @@ def confirmed(whole: str) -> str:
 
 def when(task: str) -> str:
     return f"When? {NOTHING_DONE} Say the time for “{task}”, such as `tomorrow 9am`."
+
+
+def all_of_it(title: str) -> str:
+    return f"The task is “{title}”. Is all of it done? {NOTHING_DONE}"
+
+
+def no_counting_back(event: str, task: str) -> str:
+    return (
+        f"I cannot count back from {event}. {NOTHING_DONE} "
+        f"Say the time for “{task}”, such as `tomorrow 9am`."
+    )
 
 
 def when_in(month: str, task: str) -> str:

@@ -215,6 +215,11 @@ _SECOND = re.compile(
     rf"|{_NUMBER} ?(?:{_UNIT}|[ap]m)\b)",
     re.IGNORECASE,
 )
+_ORDER_BESIDE = re.compile(
+    rf"{_LINK}\s*(?:and |then )?(?:please )?"
+    r"(?:add|cancel|delete|remove|drop|remind me|snooze|undo)\b",
+    re.IGNORECASE,
+)
 _LINKED = re.compile(_LINK, re.IGNORECASE)
 _NEXT_SENTENCE = re.compile(r"(?<!\bdr)(?<!\bmr)(?<!\bms)(?<!\bmrs)[.!?;…]\s+\S", re.IGNORECASE)
 # Words that a task without `remind me` may begin with: only these are never a report or a question.
@@ -333,6 +338,11 @@ def is_more_than_one(task: str) -> bool:
         return True
     linked = _LINKED.search(task) is not None
     return linked and (names_clock(task) or names_rhythm(task))
+
+
+def is_order_beside(task: str) -> bool:
+    """Whether a second part of the text orders a change, as in `eggs and remove cheese`."""
+    return _ORDER_BESIDE.search(task) is not None
 
 
 def names_no_task(task: str) -> bool:
