@@ -79,6 +79,9 @@ _SETTLED = re.compile(
     r"shown to the owner: (?:(?P<sign>\S) )?(?P<title>.+?)(?: · (?P<how>.+?)\. One word.*|\.)$"
 )
 _REMINDER_SET = re.compile(r"Reminder (?P<id>\S+) set: (?P<when>.+)\. File: .*", re.DOTALL)
+# A rhythm that the command line refuses, with what may be meant by it.
+_REFUSED = re.compile(r"(?P<why>`[^`\n]+` [^`\n]+\.) Write (?P<readings>`[^\n]*)\.")
+_QUOTED = re.compile(r"`([^`]+)`")
 _NEW_ID = re.compile(r"^id (?P<id>\S+), file ", re.MULTILINE)
 # A cron line with one time of day.
 _ONE_TIME = re.compile(
@@ -338,6 +341,11 @@ def _repeat(intent: RoutineWish, situation: Situation) -> Part:
     when = ("--every", intent.every) if intent.every else ("--cron", intent.cron)
     call = shell_call("routine", "add", f"--message={intent.message}", *when)
     done = _outcome_once(call, situation)
+    outcome = situation.outcome(call)
+    if outcome is not None and (refused := _REFUSED.search(outcome.text)) and outcome.is_error:
+        readings = _QUOTED.findall(refused["readings"])
+        choices = tuple((each, f"{each} {intent.message}") for each in readings)
+        return Say(texts.unclear_moment(refused["why"]), FollowUp(choices))
     if not isinstance(done, ToolResult):
         return done
     # Its card says what was set, and when it comes.
