@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from ollim_bot.domain.moments import instant
 
+A_FRACTION = timedelta(microseconds=330_745)
 _TURNS_TO_SETTLE = 50
 # Looks at threads that work, by turns of the loop at first and then every millisecond. Each takes
 # longer on a busy machine, so that the threads have more time there too.
@@ -87,11 +88,19 @@ def _working_threads() -> set[threading.Thread]:
     return working
 
 
+def off_the_second(moment: datetime) -> datetime:
+    """The moment, as a real clock would show it: a whole second is moved on by `A_FRACTION`."""
+    return moment if moment.microsecond else moment + A_FRACTION
+
+
 class ManualClock:
-    """Doubles `MovableClock`. `advance` lets time pass; `jump` moves the wall clock only."""
+    """Doubles `MovableClock`. `advance` lets time pass; `jump` moves the wall clock only.
+
+    It never starts on a whole second.
+    """
 
     def __init__(self, start: datetime, zone: tzinfo = UTC) -> None:
-        self._start = instant(start, zone).astimezone(UTC)
+        self._start = instant(off_the_second(start), zone).astimezone(UTC)
         self._zone = zone
         self._passed = timedelta()
         self._jumped = timedelta()

@@ -180,8 +180,8 @@ async def test_the_end_row_tells_the_whole_story() -> None:
         assert (end.state, end.occurrence) == ("done", occurrence)
         assert end.facts == {
             "job": "Morning mail",
-            "started": "2026-02-24T10:16:30+00:00",
-            "ended": "2026-02-24T10:16:30+00:00",
+            "started": "2026-02-24T10:16:30.330745+00:00",
+            "ended": "2026-02-24T10:16:30.330745+00:00",
             "lateness": 90,
             "attempts": 2,
             "session": engine.opened[0].id,

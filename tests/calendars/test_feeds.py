@@ -9,7 +9,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from devtools.doubles.clock import ManualClock
+from devtools.doubles.clock import A_FRACTION, ManualClock
 from tests.calendars.calendar_server import CalendarAnswer, CalendarServer, ics, served
 from tests.ports import unused_port
 
@@ -191,7 +191,7 @@ async def test_a_failing_calendar_stops_no_other_and_is_told_once_after_a_day(
     assert (len(hostile_copy.events), len(work.events)) == (2001, 1)
     assert "not understood" in hostile_copy.limits
     assert "too often" in hostile_copy.limits
-    assert (gone_copy.failing_since, scene.told) == (NOW, [])
+    assert (gone_copy.failing_since, scene.told) == (NOW + A_FRACTION, [])
     for name in ("Hostile", "Work"):
         scene.files.remove(name)
     for _ in range(3):
@@ -239,12 +239,12 @@ async def test_the_calendars_are_read_every_quarter_of_an_hour(scene: FeedScene)
     with served(answer) as server:
         scene.files.add(CalendarSource("Work", server.address()), CalendarCopy("Work", ""), b"")
         running = asyncio.create_task(scene.refresher.run())
-        assert await asked.get() == NOW
+        assert await asked.get() == NOW + A_FRACTION
         await _until(lambda: scene.clock.sleeping == 1)
         await scene.clock.advance(15 * 60 - 1)
         assert (scene.clock.sleeping, asked.empty()) == (1, True)
         await scene.clock.advance(1)
-        assert await asked.get() == NOW + timedelta(minutes=15)
+        assert await asked.get() == NOW + A_FRACTION + timedelta(minutes=15)
         running.cancel()
 
 
@@ -267,7 +267,7 @@ async def test_other_calendars_that_were_just_chosen_do_not_wait(scene: FeedScen
                 refresher.read_others_soon()
     finally:
         running.cancel()
-    assert asked == [NOW] * 3
+    assert asked == [NOW + A_FRACTION] * 3
 
 
 async def test_other_calendars_are_read_along_and_told_once_when_they_keep_failing(
@@ -285,6 +285,6 @@ async def test_other_calendars_are_read_along_and_told_once_when_they_keep_faili
     refresher = CalendarRefresher(scene.feeds, scene._tell, scene.clock, read)
     for _ in range(3):
         await refresher.refresh()
-    assert asked == [NOW] * 3
+    assert asked == [NOW + A_FRACTION] * 3
     ((sentence, _),) = scene.told
     assert "It is gone." in sentence

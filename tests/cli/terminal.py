@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from devtools.doubles.clock import off_the_second
 from tests.kinds import made_once
 from tests.snapshots import Snapshot
 
@@ -66,7 +67,7 @@ class Terminal:
 
     def __init__(self, home: Path, now: datetime = SUNDAY) -> None:
         self.home = home
-        self.now = now
+        self.now = off_the_second(now)
         self.environ = {"HOME": str(home), "OLLIM_TIMEZONE": "Europe/Berlin"}
         self.paths = DataPaths(home / ".ollim-bot")
 

@@ -83,7 +83,7 @@ def test_there_is_a_line_for_each_day_job_and_model(terminal: Terminal) -> None:
 def test_json_has_every_sum(terminal: Terminal) -> None:
     found = used(terminal).json("cost")
     assert found["today"] == {"cost_usd": 0.3623, "included_usd": 0.0, "prices": ["listed"]}
-    assert (found["daily_cost_cap"], found["month_at_pace_usd"]) == (5.0, 0.74424)
+    assert (found["daily_cost_cap"], found["month_at_pace_usd"]) == (5.0, 0.744239)
     assert [each["job"] for each in found["by_job"]] == ["conversation", "routine morning"]
     assert [each["model"] for each in found["by_model"]] == [SONNET, HAIKU]
     assert [each["id"] for each in found["costliest"]] == [MORNING.id]

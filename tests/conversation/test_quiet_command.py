@@ -35,12 +35,12 @@ async def said(line: str, now: datetime = NOW, *, hours: str | None = None) -> s
 @pytest.mark.parametrize(
     ("words", "until"),
     [
-        ("2h", "today 12:15"),
-        ("for 90 minutes", "today 11:45"),
+        ("2h", "today 12:16"),
+        ("for 90 minutes", "today 11:46"),
         ("until 15:00", "today 15:00"),
         ("Until tomorrow 9am", "tomorrow 9:00"),
         ("tomorrow 9am", "tomorrow 9:00"),
-        ("20m", "today 10:35"),
+        ("20m", "today 10:36"),
     ],
 )
 async def test_a_length_or_a_moment_makes_it_quiet_until_then(words: str, until: str) -> None:
@@ -82,7 +82,7 @@ async def test_it_survives_a_restart_and_says_what_waits() -> None:
     async with scene(ScriptedEngine(), clock=clock, stores=at.stores) as again:
         again.store.run(lambda tx: hold(tx, HELD, NOW))
         answer = await again.chat.command("web", "/quiet")
-        assert answer.text == "Quiet until today 12:15. 1 message waiting. `/quiet off` ends it."
+        assert answer.text == "Quiet until today 12:16. 1 message waiting. `/quiet off` ends it."
 
 
 async def test_off_ends_it_at_once_and_brings_what_waited() -> None:

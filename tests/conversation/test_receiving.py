@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from devtools.doubles.engine import Says, ScriptedEngine, Waits
 from tests.conversation.image_engine import ImageRecordingEngine
-from tests.conversation.scene import NOW, scene, scripted
+from tests.conversation.scene import scene, scripted
 
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.events import Noted
@@ -23,7 +23,7 @@ async def test_what_is_accepted_is_in_the_inbox_and_in_the_message_log() -> None
 
         assert [row.input.id for row in at.rows if isinstance(row, Accepted)] == ["hello"]
         assert at.log == [shown]
-        assert (shown.author, shown.text, shown.at) == (Author.OWNER, "hello", NOW)
+        assert (shown.author, shown.text, shown.at) == (Author.OWNER, "hello", at.clock.now())
 
 
 async def test_a_message_gets_one_answer() -> None:

@@ -27,6 +27,7 @@ from ollim_bot.domain.jobs import (
     Reminder,
     ReportMode,
 )
+from ollim_bot.domain.moments import later
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runs import DeliveryRight
 
@@ -110,8 +111,8 @@ async def test_one_delivery_by_whichever_part() -> None:
 @pytest.mark.parametrize(
     ("label", "later"),
     [
-        ("Snooze 10 min", timedelta(minutes=10)),
-        ("1 h", timedelta(hours=1)),
+        ("Snooze 10 min", timedelta(minutes=11)),
+        ("1 h", timedelta(minutes=61)),
         ("Tomorrow 9:00", timedelta(hours=22, minutes=45)),
     ],
 )
@@ -158,7 +159,7 @@ async def test_snoozing_takes_the_rest_of_the_chain_along() -> None:
         await press(at, "1 h")
         (new,) = at.stores.reminders.all()
         assert new.item.chain == Chain(3, 1, "w1")
-        assert at.pending == ["Known to the owner: snoozed “Drink water.”, today 11:15."]
+        assert at.pending == ["Known to the owner: snoozed “Drink water.”, today 11:16."]
 
 
 async def test_a_card_can_be_answered_after_weeks_and_the_ledger_says_when() -> None:
@@ -195,7 +196,7 @@ async def test_other_takes_a_phrase_and_refuses_with_a_hint() -> None:
         assert "Write `in 20 minute`." in refused.text
         assert not (await at.chat.click("web", at.log[-1].id, other, "in 20 minutes")).is_error
         (new,) = at.stores.reminders.all()
-        assert new.item.run_at == NOW + timedelta(minutes=20)
+        assert new.item.run_at == later(at.clock.now(), timedelta(minutes=20))
 
 
 async def test_a_reply_to_the_card_answers_it_without_the_agent() -> None:
@@ -219,7 +220,7 @@ async def test_a_reply_puts_the_reminder_off() -> None:
         await delivered(at)
         await at.send("in an hour", reply_to=at.log[-1].id)
         (new,) = at.stores.reminders.all()
-        assert new.item.run_at == NOW + timedelta(hours=1)
+        assert new.item.run_at == later(at.clock.now(), timedelta(hours=1))
 
 
 async def test_other_words_and_replies_elsewhere_go_to_the_agent_who_sees_what_is_open() -> None:

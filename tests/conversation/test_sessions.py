@@ -42,7 +42,7 @@ async def test_the_session_is_kept_when_it_is_named_and_logged_as_created() -> N
             CREATED,
             at.stores.session.read(),
             None,
-            NOW,
+            at.clock.now(),
         )
         assert more == []
         assert at.talk.state.session == engine.opened[0].id == event.session_id

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
 from devtools.doubles.surface import RecordingSurface
-from tests.conversation.scene import NOW, Scene, scene
+from tests.conversation.scene import Scene, scene
 from tests.conversation.surfaces import AbandoningSurface, HangingSurface, OrderedSurface
 
 from ollim_bot.domain.chat import MessageId
@@ -36,7 +36,7 @@ async def test_all_surfaces_show_the_same() -> None:
         assert web.posts == discord.posts
         assert web.events == discord.events
         assert web.starts == discord.starts
-        assert [(start.at, start.inputs) for start in web.starts] == [(NOW, ("hello",))]
+        assert [(start.at, start.inputs) for start in web.starts] == [(at.clock.now(), ("hello",))]
 
 
 async def test_a_surface_that_raises_hurts_nobody() -> None:

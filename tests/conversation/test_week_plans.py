@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from devtools.doubles.clock import ManualClock
+from devtools.doubles.clock import A_FRACTION, ManualClock
 from tests.conversation.scene import NOW
 from tests.domain.rehearsal_jobs import routine
 from tests.stores import memory_stores
@@ -49,4 +49,4 @@ async def test_the_week_is_kept_until_something_changes() -> None:
     kept = await plans.week()
     assert rehearsals == 3
     assert [*kept.week.jobs.values()] == [mail]
-    assert kept.week.now == NOW + timedelta(minutes=30, seconds=3)
+    assert kept.week.now == NOW + A_FRACTION + timedelta(minutes=30, seconds=3)

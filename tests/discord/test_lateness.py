@@ -27,8 +27,8 @@ async def scene() -> AsyncIterator[DraftScene]:
     ("seconds", "text"),
     [
         (0, "-# ⏰ dentist\nCall the dentist."),
-        (60, "-# ⏰ dentist\nCall the dentist."),
-        (61, "-# late · written today 12:00\n-# ⏰ dentist\nCall the dentist."),
+        (59, "-# ⏰ dentist\nCall the dentist."),
+        (60, "-# late · written today 12:00\n-# ⏰ dentist\nCall the dentist."),
         (86400, "-# late · written yesterday 12:00\n-# ⏰ dentist\nCall the dentist."),
     ],
 )

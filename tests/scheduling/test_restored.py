@@ -146,7 +146,7 @@ async def test_the_first_step_notes_what_need_not_be_read_again(tmp_path: Path) 
     async with schedule_scene(engine, root, clock=clock, runs=False) as at:
         seen = at.store.query(lambda tx: tx.discord.get()).last_seen
         milliseconds = (int(seen or 0) >> 22) + 1420070400000
-        assert milliseconds == clock.now().timestamp() * 1000
+        assert milliseconds == int(clock.now().timestamp() * 1000)
         presence = at.store.query(lambda tx: tx.presence.get())
         assert presence.running_since is None, "else the next greeting tells of a crash"
     assert started(DataPaths(root), clock) is None

@@ -168,12 +168,13 @@ async def test_done_is_a_line_and_its_undo_brings_everything_back() -> None:
     assert (message(stores).text, message(stores).footer) == ("Tea?", "")
     assert updates(stores) == ["Known to the owner: done with “Drink tea.”."]
     assert list(files(stores)) == ["other"]
-    assert await answers(stores).undo(item.key, "discord") == item
+    open_again = replace(item, again_at=clock.now() + timedelta(minutes=10))
+    assert await answers(stores).undo(item.key, "discord") == open_again
     assert message(stores) == shown
     assert updates(stores) == []
     assert files(stores) == {"check": CHECK, "other": OTHER}
     assert given_answers(stores, item) == ["done", "undone"]
-    assert stores.state.query(lambda tx: tx.due_items.to_come_again()) == [item]
+    assert stores.state.query(lambda tx: tx.due_items.to_come_again()) == [open_again]
     await clock.advance(1)
     assert await answers(stores).answer(item.key, Answer.DONE, "web")
     assert list(files(stores)) == ["other"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from devtools.doubles.clock import A_FRACTION
 from tests.google.scene import START, GoogleScene, google_scene
 
 from ollim_bot.domain.google import SCOPES, GoogleService
@@ -45,7 +46,7 @@ def test_the_doctor_says_how_google_is_connected(tmp_path: Path) -> None:
         scene.tokens.forget()
         assert found(scene) == [nothing]
         assert scene.google.named("GET /gmail/v1/users/me/profile") == []
-    assert scene.clock.now() == START
+    assert scene.clock.now() == START + A_FRACTION
 
 
 def test_files_of_google_that_are_wrong_or_open_are_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from devtools.doubles.clock import A_FRACTION
 from tests.web.browser import Browser, raw, signed_in_browser
 from tests.web.scene import SUNDAY, Scene, make_scene, running
 
@@ -24,7 +25,7 @@ async def test_a_message_is_acknowledged_with_what_was_kept_of_it(
     reply = await browser.send("hello *you*", message_id=message_id)
     assert reply.status == 200
     shown = reply.json["message"]
-    assert datetime.fromisoformat(shown.pop("at")) == SUNDAY
+    assert datetime.fromisoformat(shown.pop("at")) == SUNDAY + A_FRACTION
     assert shown == {
         "id": message_id,
         "began": None,
@@ -305,7 +306,7 @@ async def test_a_search_answers_with_the_words_around_its_match(
     said = await scene.reception.say("The *old* dentist is on Friday.")
     await scene.reception.say("Something else.")
     [result] = (await browser.get("/api/search?words=dent")).json["results"]
-    assert datetime.fromisoformat(result.pop("at")) == SUNDAY
+    assert datetime.fromisoformat(result.pop("at")) == SUNDAY + A_FRACTION
     assert result == {
         "id": said.id,
         "author": "assistant",

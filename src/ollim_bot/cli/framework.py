@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ollim_bot.cli.completions import Completion, CompletionAsked, WordAtCursor
@@ -66,17 +66,6 @@ def zone_of(moment: datetime) -> tzinfo:
 def is_past(moment: datetime, now: datetime) -> bool:
     # By timestamp: Python compares two moments of one zone by their wall clocks.
     return moment.timestamp() <= now.timestamp()
-
-
-def later(moment: datetime, length: timedelta) -> datetime:
-    """The moment `length` of real time later, in the same zone, rounded up to the second."""
-    return rounded_up((moment.astimezone(UTC) + length).astimezone(moment.tzinfo))
-
-
-def rounded_up(moment: datetime) -> datetime:
-    """The moment itself if it is a whole second, else the next whole second."""
-    exact = moment.astimezone(UTC) + timedelta(seconds=1) - timedelta.resolution
-    return exact.replace(microsecond=0).astimezone(moment.tzinfo)
 
 
 class ArgumentSpec(NamedTuple):

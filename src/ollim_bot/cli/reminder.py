@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data
-from ollim_bot.cli.framework import Given, argument, is_past, later, rounded_up, zone_of
+from ollim_bot.cli.framework import Given, argument, is_past, zone_of
 from ollim_bot.cli.jobs.changes import amend, job_argument, job_command
 from ollim_bot.cli.jobs.fields import AGENT, JobNoun, flag, whole_number
 from ollim_bot.domain.jobs import Reminder
-from ollim_bot.domain.moments import clock_time, describe_with_distance
+from ollim_bot.domain.moments import clock_time, describe_with_distance, later
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.job_formats import REMINDERS
 
@@ -56,8 +56,8 @@ class ReminderNoun(JobNoun[Reminder]):
         if not said:
             return {}
         moment = ways[said[0]](given[said[0]], now)
-        timer = {"set-at": now.replace(microsecond=0).isoformat()} if given.get("timer") else {}
-        return {"run-at": moment.isoformat(), **timer}
+        timer = {"set-at": now} if given.get("timer") else {}
+        return {"run-at": moment, **timer}
 
     def upcoming(self, job: Reminder, now: datetime) -> Iterator[datetime]:
         yield job.due(zone_of(now))
@@ -65,7 +65,7 @@ class ReminderNoun(JobNoun[Reminder]):
     def promise(self, job: Reminder, now: datetime) -> str:
         due = job.due(zone_of(now))
         # Rounded like the moment itself: 20 minutes must not read as 20 min 1 s.
-        words = describe_with_distance(due, rounded_up(now))
+        words = describe_with_distance(due, later(now, timedelta()))
         zone = job.spec.timezone
         if zone and due.utcoffset() != due.astimezone(zone_of(now)).utcoffset():
             words += f", {clock_time(due)} in {zone.key}"
@@ -114,7 +114,7 @@ def _snooze(given: Given, caller: Caller) -> None:
     data, noun = open_data(caller), _NOUN
     job_id = noun.id_of(given, data)
     reminder = noun.repository(data).get(job_id).item
-    run_at = _snoozed(reminder, given, data.now).isoformat()
+    run_at = _snoozed(reminder, given, data.now)
     amend(noun, data, "snoozed", job_id, {"run-at": run_at}, by=caller)
 
 

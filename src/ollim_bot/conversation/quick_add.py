@@ -216,8 +216,8 @@ def _made(intent: Addition, settings: _Settings) -> Reminder | Routine | NewTask
         return NewTask(one_line(intent.task), due, intent.list)
     fields: Mapping[str, object]
     if isinstance(intent, Remind):
-        timer = {"set-at": now.replace(microsecond=0).isoformat()} if intent.is_timer else {}
-        moment = moment_to_keep(intent.when, now).isoformat()
+        timer = {"set-at": now} if intent.is_timer else {}
+        moment = moment_to_keep(intent.when, now)
         fields = {"run-at": moment, "plain": not intent.is_run, **timer}
         text, fields = wish_from_words(intent.task, JobKind.REMINDER, fields, nag_default=usual)
         return REMINDERS.made({"id": _SHOWN_ID, **fields}, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ollim_bot.store.document import (
@@ -15,6 +16,7 @@ from ollim_bot.store.document import (
     implicit_type,
     inline,
     scalar,
+    to_the_second,
 )
 
 _LINE = re.compile(
@@ -92,7 +94,8 @@ def edited(text: str, changes: Mapping[str, object], body: str | None = None) ->
     `BadDocument` if `text` is not a document.
     """
     for key, value in changes.items():
-        text = _with_field(text, key, value)
+        written = to_the_second(value) if isinstance(value, datetime) else value
+        text = _with_field(text, key, written)
     return text if body is None else _with_body(text, body)
 
 

@@ -28,7 +28,7 @@ from ollim_bot.domain.moments import zone_named
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.errors import BadJob
-from ollim_bot.store.document import Document, Field
+from ollim_bot.store.document import Document, Field, to_the_second
 
 READ_AS_RUN = "is read as run, because it must come, however late; remove it"
 JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -366,10 +366,12 @@ def written_value(value: object) -> object:
         return length_text(value)
     if value is None or isinstance(value, bool | int | dict):
         return value
+    if isinstance(value, datetime):
+        return to_the_second(value)
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
 
 def whole(field: Field) -> int:
@@ -381,6 +383,7 @@ def whole(field: Field) -> int:
 
 
 def moment(field: Field) -> datetime:
+    """A moment to the second: a fraction is cut."""
     right = "a time such as 2026-11-16T09:00 or 2026-11-16T09:00:00+01:00"
     value = text(field)
     if not _MOMENT.fullmatch(value):
@@ -391,7 +394,7 @@ def moment(field: Field) -> datetime:
         raise wrong(field, right) from None
     if not 1970 <= parsed.year < 9999:
         raise wrong(field, right)
-    return parsed
+    return parsed.replace(microsecond=0)
 
 
 def _reminder(spec: JobSpec, values: Mapping[str, Any]) -> Reminder:

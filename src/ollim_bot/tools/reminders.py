@@ -301,8 +301,8 @@ def _fields(given: Arguments, now: datetime) -> tuple[str, Mapping[str, object]]
     }
     switches = {name: given.get(name) for name in ("must", "plain")}
     return words, {
-        "run-at": _moment(given, now).isoformat(),
-        **({"set-at": now.isoformat()} if given.get("timer") is True else {}),
+        "run-at": _moment(given, now),
+        **({"set-at": now} if given.get("timer") is True else {}),
         **({"background": False} if given.get("foreground") is True else {}),
         **{name: value for name, value in switches.items() if isinstance(value, bool)},
         **{name: value for name, value in said.items() if value},

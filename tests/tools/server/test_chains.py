@@ -21,6 +21,7 @@ from tests.tools.server.tool_scene import (
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.initiative import MOST_CHECKS
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, Routine
+from ollim_bot.domain.moments import later
 from ollim_bot.domain.runs import RunKind, taint_of_job
 from ollim_bot.domain.taint import Taint
 from ollim_bot.errors import WrongInput
@@ -37,7 +38,7 @@ async def test_the_next_check_is_set_in_whatever_run_a_check_happens(
     (one,) = at.stores.reminders.all()
     assert answer == f"Next check set: today 9:30 (in 30 min). File: {one.path}"
     assert one.item.chain == Chain(2, 1, "root")
-    assert one.item.run_at == NOW + timedelta(minutes=30)
+    assert one.item.run_at == later(at.clock.now(), timedelta(minutes=30))
     assert at.run.follow_up == one.item.spec.id
 
 
@@ -55,7 +56,7 @@ async def test_a_follow_up_inherits_everything_but_its_name_its_moment_and_its_d
     (one,) = at.stores.reminders.all()
     assert replace(one.item.spec, id=job.spec.id) == job.spec
     assert one.item.chain == Chain(chain.max, chain.depth + 1, chain.parent or job.spec.id)
-    assert one.item.due(BERLIN) == NOW + timedelta(minutes=30)
+    assert one.item.due(BERLIN) == later(at.clock.now(), timedelta(minutes=30))
 
 
 async def test_a_second_call_takes_the_place_of_the_first(tool_scene: MakeToolScene) -> None:
@@ -63,7 +64,7 @@ async def test_a_second_call_takes_the_place_of_the_first(tool_scene: MakeToolSc
     await at.works("follow_up_chain", minutes_from_now=30)
     await at.works("follow_up_chain", minutes_from_now=60)
     (one,) = at.stores.reminders.all()
-    assert one.item.run_at == NOW + timedelta(hours=1)
+    assert one.item.run_at == later(at.clock.now(), timedelta(hours=1))
     assert one.item.chain.depth == 1
     assert at.run.follow_up == one.item.spec.id
 
@@ -74,7 +75,7 @@ async def test_a_second_call_that_is_wrong_leaves_the_first(tool_scene: MakeTool
     with pytest.raises(WrongInput, match="more than 0"):
         await at.call("follow_up_chain", minutes_from_now=0)
     (one,) = at.stores.reminders.all()
-    assert one.item.run_at == NOW + timedelta(minutes=30)
+    assert one.item.run_at == later(at.clock.now(), timedelta(minutes=30))
 
 
 async def test_a_second_call_does_not_mind_that_the_first_was_cancelled(
@@ -139,7 +140,7 @@ async def test_a_pause_that_is_too_short_is_raised_and_the_answer_says_so(
     at.run.taint = Taint(read) if read else taint_of_job(job)
     answer = await at.works("follow_up_chain", minutes_from_now=asked)
     (one,) = at.stores.reminders.all()
-    assert one.item.run_at == NOW + timedelta(minutes=minutes)
+    assert one.item.run_at == later(at.clock.now(), timedelta(minutes=minutes))
     is_said = f"The shortest pause here is {minutes} min, so it was raised" in answer
     assert is_said is (asked < minutes)
 

@@ -35,7 +35,7 @@ async def test_a_ping_is_a_message_of_its_run_and_costs_a_token(
         Author.BACKGROUND,
         "Check the mail",
     )
-    assert (message.session, message.at) == ("s-1", NOW)
+    assert (message.session, message.at) == ("s-1", at.clock.now())
     assert message.id.isdecimal()
     assert at.run.pings == [message.id]
     assert at.poster.charges == [Charge.TOKEN]
@@ -151,7 +151,7 @@ async def test_a_ping_that_did_not_arrive_leaves_everything_as_it_was(
     at.poster.is_unreachable = True
     reason = await at.is_refused("ping_user", message="hi", critical=critical)
     assert "The chat cannot be reached." in reason
-    assert at.budget == PingBudget.full(NOW)
+    assert at.budget == PingBudget.full(at.clock.now())
     assert not at.run.has_pinged
     assert not at.run.critical_used
     at.poster.is_unreachable = False
@@ -213,6 +213,7 @@ async def test_what_the_owner_ordered_lets_the_owner_finish_first(
     tool_scene: MakeToolScene, name: str, given: dict[str, object]
 ) -> None:
     at = tool_scene(must=True)
+    begun = at.clock.now()
     (at.context.root / "plan.md").write_text("plan")
     at.is_busy = True
     call = await waiting(at, name, **given)
@@ -223,7 +224,7 @@ async def test_what_the_owner_ordered_lets_the_owner_finish_first(
     async with asyncio.timeout(60):
         assert (await call).text == "Sent."
     (message,) = at.poster.messages
-    assert message.at == NOW + timedelta(seconds=46)
+    assert message.at == begun + timedelta(seconds=46)
     assert at.run.pings == [message.id]
     assert at.run.refused_pings == []
     assert at.clock.sleeping == 0

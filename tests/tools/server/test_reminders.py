@@ -20,6 +20,7 @@ from tests.tools.server.tool_scene import (
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Nag, Reminder
+from ollim_bot.domain.moments import later
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.domain.taint import Taint
 from ollim_bot.errors import BadJob, DuplicateId, WrongInput
@@ -99,7 +100,8 @@ async def test_a_timer_keeps_from_when_its_time_runs(tool_scene: MakeToolScene) 
     at = tool_scene(RunKind.MAIN)
     await at.works("add_reminder", prompt="the timer is over", delay_minutes=25, timer=True)
     (one,) = at.stores.reminders.all()
-    assert (one.item.set_at, one.item.run_at) == (NOW, NOW + timedelta(minutes=25))
+    over = later(at.clock.now(), timedelta(minutes=25))
+    assert (one.item.set_at, one.item.run_at) == (NOW, over)
     assert one.item.spec.plain
 
 
@@ -113,7 +115,7 @@ async def test_what_is_not_said_the_words_decide_and_it_must_come(
     await at.works("add_reminder", prompt=f" {prompt} ", delay_minutes=90)
     (one,) = at.stores.reminders.all()
     spec = JobSpec(id=one.item.spec.id, message=prompt, background=True, plain=is_plain)
-    assert one.item == Reminder(spec, NOW + timedelta(minutes=90))
+    assert one.item == Reminder(spec, later(at.clock.now(), timedelta(minutes=90)))
     assert one.item.must
 
 
@@ -214,7 +216,7 @@ async def test_a_delay_counts_real_minutes_when_the_clocks_are_changed(
     before = at.clock.now()
     await at.works("add_reminder", prompt="Call mum", delay_minutes=120)
     (one,) = at.stores.reminders.all()
-    assert one.item.due(BERLIN).timestamp() - before.timestamp() == 7200
+    assert one.item.due(BERLIN) == later(before, timedelta(minutes=120))
 
 
 async def test_with_real_files_the_answer_names_the_file_below_the_data_directory(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.tools.server.tool_scene import BACKGROUND, NOW, MakeToolScene
+from tests.tools.server.tool_scene import BACKGROUND, MakeToolScene
 
 from ollim_bot.domain.forks import Report
 from ollim_bot.domain.jobs import ReportMode
@@ -21,7 +21,7 @@ async def test_the_report_of_a_background_run_waits_for_the_main_session(
     answer = await at.works("report_updates", message=" Three mails\nneed replies. ")
     assert "at its next turn" in answer
     (update,) = at.stores.updates.read().entries
-    assert (update.message, update.ts) == ("Three mails need replies.", NOW)
+    assert (update.message, update.ts) == ("Three mails need replies.", at.clock.now())
     assert at.run.reports == ["Three mails need replies."]
     assert not at.run.owes_report
     assert at.poster.messages == []

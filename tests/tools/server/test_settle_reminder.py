@@ -10,6 +10,7 @@ from tests.tools.server.tool_scene import NOW, MakeToolScene, ToolScene
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder
+from ollim_bot.domain.moments import later
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import WrongInput
@@ -40,7 +41,7 @@ async def test_a_reminder_is_settled_by_its_words_or_its_key(
     assert (answer_of(at, water), answer_of(at, mum)) == (Answer.DONE, None)
     await at.works(TOOL, item=mum.key, action="snooze", until="in 1 hour")
     (copy,) = at.stores.reminders.all()
-    assert copy.item.run_at == NOW + timedelta(hours=1)
+    assert copy.item.run_at == later(at.clock.now(), timedelta(hours=1))
 
 
 async def test_what_may_mean_two_is_asked_back(tool_scene: MakeToolScene) -> None:

@@ -252,7 +252,7 @@ class JobButtons:
         due = job.due(now.tzinfo or UTC)
         start = due if due.astimezone(UTC) > now.astimezone(UTC) else now
         moment = snoozed_until(wait, start.astimezone(job.spec.zone(now.tzinfo or UTC)))
-        job = self._amended(job, {"run-at": moment.isoformat()})
+        job = self._amended(job, {"run-at": moment})
         when = describe_with_distance(moment, now)
         is_in_quiet = is_quiet(self._store.query(quiet_settings), moment)
         where = f", {IN_QUIET_HOURS}" if is_in_quiet else ""
@@ -265,7 +265,7 @@ class JobButtons:
         moment = datetime.fromtimestamp(int(seconds), now.tzinfo)
         if moment.astimezone(UTC) <= now.astimezone(UTC):
             raise WrongInput("That moment is over. Tell me another one.")
-        job = self._amended(job, {"run-at": moment.isoformat()})
+        job = self._amended(job, {"run-at": moment})
         when = describe_with_distance(moment, now)
         return _Done(f"Moved: {job.spec.short_title}, {when}.", moved_card(job, moment, now))
 

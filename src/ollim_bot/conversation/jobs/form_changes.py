@@ -161,9 +161,9 @@ def _changes(
     return changes
 
 
-def _moment(words: str, now: datetime) -> str:
+def _moment(words: str, now: datetime) -> datetime:
     try:
-        return moment_to_keep(words, now).isoformat()
+        return moment_to_keep(words, now)
     except BadPhrase as bad:
         raise WrongField(WHEN, str(bad), bad.readings) from None
 
