@@ -744,6 +744,23 @@ DIALOGUES: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], 
         (("hello", ()), ("I took it", ("settle take the heart pill: taken",))),
     ),
     (
+        "a question is asked twice",
+        (),
+        (
+            ("remind me to call the bank", ("ask: when",)),
+            ("remind me to call the bank", ("ask: when",)),
+            ("make it 25:00", ("ask: ",)),
+        ),
+    ),
+    (
+        "a time that there is not for a routine",
+        (),
+        (
+            ("stretch every weekday at 3pm", ("routine: stretch @ 0 15 * * 1-5",)),
+            ("make it 25:00", ("ask: by words",)),
+        ),
+    ),
+    (
         "a refusal is not said twice",
         (),
         (

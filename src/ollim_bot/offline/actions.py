@@ -13,7 +13,7 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.moments import WEEKDAYS
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.phrases.durations import normalized
-from ollim_bot.domain.phrases.moment import DAYTIME, read_time
+from ollim_bot.domain.phrases.moment import DAYTIME, read_time, time_of_day
 from ollim_bot.domain.quiet import IN_QUIET_HOURS
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import wish_from_words, without_nag
@@ -137,32 +137,32 @@ def matching(jobs: Iterable[ListedJob], subject: str) -> tuple[ListedJob, ...]:
     return tuple(job for job in known if not subject or job.is_about(subject))
 
 
-def labels_of(jobs: Sequence[ListedJob], now: datetime | None = None) -> list[str]:
-    """What tells the jobs apart: their titles, with the moment where two have the same."""
-    titles = [job.title for job in jobs]
-    return [
-        job.title
-        if titles.count(job.title) == 1
-        else f"{job.title} · {_with_weekday(job.when, now)}"
+def choices_of(
+    jobs: Sequence[ListedJob], command: str, situation: Situation
+) -> tuple[tuple[str, str], ...]:
+    """A button for each job, with the moment where two have the same title, and its command."""
+    titles, now = [job.title for job in jobs], situation.prompt.moment
+    return tuple(
+        (
+            job.title if titles.count(job.title) == 1 else f"{job.title} · {_when_of(job, now)}",
+            command.replace("{}", job.id),
+        )
         for job in jobs
-    ]
+    )
 
 
-def _with_weekday(when: str, now: datetime | None) -> str:
+def _when_of(job: ListedJob, now: datetime | None) -> str:
     """`today, Tue, 18:00`, so that `the tuesday one` names it too."""
-    near, _, clock = _moment_of(when).partition(" ")
+    near, _, clock = _moment_of(job.when).partition(" ")
     days = {"today": 0, "tomorrow": 1}
     if now is None or near not in days:
-        return _moment_of(when)
+        return _moment_of(job.when)
     return f"{near}, {WEEKDAYS[(now.weekday() + days[near]) % 7]}, {clock}"
 
 
-def shown(jobs: Sequence[ListedJob], command: str = "") -> str:
-    """A line for each job; `command`, if given, follows with the job in place of `{}`."""
+def shown(jobs: Sequence[ListedJob]) -> str:
+    """A line for each job."""
     lines = [f"- {job.when}: {job.title}" for job in jobs[:_MOST_SHOWN]]
-    if command:
-        commands = (command.format(job.id) for job in jobs)
-        lines = [f"{line} (`{words}`)" for line, words in zip(lines, commands, strict=False)]
     more = len(jobs) - len(lines)
     return "\n".join([*lines, f"and {more} more"] if more else lines)
 
@@ -286,11 +286,8 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
     found = matching(tasks_in(listed.text), intent.subject)
     if len(found) > 1:
         verb = "delete the task" if intent.verb == "delete" else "done with"
-        choices = tuple(
-            (label, f"{verb} {task.id}")
-            for label, task in zip(labels_of(found, situation.prompt.moment), found, strict=True)
-        )
-        lines = "\n".join(f"- `{command}`: {title}" for title, command in choices)
+        choices = choices_of(found, f"{verb} {{}}", situation)
+        lines = "\n".join(f"- {label}" for label, _ in choices)
         return Say(texts.several_match(lines), FollowUp(choices))
     if not found:
         due = [ListedJob(each.key, "", each.title) for each in situation.prompt.open_items]
@@ -405,8 +402,7 @@ def _change(intent: Change, situation: Situation) -> Part:
 
 
 def _which_job(intent: Change, jobs: Sequence[ListedJob], situation: Situation) -> Say:
-    commands = (intent.command.format(job.id) for job in jobs)
-    choices = tuple(zip(labels_of(jobs, situation.prompt.moment), commands, strict=True))
+    choices = choices_of(jobs, intent.command, situation)
     return Say(texts.several_match(shown(jobs)), FollowUp(choices))
 
 
@@ -416,8 +412,7 @@ def _retimed(job: ListedJob, until: tuple[str, ...], situation: Situation) -> Pa
     if not isinstance(shown_job, ToolResult):
         return shown_job
     how, words = until or ("", "")
-    clock = normalized(words.removeprefix("at "))
-    found, time = _ONE_TIME.search(shown_job.text), read_time(f"at {clock}") or read_time(clock)
+    found, time = _ONE_TIME.search(shown_job.text), time_of_day(words)
     if found is None or time is None or how != "--until":
         return Say(texts.edit_routine(job.title), FollowUp(about=job.id, edit=job.id))
     before = f"{found['hour']}:{found['minute']:0>2}"
@@ -459,13 +454,7 @@ def ask_about_job(situation: Situation, when: str) -> Part | None:
     found = _nearest_jobs([job for _, job in jobs], text)
     if len(found) == 1:
         return _what_with(*next(each for each in jobs if each[1] == found[0]), when)
-    choices = tuple(
-        zip(
-            labels_of(found, situation.prompt.moment),
-            (f"change {job.id}" for job in found),
-            strict=True,
-        )
-    )
+    choices = choices_of(found, "change {}", situation)
     return Say(texts.several_match(shown(found)), FollowUp(choices)) if found else None
 
 

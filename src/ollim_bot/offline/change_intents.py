@@ -15,7 +15,7 @@ from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import is_dose
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
-from ollim_bot.offline.actions import ListedJob, labels_of, matching, settle
+from ollim_bot.offline.actions import ListedJob, choices_of, matching, settle
 from ollim_bot.offline.messages import FollowUp, Part, Say
 from ollim_bot.offline.situation import ParsedPrompt, Situation, time_question
 from ollim_bot.offline.vocabulary import POLITELY, AddTask, AmbiguousIntent, Change, SettleTask
@@ -320,12 +320,14 @@ def settled_by_words(situation: Situation) -> Part | None:
     newest = [each for each in items if each.id == prompt.newest_item and not prompt.aside]
     if _SNOOZE.fullmatch(text) and items:
         one = quoted or newest or items
-        return _how_long(one[0]) if len(one) == 1 else _which(one, "later", now)
+        return _how_long(one[0]) if len(one) == 1 else _which(one, "later", situation)
     meant = None if prompt.points_elsewhere else meaning_of(text, now)
     if meant is not None and items:
         doses = [each for each in items if is_dose(each.title)] if _TAKEN.match(text) else []
         one = newest or (doses if len(doses) == 1 else [])
-        return settle(one[0].id, meant, situation) if one else _which(doses or items, text, now)
+        return (
+            settle(one[0].id, meant, situation) if one else _which(doses or items, text, situation)
+        )
     if newest and _UNSURE.fullmatch(text):
         choices = tuple((each, f"answer {newest[0].id}: {each}") for each in ("Done", "Later"))
         return Say(texts.what_of(newest[0].title), FollowUp(choices))
@@ -353,7 +355,9 @@ def _named(situation: Situation, items: list[ListedJob], text: str, now: datetim
         said = meaning_of(words, now) if about else None
         if said is not None:
             one = len(about) == 1
-            return settle(about[0].id, said, situation) if one else _which([*about], words, now)
+            return (
+                settle(about[0].id, said, situation) if one else _which([*about], words, situation)
+            )
     return None
 
 
@@ -370,12 +374,10 @@ def _open_items(situation: Situation) -> list[ListedJob]:
     ]
 
 
-def _which(items: list[ListedJob], words: str, now: datetime) -> Say:
+def _which(items: list[ListedJob], words: str, situation: Situation) -> Say:
     """Ask which of the open items is meant."""
-    labels = labels_of(items, now)
-    sentences = (f"answer {each.id}: {words}" for each in items)
-    choices = tuple(zip(labels, sentences, strict=True))
-    return Say(texts.which_item(labels, words), FollowUp(choices))
+    choices = choices_of(items, f"answer {{}}: {words}", situation)
+    return Say(texts.which_item([label for label, _ in choices], words), FollowUp(choices))
 
 
 def _how_long(item: ListedJob) -> Say:

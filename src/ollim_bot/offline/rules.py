@@ -161,24 +161,23 @@ def _reply(request: ModelRequest) -> Reply:
     *earlier, situation = situations_of(request)
     said, refused = Say(""), ""
     for turn in earlier:
-        part = _part(turn, said.follow_up)
-        is_said = isinstance(part, Say) and turn.is_answered
-        said = _left_open(turn, part, said.follow_up) if is_said else Say("")
+        said = _left_open(turn, _part(turn, said.follow_up), said.follow_up)
+        # Every other time, so that no refusal is said twice in a row.
         refused = said.text if said.text != refused else ""
     part = _part(situation, said.follow_up)
-    if isinstance(part, Say) and part.text == refused and not part.follow_up.asks:
-        part = _in_other_words(part)
+    if part == Say(refused) and texts.NOTHING_DONE in refused and not _asks(part):
+        part = Say(texts.NOT_UNDERSTOOD_AGAIN, said.follow_up)
     return Reply(_with_news(situation, _with_buttons(situation, part)))
 
 
-def _in_other_words(part: Say) -> Say:
-    """No refusal is said twice in a row."""
-    again = texts.NOTHING_DONE in part.text
-    return replace(part, text=texts.NOT_UNDERSTOOD_AGAIN) if again else part
+def _asks(part: Part) -> bool:
+    return isinstance(part, Say) and part.follow_up.asks
 
 
-def _left_open(turn: Situation, part: Say, before: FollowUp) -> Say:
+def _left_open(turn: Situation, part: Part, before: FollowUp) -> Say:
     """What the owner may refer to after the answer: thanks and refusals leave it as it was."""
+    if not isinstance(part, Say) or not turn.is_answered:
+        return Say("")
     if _is_only_polite(turn.prompt.text):
         return replace(part, follow_up=before)
     after = part.follow_up
@@ -201,16 +200,13 @@ def _part(situation: Situation, before: FollowUp) -> Part:
 
 def _with_buttons(situation: Situation, part: Part) -> Part:
     """A question as a card with a button for each choice, where there are cards."""
-    choices, edit = (
-        (part.follow_up.choices, part.follow_up.edit) if isinstance(part, Say) else ((), "")
-    )
-    if not isinstance(part, Say) or not (choices or edit) or EMBED not in situation.tools:
+    if not isinstance(part, Say) or EMBED not in situation.tools:
+        return part
+    choices, edit = part.follow_up.choices, part.follow_up.edit
+    if not choices and not edit:
         return part
     buttons = [
-        {
-            "label": shortened(label, _LONGEST_LABEL),
-            "action": _action(sentence),
-        }
+        {"label": shortened(label, _LONGEST_LABEL), "action": _action(sentence)}
         for label, sentence in choices[:_MOST_BUTTONS]
     ]
     if len(choices) == 1:

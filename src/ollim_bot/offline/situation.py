@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ollim_bot.domain.due_items import JUST_SHOWN
 from ollim_bot.domain.phrases import parse_day
-from ollim_bot.domain.phrases.durations import Unclear, normalized, spelled_out
-from ollim_bot.domain.phrases.moment import read_time
+from ollim_bot.domain.phrases.durations import spelled_out
+from ollim_bot.domain.phrases.moment import time_of_day
 from ollim_bot.domain.text import PromptMark
 from ollim_bot.domain.updates import KNOWN_TO_OWNER
 from ollim_bot.errors import BadPhrase
@@ -443,18 +443,15 @@ def time_question(
     ]
     days = [" ".join(part) for part in parts if now and _is_day(" ".join(part), now)]
     forms = [form.replace("{}", f"{day} {at}{{}}") for day in days[:1] for at in ("", "at ")]
-    clocks = [each for each in (" ".join(part) for part in parts) if now and _is_clock(each)]
+    clocks = [
+        each
+        for each in (" ".join(part) for part in parts)
+        if vocabulary.names_clock(each) and time_of_day(each)
+    ]
     forms += [form.replace("{}", f"{{}} {clock}") for clock in clocks[:1]]
     choices = tuple((each, form.replace("{}", each)) for each in readings)
     bare = (form, form.replace("{}", "at {}"), form.replace("{}", "in {}"))
     return FollowUp(choices, (*forms, *bare))
-
-
-def _is_clock(words: str) -> bool:
-    try:
-        return read_time(normalized(words)) is not None
-    except Unclear:
-        return False
 
 
 def _is_day(words: str, now: datetime) -> bool:

@@ -50,6 +50,14 @@ def read_time(words: str) -> ClockTime | None:
     return None
 
 
+def time_of_day(words: str) -> ClockTime | None:
+    """The time that any words name, as in `9`, `at 9` or `9:30pm`; None if they name none."""
+    phrase = normalized(words).removeprefix("at ")
+    with suppress(Unclear):
+        return read_time(f"at {phrase}") or read_time(phrase)
+    return None
+
+
 def _with_half(found: re.Match[str]) -> ClockTime:
     hour, minute, second = _hour(found), _sixtieth(found, "minute"), _sixtieth(found, "second")
     if not 1 <= hour <= 12:

@@ -18,7 +18,14 @@ from collections.abc import Sequence
 from datetime import datetime, time
 
 from ollim_bot.domain.phrases.durations import NUMBERS, Unclear, normalized
-from ollim_bot.domain.phrases.moment import DAYTIME, MIDNIGHT, PARTS, ClockTime, read_time
+from ollim_bot.domain.phrases.moment import (
+    DAYTIME,
+    MIDNIGHT,
+    PARTS,
+    ClockTime,
+    read_time,
+    time_of_day,
+)
 from ollim_bot.domain.phrases.repeat import bounded, read_repeat, split_ends
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.repeats import REPEATS
@@ -204,8 +211,7 @@ def _interval(every: re.Match[str], quiet: QuietHours | None) -> str:
 
 def _within(every: re.Match[str], number: int) -> str:
     """The first two fields of `every 2 hours between 9 and 5`, and the rest."""
-    ends = every.group("first", "last")
-    first, last = (read_time(each) or read_time(f"at {each}") for each in ends)
+    first, last = map(time_of_day, every.group("first", "last"))
     if first is None or last is None:
         raise Unclear(_NOT_KNOWN, "every 2 hours between 9:00 and 17:00")
     begin = first.hours[0]
