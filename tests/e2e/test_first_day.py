@@ -40,7 +40,8 @@ def due(words: str, now: datetime) -> datetime:
             microsecond=0
         )
     *day, clock = words.split()
-    at = time(*map(int, clock.split(":")))
+    hour, minute = map(int, clock.split(":"))
+    at = time(hour, minute)
     if not day:
         found = datetime.combine(today, at)
         return found if found > today else found + timedelta(days=1)

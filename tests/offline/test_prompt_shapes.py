@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -54,7 +55,7 @@ DUE = (
         NOW,
     ),
 )
-MANNERS = {
+MANNERS: dict[str, dict[str, Any]] = {
     "on time": {},
     "late": {"late_since": EARLIER},
     "after the quiet": {"has_waited": True},

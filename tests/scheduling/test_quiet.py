@@ -457,7 +457,9 @@ async def test_a_routine_in_the_conversation_waits_and_its_newest_moment_follows
         assert digest.id.startswith("digest-")
         assert (plan.job, plan.text) == ("plan tomorrow", "Here is the plan.")
         assert plan.footer == "It was due today 22:12, in the quiet."
-        assert "[routine:plan] [was due 10:12 PM, in the owner's quiet hours]" in engine.prompts[-1]
+        assert (
+            "[routine:plan] [was due: 10:12 PM, in the owner's quiet hours]" in engine.prompts[-1]
+        )
         ends = [(row.state, row.facts.get("reason")) for row in at.ended("plan")]
         assert ends == [("skipped", "quiet"), ("skipped", "quiet"), ("done", None)]
         assert check(at.rows, at.clock.now(), at.clock.now()) == []

@@ -205,8 +205,9 @@ def _ways(line: str, settings: _Settings) -> QuickLine:
 
 def _readings(intent: Addition, refused: BadPhrase) -> list[RoutineWish]:
     """The routines with a rhythm that may be meant."""
-    is_rhythm = isinstance(intent, RoutineWish)
-    return [replace(intent, every=each) for each in refused.readings] if is_rhythm else []
+    if not isinstance(intent, RoutineWish):
+        return []
+    return [replace(intent, every=each) for each in refused.readings]
 
 
 def _made(intent: Addition, settings: _Settings) -> Reminder | Routine | NewTask:

@@ -48,9 +48,8 @@ _BUTTON = arguments(
     ["label", "action"],
     label=text("a verb, 80 characters at most"),
     action=text(
-        "`agent:<prompt>` to be asked that prompt on a click, `task_done:<id>` or `task_del:<id>` "
-        "for a task, `event_del:<id>` for an event, `quiet:2026-11-19T15:00` for quiet until then, "
-        "or `dismiss`"
+        "`agent:<prompt>` to be asked that on a click, `task_done:<id>`, `task_del:<id>`, "
+        "`event_del:<id>`, `quiet:2026-11-19T15:00` or `dismiss`"
     ),
     style=choice("secondary unless said otherwise", list(ButtonStyle)),
 )

@@ -19,7 +19,7 @@ DISCORD = (
     "exit_fork", "save_context", "update_names",
 )  # fmt: skip
 PARAMETERS = {
-    "discord_embed": ["title*", "description", "color", "fields", "buttons", "critical"],
+    "discord_embed": ["title*", "description", "color", "fields", "buttons", "job", "critical"],
     "ping_user": ["message*", "critical"],
     "send_file": ["file_path*", "message", "critical"],
     "report_updates": ["message*"],
