@@ -46,9 +46,9 @@ _FIELD = arguments(
 )
 _BUTTON = arguments(
     ["label", "action"],
-    label=text("a verb, 80 characters at most"),
+    label=text("a verb"),
     action=text(
-        "`agent:<prompt>` to be asked that on a click, `task_done:<id>`, `task_del:<id>`, "
+        "`agent:<prompt>` (asked on a click), `task_done:<id>`, `task_del:<id>`, "
         "`event_del:<id>`, `quiet:2026-11-19T15:00` or `dismiss`"
     ),
     style=choice("secondary unless said otherwise", list(ButtonStyle)),
@@ -67,15 +67,15 @@ async def _discord_embed(context: ToolContext, given: Arguments) -> ToolAnswer:
 
 DISCORD_EMBED = OwnTool(
     "discord_embed",
-    "Show the owner a card: a title, a few lines and some buttons. 6000 characters in all.",
+    "Show the owner a card, 6000 characters at most.",
     # The schema does not limit the number of fields and buttons: its refusal would not say why.
     arguments(
         ["title"],
-        title=text("256 characters at most"),
-        description=text("4096 characters at most, markdown"),
+        title=text("256 at most"),
+        description=text("markdown, 4096 at most"),
         color=choice("blue unless said otherwise", list(Color)),
-        fields=listed(f"short facts, {MOST_FIELDS} at most", _FIELD),
-        buttons=listed(f"what the owner can do about it, {MOST_BUTTONS} at most", _BUTTON),
+        fields=listed(f"facts, {MOST_FIELDS} at most", _FIELD),
+        buttons=listed(f"{MOST_BUTTONS} at most", _BUTTON),
         job=text(
             "the id of the reminder or routine that it is about, which the page can then edit"
         ),
