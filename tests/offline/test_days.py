@@ -12,7 +12,7 @@ from tests.hostile.injected_texts import (
     assert_is_safe_for_a_terminal,
 )
 from tests.offline.test_actions import TOOLS, did
-from tests.offline.test_everyday import REMINDERS, ROUTINES, STAMP
+from tests.offline.test_everyday import COMING, REMINDERS, ROUTINES, STAMP
 from tests.offline.test_rules import answer, said
 
 from ollim_bot.domain.taint import Untrusted
@@ -68,7 +68,11 @@ def told(
         assert isinstance(part, CallTool)
         called = str(part.arguments.get("command", part.name))
         is_cal = called.startswith("ollim-bot cal ")
-        messages += did(part, printed if is_cal else results[called], refused=is_cal and is_error)
+        if called.startswith("ollim-bot rehearse "):
+            found = COMING
+        else:
+            found = printed if is_cal else results[called]
+        messages += did(part, found, refused=is_cal and is_error)
 
 
 def test_today_has_events_reminders_and_routines() -> None:

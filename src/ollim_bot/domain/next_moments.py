@@ -6,18 +6,22 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from ollim_bot.domain.schedule import ScheduledJob, count_between, next_due
+from ollim_bot.domain.schedule import ScheduledJob, count_between, moments_of_day, next_due
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class NextMoment(NamedTuple):
-    """`more` moments of the job follow before `end`; 0 if its own is not before it."""
+    """The next moment of a job, and the `others` that follow it before `end`.
+
+    Of a job that comes too often for a line each, only their number is known: `more`.
+    """
 
     job: ScheduledJob
     moment: datetime | None
     end: datetime
-    more: int
+    more: int | None = None
+    others: Sequence[datetime] = ()
 
     def holds(self, now: datetime, end: datetime) -> bool:
         """Whether it is as true at `now`, which is not earlier, for the time before `end`."""
@@ -89,6 +93,9 @@ def _look(
 def _next(job: ScheduledJob, now: datetime, end: datetime, zone: tzinfo) -> NextMoment:
     moment = next_due(job, now, zone)
     if moment is None or moment >= end:
-        return NextMoment(job, moment, end, 0)
-    more = count_between(job, moment, end - timedelta.resolution, zone)
-    return NextMoment(job, moment, end, more)
+        return NextMoment(job, moment, end)
+    whole_day = moments_of_day(job, moment, zone)
+    if whole_day is None:
+        more = count_between(job, moment, end - timedelta.resolution, zone)
+        return NextMoment(job, moment, end, more)
+    return NextMoment(job, moment, end, others=[each for each in whole_day if each > moment])

@@ -5,7 +5,7 @@ wrong in the hour that occurs twice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -25,6 +25,8 @@ from ollim_bot.domain.tool_patterns import problems
 _DAY = timedelta(days=1)
 _HAIR = datetime.resolution
 _FEW = 16
+# What comes more often on a day is one line of it.
+MOST_A_DAY = 6
 
 ScheduledJob = Routine | Reminder
 K = TypeVar("K")
@@ -109,6 +111,13 @@ def count_between(job: ScheduledJob, start: datetime, end: datetime, zone: tzinf
             total += found
         start = close - _HAIR
     return total
+
+
+def moments_of_day(job: ScheduledJob, moment: datetime, zone: tzinfo) -> Sequence[datetime] | None:
+    """All moments on the local day of `moment`; None if the job comes too often for a line each."""
+    begin, close = _day_of(moment, zone)
+    found = [*moments_between(job, begin - _HAIR, close - _HAIR, zone, MOST_A_DAY + 1)]
+    return found if len(found) <= MOST_A_DAY else None
 
 
 def _day_of(moment: datetime, zone: tzinfo) -> tuple[datetime, datetime]:

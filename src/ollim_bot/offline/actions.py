@@ -208,18 +208,11 @@ def show_routines(situation: Situation) -> Part:
     return _show(_LISTINGS[JobKind.ROUTINE], situation)
 
 
-def show_upcoming(situation: Situation) -> Part:
-    parts = (show_reminders(situation), show_routines(situation))
-    calls = (part for part in parts if isinstance(part, CallTool))
-    said = "\n\n".join(part.text for part in parts if isinstance(part, Say))
-    return next(calls, None) or Say(said)
-
-
 def listed_jobs(situation: Situation) -> list[ListedJob] | CallTool | Say:
     """All reminders and routines; or the call that lists them, or why that cannot be."""
     found: list[ListedJob] = []
     for listing in _LISTINGS.values():
-        listed = _outcome(listing.call, situation, texts.not_seen)
+        listed = outcome_of(listing.call, situation, texts.not_seen)
         if not isinstance(listed, ToolResult):
             return listed
         found += listing.jobs_in(listed.text)
@@ -227,7 +220,7 @@ def listed_jobs(situation: Situation) -> list[ListedJob] | CallTool | Say:
 
 
 def show_tasks(situation: Situation) -> Part:
-    listed = _outcome(LIST_TASKS, situation, texts.not_seen)
+    listed = outcome_of(LIST_TASKS, situation, texts.not_seen)
     if not isinstance(listed, ToolResult):
         return listed
     found = tasks_in(listed.text)
@@ -247,7 +240,7 @@ def _add_task(intent: AddTask, situation: Situation) -> Part:
 
 def _settle_task(intent: SettleTask, situation: Situation) -> Part:
     """List the tasks first, and change only the one that is meant beyond doubt."""
-    listed = _outcome(LIST_TASKS, situation, texts.not_seen)
+    listed = outcome_of(LIST_TASKS, situation, texts.not_seen)
     if not isinstance(listed, ToolResult):
         return listed
     found = matching(tasks_in(listed.text), intent.subject)
@@ -263,7 +256,7 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
             return settle(about[0].id, ReplyMeaning("done"), situation)
         none = texts.no_such_task if intent.is_sure else texts.nothing_open
         return Say(none(intent.subject))
-    done = _outcome(shell_call("tasks", intent.verb, found[0].id), situation, texts.not_changed)
+    done = outcome_of(shell_call("tasks", intent.verb, found[0].id), situation, texts.not_changed)
     return Say(done.text.strip()) if isinstance(done, ToolResult) else done
 
 
@@ -314,14 +307,14 @@ def _repeat(intent: RoutineWish, situation: Situation) -> Part:
 def _outcome_once(
     call: CallTool, situation: Situation, unsure: str = texts.MAY_BE_SET
 ) -> ToolResult | CallTool | Say:
-    """As `_outcome`, for a call that must not be made twice."""
+    """As `outcome_of`, for a call that must not be made twice."""
     outcome = situation.outcome(call)
     if situation.prompt.may_have_acted and (outcome is None or outcome.is_error):
         return Say(unsure)
-    return _outcome(call, situation, texts.not_set)
+    return outcome_of(call, situation, texts.not_set)
 
 
-def _outcome(
+def outcome_of(
     call: CallTool, situation: Situation, failure: Callable[[str], str]
 ) -> ToolResult | CallTool | Say:
     """The call if it was not made yet, else its result; or what to say instead."""
@@ -336,7 +329,7 @@ def _change(intent: Change, situation: Situation) -> Part:
     found: list[tuple[JobKind, ListedJob]] = []
     for kind in [intent.kind] if intent.kind else _LISTINGS:
         listing = _LISTINGS[kind]
-        listed = _outcome(listing.call, situation, texts.not_seen)
+        listed = outcome_of(listing.call, situation, texts.not_seen)
         if not isinstance(listed, ToolResult):
             return listed
         found += [(kind, job) for job in matching(listing.jobs_in(listed.text), intent.subject)]
@@ -347,7 +340,7 @@ def _change(intent: Change, situation: Situation) -> Part:
         choices = tuple((each.title, intent.command.format(each.id)) for each in jobs)
         return Say(texts.several_match(shown(jobs, intent.command)), FollowUp(choices))
     if intent.verb == "snooze":
-        listed = _outcome(LIST_ROUTINES, situation, texts.not_seen)
+        listed = outcome_of(LIST_ROUTINES, situation, texts.not_seen)
         if not isinstance(listed, ToolResult):
             return listed
         if routines := matching(routines_in(listed.text), intent.subject):
@@ -371,7 +364,7 @@ def ask_about_job(situation: Situation, when: str) -> Part | None:
         return None
     jobs: list[tuple[str, ListedJob]] = []
     for kind, call, jobs_in in (*((k, v.call, v.jobs_in) for k, v in _LISTINGS.items()), _OF_TASKS):
-        listed = _outcome(call, situation, texts.not_seen)
+        listed = outcome_of(call, situation, texts.not_seen)
         if isinstance(listed, CallTool):
             return listed
         jobs += (
@@ -421,7 +414,7 @@ def _change_job(intent: Change, kind: JobKind, job: ListedJob, situation: Situat
         if is_tool
         else shell_call(kind, intent.verb, job.id, *intent.until)
     )
-    done = _outcome(call, situation, texts.not_changed)
+    done = outcome_of(call, situation, texts.not_changed)
     if not isinstance(done, ToolResult):
         return done
     if intent.verb == "cancel":
@@ -496,7 +489,7 @@ _OF_TASKS = ("task", LIST_TASKS, tasks_in)
 
 
 def _show(listing: _Listing, situation: Situation) -> Part:
-    listed = _outcome(listing.call, situation, texts.not_seen)
+    listed = outcome_of(listing.call, situation, texts.not_seen)
     if not isinstance(listed, ToolResult):
         return listed
     others = other_lines(listed.text)
