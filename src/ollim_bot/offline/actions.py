@@ -212,15 +212,21 @@ def listed_jobs(situation: Situation) -> list[ListedJob] | CallTool | Say:
     """All reminders and routines; or the call that lists them, or why that cannot be."""
     found: list[ListedJob] = []
     for listing in _LISTINGS.values():
-        listed = outcome_of(listing.call, situation, texts.not_seen)
+        listed = _outcome(listing.call, situation, texts.not_seen)
         if not isinstance(listed, ToolResult):
             return listed
         found += listing.jobs_in(listed.text)
     return found
 
 
+def moments_within(days: int, situation: Situation) -> ToolResult | CallTool | Say:
+    """A line for each moment of so many days; or the call for them, or why that cannot be."""
+    call = shell_call("rehearse", "--days", str(days), "--brief")
+    return _outcome(call, situation, texts.not_seen)
+
+
 def show_tasks(situation: Situation) -> Part:
-    listed = outcome_of(LIST_TASKS, situation, texts.not_seen)
+    listed = _outcome(LIST_TASKS, situation, texts.not_seen)
     if not isinstance(listed, ToolResult):
         return listed
     found = tasks_in(listed.text)
@@ -240,7 +246,7 @@ def _add_task(intent: AddTask, situation: Situation) -> Part:
 
 def _settle_task(intent: SettleTask, situation: Situation) -> Part:
     """List the tasks first, and change only the one that is meant beyond doubt."""
-    listed = outcome_of(LIST_TASKS, situation, texts.not_seen)
+    listed = _outcome(LIST_TASKS, situation, texts.not_seen)
     if not isinstance(listed, ToolResult):
         return listed
     found = matching(tasks_in(listed.text), intent.subject)
@@ -256,7 +262,7 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
             return settle(about[0].id, ReplyMeaning("done"), situation)
         none = texts.no_such_task if intent.is_sure else texts.nothing_open
         return Say(none(intent.subject))
-    done = outcome_of(shell_call("tasks", intent.verb, found[0].id), situation, texts.not_changed)
+    done = _outcome(shell_call("tasks", intent.verb, found[0].id), situation, texts.not_changed)
     return Say(done.text.strip()) if isinstance(done, ToolResult) else done
 
 
@@ -307,14 +313,14 @@ def _repeat(intent: RoutineWish, situation: Situation) -> Part:
 def _outcome_once(
     call: CallTool, situation: Situation, unsure: str = texts.MAY_BE_SET
 ) -> ToolResult | CallTool | Say:
-    """As `outcome_of`, for a call that must not be made twice."""
+    """As `_outcome`, for a call that must not be made twice."""
     outcome = situation.outcome(call)
     if situation.prompt.may_have_acted and (outcome is None or outcome.is_error):
         return Say(unsure)
-    return outcome_of(call, situation, texts.not_set)
+    return _outcome(call, situation, texts.not_set)
 
 
-def outcome_of(
+def _outcome(
     call: CallTool, situation: Situation, failure: Callable[[str], str]
 ) -> ToolResult | CallTool | Say:
     """The call if it was not made yet, else its result; or what to say instead."""
@@ -329,7 +335,7 @@ def _change(intent: Change, situation: Situation) -> Part:
     found: list[tuple[JobKind, ListedJob]] = []
     for kind in [intent.kind] if intent.kind else _LISTINGS:
         listing = _LISTINGS[kind]
-        listed = outcome_of(listing.call, situation, texts.not_seen)
+        listed = _outcome(listing.call, situation, texts.not_seen)
         if not isinstance(listed, ToolResult):
             return listed
         found += [(kind, job) for job in matching(listing.jobs_in(listed.text), intent.subject)]
@@ -340,7 +346,7 @@ def _change(intent: Change, situation: Situation) -> Part:
         choices = tuple((each.title, intent.command.format(each.id)) for each in jobs)
         return Say(texts.several_match(shown(jobs, intent.command)), FollowUp(choices))
     if intent.verb == "snooze":
-        listed = outcome_of(LIST_ROUTINES, situation, texts.not_seen)
+        listed = _outcome(LIST_ROUTINES, situation, texts.not_seen)
         if not isinstance(listed, ToolResult):
             return listed
         if routines := matching(routines_in(listed.text), intent.subject):
@@ -364,7 +370,7 @@ def ask_about_job(situation: Situation, when: str) -> Part | None:
         return None
     jobs: list[tuple[str, ListedJob]] = []
     for kind, call, jobs_in in (*((k, v.call, v.jobs_in) for k, v in _LISTINGS.items()), _OF_TASKS):
-        listed = outcome_of(call, situation, texts.not_seen)
+        listed = _outcome(call, situation, texts.not_seen)
         if isinstance(listed, CallTool):
             return listed
         jobs += (
@@ -414,12 +420,16 @@ def _change_job(intent: Change, kind: JobKind, job: ListedJob, situation: Situat
         if is_tool
         else shell_call(kind, intent.verb, job.id, *intent.until)
     )
-    done = outcome_of(call, situation, texts.not_changed)
+    done = _outcome(call, situation, texts.not_changed)
     if not isinstance(done, ToolResult):
         return done
     if intent.verb == "cancel":
         return Say(texts.cancelled(kind, job.title, _moment_of(job.when)))
-    return Say(_without_place(done.text), FollowUp(about=job.id))
+    answer = _without_place(done.text)
+    if intent.verb == "snooze":
+        # The card that the change has says what was moved, and to when.
+        answer = "\n".join([texts.MOVED, *answer.splitlines()[1:]])
+    return Say(answer, FollowUp(about=job.id))
 
 
 def _which_day(intent: Change, job: ListedJob, situation: Situation) -> Say | None:
@@ -489,7 +499,7 @@ _OF_TASKS = ("task", LIST_TASKS, tasks_in)
 
 
 def _show(listing: _Listing, situation: Situation) -> Part:
-    listed = outcome_of(listing.call, situation, texts.not_seen)
+    listed = _outcome(listing.call, situation, texts.not_seen)
     if not isinstance(listed, ToolResult):
         return listed
     others = other_lines(listed.text)

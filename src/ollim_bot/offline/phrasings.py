@@ -19,7 +19,7 @@ from ollim_bot.offline.actions import (
     LIST_TASKS,
     ListedJob,
     listed_jobs,
-    outcome_of,
+    moments_within,
     shell_call,
     tasks_in,
 )
@@ -520,9 +520,7 @@ def _show(
 ) -> Part:
     """The answer about these days, counted from today, and about what comes `later` than them."""
     now = situation.prompt.moment
-    moments = outcome_of(
-        shell_call("rehearse", "--days", str(days.stop), "--brief"), situation, texts.not_seen
-    )
+    moments = moments_within(days.stop, situation)
     when = ("upcoming", "--days", str(days.stop)) if days.stop > 1 else ("today",)
     calendar = _looked_up(shell_call("cal", *when, "--json"), situation)
     tasks = situation.outcome(LIST_TASKS)
