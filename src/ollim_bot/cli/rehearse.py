@@ -50,7 +50,7 @@ from ollim_bot.domain.rehearsal import (
     rehearse,
     warnings,
 )
-from ollim_bot.domain.schedule import JobKey, Skips, key_of, moments_of_day
+from ollim_bot.domain.schedule import JobKey, Skips, day_of, key_of, moments_of_day
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.week import DAYS, WeekEvent, WeekView, around, fate, fates, week_of
 from ollim_bot.errors import WrongInput
@@ -226,7 +226,8 @@ def brief(rehearsal: Rehearsal) -> str:
 
 def _brief_rows(fires: Sequence[Fire], rehearsal: Rehearsal) -> Iterator[str]:
     job = fires[0].job
-    is_often = moments_of_day(job, fires[0].at, rehearsal.zone) is None
+    day = day_of(fires[0].at, rehearsal.zone)
+    is_often = moments_of_day(job, day, rehearsal.zone) is None
     for fire in fires[:1] if is_often else fires:
         notes = [title(job.spec.title)]
         if is_often and isinstance(job, Routine):

@@ -6,10 +6,11 @@ An overview has a line for each thing, with the buttons that are most wanted bes
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
@@ -64,7 +65,8 @@ _MOST_JOBS = 10
 # Lines that routines leave to jobs that are called on their overview.
 _LEFT_TO_CALLED = 3
 _MOST_IN_GROUP = 6
-_MOST_COMING = 24
+# So many characters of what comes leave room for the other groups in one message.
+_ROOM_FOR_COMING = 1500
 _OVERDUE, _NEXT = "Overdue", "Next"
 # The name of the line that turns the page, and words of lines that came or went since.
 _PAGE, _NEW, _GONE = "page", "New", " · no longer here"
@@ -516,7 +518,10 @@ def _few(heading: str, lines: Sequence[_Line]) -> Sequence[_Line]:
     """The lines of a group that are drawn; of what comes, the first few have buttons."""
     if heading == _OVERDUE:
         return lines
-    most = _MOST_COMING if heading == _NEXT else _MOST_IN_GROUP
+    most = _MOST_IN_GROUP
+    if heading == _NEXT:
+        ends = [*accumulate(len(each.text) for each in lines)]
+        most = max(most, bisect_right(ends, _ROOM_FOR_COMING))
     shown = lines if len(lines) <= most else lines[: most - 1]
     plain = [replace(each, buttons=()) for each in shown[_MOST_IN_GROUP:]]
     left = _left_of(heading, lines, [each.name for each in shown])
@@ -565,16 +570,13 @@ def _earlier_line(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
 
 
 class UpcomingToday(NamedTuple):
-    """A moment of a job today; of one that comes often, the next, and how many `more` follow.
-
-    `is_next` says whether it is the next moment of the job, which its buttons act on.
-    """
+    """A `DayMoment` of today, with what to say about it and the buttons of its job."""
 
     job: ScheduledJob
     moment: datetime
-    is_skipped: bool
     is_next: bool
-    more: int | None = None
+    more: int | None
+    is_skipped: bool
 
     @property
     def name(self) -> str:
@@ -600,24 +602,13 @@ class UpcomingToday(NamedTuple):
 def coming_today(
     jobs: Sequence[ScheduledJob], skips: Skips, now: datetime, moments: NextMoments | None = None
 ) -> list[UpcomingToday]:
-    """The moments of today by their time; `moments` are kept ones.
-
-    A job that comes often today has one line.
-    """
+    """The moments of today by their time; `moments` are kept ones."""
+    coming = (moments or NextMoments()).before(midnight_after(now), jobs, now)
     has_skips = bool(skips.moments or skips.repetitions)
-    found = [
-        UpcomingToday(
-            each.job,
-            at,
-            has_skips and skips.has(occurrence_at(each.job, at)),
-            at is each.moment,
-            each.more,
-        )
-        for each in (moments or NextMoments()).before(midnight_after(now), jobs, now)
-        for at in (each.moment, *each.others)
-        if at is not None
+    return [
+        UpcomingToday(*each, has_skips and skips.has(occurrence_at(each.job, each.moment)))
+        for each in coming
     ]
-    return sorted(found, key=lambda each: each.moment)
 
 
 def _coming_line(coming: UpcomingToday, title: str, now: datetime) -> _Line:
