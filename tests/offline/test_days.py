@@ -120,6 +120,19 @@ def test_the_week_has_its_days_and_says_what_may_have_changed() -> None:
     )
 
 
+def test_next_week_is_the_week_that_begins_on_monday() -> None:
+    assert told("what do i have next week", PLANNING) == (
+        "Next week:\n- Mon 23 Nov\n  - 8:00: remind me to take my meds"
+    )
+
+
+def test_what_comes_next_does_not_end_with_the_week() -> None:
+    lines = told("what's next").splitlines()
+    assert lines[0] == "Coming up:"
+    assert lines[-2:] == ["- Thu 24 Dec", "  - 18:00: call mum"]
+    assert "  - 12:00: pay the rent" in lines
+
+
 def test_without_calendars_the_answers_are_of_reminders_and_routines() -> None:
     assert told("what is on today") == f"Today:\n{LATE}- 18:00: water the plants"
     assert told("my week").startswith("The next seven days:\n- today\n")
