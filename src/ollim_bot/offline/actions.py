@@ -208,6 +208,12 @@ def show_routines(situation: Situation) -> Part:
     return _show(_LISTINGS[JobKind.ROUTINE], situation)
 
 
+def moments_within(days: int, situation: Situation) -> ToolResult | CallTool | Say:
+    """A line for each moment of so many days; or the call for them, or why that cannot be."""
+    call = shell_call("rehearse", "--days", str(days), "--brief")
+    return _outcome(call, situation, texts.not_seen)
+
+
 def listed_jobs(situation: Situation) -> list[ListedJob] | CallTool | Say:
     """All reminders and routines; or the call that lists them, or why that cannot be."""
     found: list[ListedJob] = []
@@ -217,12 +223,6 @@ def listed_jobs(situation: Situation) -> list[ListedJob] | CallTool | Say:
             return listed
         found += listing.jobs_in(listed.text)
     return found
-
-
-def moments_within(days: int, situation: Situation) -> ToolResult | CallTool | Say:
-    """A line for each moment of so many days; or the call for them, or why that cannot be."""
-    call = shell_call("rehearse", "--days", str(days), "--brief")
-    return _outcome(call, situation, texts.not_seen)
 
 
 def show_tasks(situation: Situation) -> Part:

@@ -541,7 +541,7 @@ def _show(
     ]
     wanted = sorted(each for each in entries if first <= each.day <= last)
     wanted += sorted(each for each in later if each.day > last)
-    lines = [f"- open: {title}" for title, _ in situation.prompt.open_items if not days.start]
+    lines = [f"- open: {title}" for title, *_ in situation.prompt.open_items if not days.start]
     if len(days) == 1:
         lines += [f"- {each.words}" for each in wanted[:most]]
     else:
