@@ -24,7 +24,6 @@ from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.overviews import (
     UpcomingToday,
-    coming_buttons,
     coming_today,
     in_overdue_order,
     short_moment,
@@ -216,16 +215,14 @@ def _jobs_of(items: Sequence[DueItem], jobs: Iterable[ScheduledJob]) -> Jobs:
 
 
 def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
-    job, moment, is_skipped, more = coming
-    notes = ["skipped"] if is_skipped else []
-    notes += [f"{more} more today"] if more else []
+    job = coming.job
     return DayLine(
         job.spec.owner_title or job.spec.id,
-        moment.astimezone(now.tzinfo),
+        coming.moment.astimezone(now.tzinfo),
         since=job.set_at if isinstance(job, Reminder) else None,
-        note=" · ".join(notes),
-        buttons=coming_buttons(job, is_skipped=is_skipped),
-        is_skipped=is_skipped,
+        note=" · ".join(coming.notes),
+        buttons=coming.buttons,
+        is_skipped=coming.is_skipped,
         job=job.spec.id,
     )
 

@@ -343,13 +343,19 @@ class ChangeWatch:
         card = job_card(
             reading.job,
             now,
-            is_new=is_new,
+            verb="added" if is_new else self._verb(file, watched.before or "", reading.job),
             key=key,
             quiet=quiet,
             skill_tools=tools,
             webhook_port=self._echo.webhook_port,
         )
         return self._with_reach(card) if isinstance(reading.job, Reminder) and is_new else card
+
+    def _verb(self, file: JobFile, before: str, job: Job) -> str:
+        former = self._echo.files.read(file, before).job
+        if not isinstance(former, Reminder) or not isinstance(job, Reminder) or former == job:
+            return "changed"
+        return "moved" if replace(former, run_at=job.run_at) == job else "changed"
 
     def _with_reach(self, card: Card) -> Card:
         """The card of a reminder; that of the first says if nothing but the page can show it."""
