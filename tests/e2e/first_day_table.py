@@ -27,7 +27,7 @@ TALKS: dict[str, tuple[Line, ...]] = {
     "today": (("what did I miss today", "told: today, 20:00"),),
     "tomorrow": (("what is on tomorrow", "told: email my landlord, dentist, take my pills"),),
     "week": (("my week", "told: dentist, gym, take my pills"),),
-    "next": (("what's next", "told: reminders:, routines:"),),
+    "next": (("what's next", "told: coming up:, gym, take my pills"),),
     "how many": (("how many reminders do I have", "told: reminders:"),),
     "when": (("when is the dentist", "told: dentist"),),
     "did I": (("did I take my pill", "place: /today"),),
