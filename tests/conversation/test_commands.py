@@ -294,7 +294,7 @@ async def test_background_runs_are_no_conversations(kind: SessionChange) -> None
     async with scene(engine) as at:
         await at.ask("hello")
         run = SessionId("background-run")
-        engine.store(run, HOME, "[routine-bg:abc] check the mail")
+        engine.store(run, HOME, "check the mail")
         assert "check the mail" in str(await sessions(at))
         at.stores.session_history.append(SessionEvent(run, kind, NOW))
         assert "check the mail" not in str(await sessions(at))
