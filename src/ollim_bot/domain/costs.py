@@ -126,6 +126,7 @@ def cost_report(
     chosen = [row for row in rows if row.at >= since]
     month = Amount.of(row for row in rows if row.at >= month_start(now))
     by_job = _lines(chosen, _job_of)
+    dear = [row for row in chosen if row.occurrence and row.micros]
     return CostReport(
         since=since.date(),
         today=Amount.of(row for row in rows if row.at >= midnight),
@@ -140,9 +141,7 @@ def cost_report(
         ),
         by_job=by_job,
         by_model=_lines(chosen, _model_of),
-        costliest=_lines(
-            (row for row in chosen if row.occurrence and row.micros), lambda row: row.occurrence
-        )[:_MOST_RUNS],
+        costliest=_lines(dear, lambda row: row.occurrence)[:_MOST_RUNS],
         titles=titles or {},
     )
 
