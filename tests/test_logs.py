@@ -151,20 +151,6 @@ def test_what_libraries_say_of_each_request_is_for_debugging(level: LogLevel) ->
     )
 
 
-@pytest.mark.parametrize("level", [LogLevel.INFO, LogLevel.DEBUG])
-def test_what_the_library_of_discord_says_of_its_connection_is_for_debugging(
-    level: LogLevel,
-) -> None:
-    stream = sink(LogFormat.TEXT, level=level)
-    gateway, client = logging.getLogger("discord.gateway"), logging.getLogger("discord.client")
-    client.info("logging in using static token")
-    gateway.warning("Can't keep up, shard ID %s websocket is %.1fs behind.", None, 12.5)
-    client.error("Ignoring exception in on_message")
-    seen = [line.rpartition(": ")[2] for line in stream.getvalue().splitlines()]
-    assert seen[-1] == "Ignoring exception in on_message"
-    assert len(seen) == (1 if level is LogLevel.INFO else 3)
-
-
 def test_the_log_follows_the_owners_clock() -> None:
     stream, clock = io.StringIO(), SystemClock(ZoneInfo("Europe/Berlin"))
     set_up_logging(LogLevel.INFO, LogFormat.TEXT, secrets=(), clock=clock, stream=stream)

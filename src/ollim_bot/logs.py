@@ -100,10 +100,10 @@ def set_up_logging(
     least = logging.DEBUG if level is LogLevel.DEBUG else logging.WARNING
     for chatty in ("watchfiles", "mcp", "httpx2", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(least)
-    # The surface itself reports a lost connection, and the engine the end of its program, where
-    # that was not asked for.
-    for told, beside in (("discord", logging.ERROR), ("claude_agent_sdk", logging.CRITICAL)):
-        logging.getLogger(told).setLevel(logging.DEBUG if level is LogLevel.DEBUG else beside)
+    # The engine itself reports the end of its program, where that was not asked for.
+    logging.getLogger("claude_agent_sdk").setLevel(
+        logging.DEBUG if level is LogLevel.DEBUG else logging.CRITICAL
+    )
     return redacting
 
 
