@@ -189,16 +189,16 @@ def test_what_is_nowhere_changes_nothing(terminal: Terminal) -> None:
 
 def test_json_needs_a_yes_and_names_what_stays(terminal: Terminal) -> None:
     plant(terminal)
-    (terminal.paths.downloads / "scan.bin").write_bytes(b"\0\xff" + SENTENCE.encode())
+    (terminal.paths.downloads / "ollim.db").write_bytes(b"\0\xff" + SENTENCE.encode())
     assert "--yes" in terminal.refused("forget", "--everywhere", "--json", SENTENCE)
     answer = terminal.run("forget", "--everywhere", "--yes", "--json", SENTENCE)
     said = json.loads(answer.out)
     assert said["places"]["the log"] == 2
-    assert said["kept"] == ["downloads/scan.bin"]
+    assert said["kept"] == ["downloads/ollim.db"]
     assert "Discord" in said["out_of_reach"]
     assert answer.code == 1
-    assert "It is still in: downloads/scan.bin." in answer.err
-    (terminal.paths.downloads / "scan.bin").unlink()
+    assert "It is still in: downloads/ollim.db." in answer.err
+    (terminal.paths.downloads / "ollim.db").unlink()
     terminal.done("forget", "--everywhere", "--yes", SENTENCE)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -201,7 +201,7 @@ class Forgetting:
                 found += [f"{relative}:{number}" for number in lines]
             elif self._would_change(relative):
                 found.append(str(relative))
-            elif relative.name not in _OWN_FILES and self._has_words(relative):
+            elif not _is_state(relative, _OWN_FILES) and self._has_words(relative):
                 kept.append(str(relative))
         return found, kept
 
@@ -215,7 +215,7 @@ class Forgetting:
     def _would_change(self, relative: PurePosixPath) -> bool:
         if self._new_name(relative) != relative.name:
             return True
-        if relative.parts[0] == "state" and relative.name in MIRROR_FILES:
+        if _is_state(relative, MIRROR_FILES):
             return self._has_words(relative)
         text = self._text(self._paths.root / relative) if self._is_changeable(relative) else None
         return text is not None and cut_from_file(self._passage, relative.name, text) != text
@@ -267,10 +267,11 @@ class Forgetting:
 
     def _is_changeable(self, relative: PurePosixPath) -> bool:
         path = self._paths.root / relative
-        if path.is_symlink() or not path.is_file():
-            return False
-        is_state = relative.parts[0] == "state"
-        if is_state and relative.name in (MIRROR_FILES | _OWN_FILES):
+        if (
+            path.is_symlink()
+            or not path.is_file()
+            or _is_state(relative, MIRROR_FILES | _OWN_FILES)
+        ):
             return False
         return kind_of(relative) is not Kind.KEY
 
@@ -361,6 +362,10 @@ def _refuse_own_words(passage: Passage) -> None:
         raise WrongInput(
             f"The bot itself uses the word “{passage.text}”. Name more of the sentence."
         )
+
+
+def _is_state(relative: PurePosixPath, names: Collection[str]) -> bool:
+    return relative.parent == _STATE and relative.name in names
 
 
 def _decoded(raw: bytes) -> str | None:
