@@ -21,6 +21,14 @@ from ollim_bot.settings import LogFormat, LogLevel
 
 MARK = "[redacted]"
 SHORTEST_SECRET = 4
+# What people write where a key is asked for and none is needed.
+_PLACEHOLDERS = frozenset(
+    (
+        *("anything", "changeme", "dummy", "empty", "example", "fake", "false", "lm-studio"),
+        *("local", "localhost", "none", "not-needed", "nothing", "null", "ollama", "password"),
+        *("placeholder", "secret", "test", "token", "true", "unused", "xxxx"),
+    )
+)
 THROTTLE_SECONDS = 60.0
 
 _MOST_REMEMBERED = 1000
@@ -125,8 +133,8 @@ class RedactingFilter(logging.Filter):
     """Removes secrets from every part of a record; passes each record and never raises.
 
     The filter removes known secrets in each spelling in which they may be logged, and every text
-    that has the shape of a key. It keeps secrets shorter than `SHORTEST_SECRET`: they are part of
-    too many words.
+    that has the shape of a key. It keeps secrets shorter than `SHORTEST_SECRET`, which are part of
+    too many words, and placeholders such as `none`.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -135,7 +143,8 @@ class RedactingFilter(logging.Filter):
         self.learn(*secrets)
 
     def learn(self, *secrets: str) -> None:
-        spellings = (spelling for secret in secrets for spelling in _spellings(secret))
+        known = (secret for secret in secrets if secret.strip().lower() not in _PLACEHOLDERS)
+        spellings = (spelling for secret in known for spelling in _spellings(secret))
         self._spellings |= {text for text in spellings if len(text) >= SHORTEST_SECRET}
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -34,7 +34,7 @@ REACHED_AT = "reached_at"
 LOOKED_AT = "looked_at"
 
 _ANSWERS = {Answer.NOT_TAKEN.value: "skipped", Answer.LET_GO.value: "let go"}
-_PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
+_PRICES = {price.value: price.in_words for price in Price}
 _COUNTED = ("mail", "file", "web page")
 _SKIPPED: Mapping[str, str] = {
     SkipReason.POLICY: "you wanted it skipped",

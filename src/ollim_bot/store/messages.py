@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ollim_bot.domain.chat import ChatMessage, MessageId, TurnId
 from ollim_bot.domain.forks import end_id, entry_id
 from ollim_bot.domain.pings import Charge
-from ollim_bot.domain.search import Search, Term, folded_words, searched_text, who_spoke
+from ollim_bot.domain.search import Search, Speaker, Term, folded_words, searched_text, who_spoke
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.codecs.records import CHAT_MESSAGES
 from ollim_bot.store.connection import (
@@ -28,6 +28,7 @@ from ollim_bot.store.connection import (
 )
 
 # The session of an answer is known; a message of the owner belongs to that of the next answer.
+_READ_FOR_OPENING = 10
 SESSION = (
     "coalesce(messages.session, (SELECT answer.session FROM messages AS answer"
     " WHERE answer.seq > messages.seq AND answer.turn IS NOT NULL"
@@ -324,6 +325,16 @@ class MessageLog:
             stored,
             limit,
         )
+
+    def opening_of(self, session: SessionId) -> str:
+        """The owner's first words in the session, else the title of its job; may be empty."""
+        said = [each.message for each in self.of_session(session, _READ_FOR_OPENING)]
+        spoken = (
+            each.text
+            for each in said
+            if who_spoke(each.author) is Speaker.OWNER and each.untrusted is None
+        )
+        return next(spoken, said[0].job if said else "")
 
     def search(self, search: Search) -> list[LoggedMessage]:
         """The messages that fit best, newer ones first among equals.
