@@ -305,6 +305,7 @@ class App:
             opening = asyncio.to_thread(shared.open_for_reading, self._clock.now)
             store = DatabaseStore(await opening, self._clock)
             lifetime.push_async_callback(store.close)
+            self._settings = await asyncio.to_thread(self._settings.with_shared)
             await self._owner_zone(store)
             engine = self._adapters.engine
             chosen = await engine_on_standby(self._settings, store, self._clock, engine)
@@ -494,6 +495,7 @@ class App:
         if self._shared is not None:
             self._shared.answer_commands(store)
             await self._shared.take_up(store)
+            self._settings = await self._shared.settings(store, self._settings)
             vital += self._shared.services(store, partial(key_names, self._settings))
         return store
 

@@ -24,6 +24,7 @@ from ollim_bot.domain.standby import Leader
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Journal
+from ollim_bot.settings import Settings
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.command_server import CommandServer
 from ollim_bot.store.errors import OtherSchema
@@ -40,6 +41,7 @@ from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import Store
 from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.upkeep.keys import note_missing
 
 _STANDS_BY = (
     "{leader} leads, and this machine stands by: it shows everything and changes nothing. Use the "
@@ -165,6 +167,19 @@ class SharedDatabase:
         if found is not None:
             with suppress(StorageError):  # a full disk must not prevent a start
                 await asyncio.to_thread(self._heartbeat.write, datetime.fromisoformat(found))
+
+    async def settings(self, store: Store, own: Settings) -> Settings:
+        """The settings that count on every machine, of which this one adds those that are missing.
+
+        An installation may have moved to its server before these were noted: its schedule then
+        goes on in the zone in which it is planned.
+        """
+        planned = await store.read(lambda tx: tx.zone.get().name)
+        try:
+            return await asyncio.to_thread(note_missing, own, planned)
+        except StorageError as refused:
+            _logger.warning("%s", refused)
+            return own
 
     def services(self, store: Store, key_names: Callable[[], Sequence[str]]) -> list[Service]:
         """What the leader keeps for other machines and for the sentinel of this one."""

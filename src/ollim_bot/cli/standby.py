@@ -53,6 +53,7 @@ _MISSING = (
     "The other machine uses keys that are not here: {names}. Run `ollim-bot standby keys FILE` "
     "there, carry the file here, and run `ollim-bot standby join --keys FILE`."
 )
+_OTHER_ZONE = "The clock of this machine is on {machine}; the bot keeps {zone}."
 _WROTE_KEYS = (
     "Keys: {file} has {names}. Whoever has this file is you: carry it to the other machine "
     "yourself, run `ollim-bot standby join --keys FILE` there, and delete it on both."
@@ -90,7 +91,7 @@ def init(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if the rows were not moved."""
     _require_psycopg()
     from ollim_bot.upkeep import standby
-    from ollim_bot.upkeep.keys import key_names
+    from ollim_bot.upkeep.keys import key_names, note_shared
 
     settings = caller.settings()
     here = _stopped_machine(caller, settings)
@@ -107,6 +108,7 @@ def init(given: Given, caller: Caller, console: Console) -> None:
     if not _agrees(given, console, f"Move the data of {caller.shown(here.paths.root)} there?"):
         console.say(_NOT_MOVED)
         return
+    note_shared(settings)
     counts = standby.move_there(here, url, key_names(settings))
     rows = counted(sum(counts.values()), "row")
     show(plain(_MOVED.format(rows=rows, place=place)))
@@ -178,7 +180,8 @@ def join(given: Given, caller: Caller, console: Console) -> None:
         found = standby.join(here, url)
         _take_keys(here, replace(keys, settings=own), given)
         show(plain(_JOINED.format(place=standby.place_of(url))))
-        for line in _key_lines(found, caller.settings()):
+        settings = caller.settings()
+        for line in (*_key_lines(found, settings), *_unlike_lines(settings, caller)):
             show(plain(line))
     else:
         _take_keys(here, replace(keys, settings=own), given)
@@ -214,13 +217,24 @@ def _status(given: Given, caller: Caller) -> None:
     has_files = found.is_ours and not found.closed and not found.is_replica
     files = look_at_files(here, url) if has_files else None
     if "json" in given:
-        print_json(_as_json(place, found, here, role) | _files_as_json(files))
+        unlike = {"unlike": [*_unlike_lines(settings, caller)]}
+        print_json(_as_json(place, found, here, role) | _files_as_json(files) | unlike)
         return
     lines = _status_lines(place, found, here, role)
     for line in (*lines, *(_files_lines(files, role, here.now()) if files else ())):
         show(plain(line))
-    for line in _key_lines(found, settings):
+    for line in (*_key_lines(found, settings), *_unlike_lines(settings, caller)):
         show(plain(line))
+
+
+def _unlike_lines(settings: Settings, caller: Caller) -> Iterator[str]:
+    """What this machine says otherwise, and what counts."""
+    from ollim_bot.environment import system_zone
+
+    yield from settings.unlike
+    machine = system_zone(caller.environ)
+    if machine is not None and str(machine) != str(settings.zone):
+        yield _OTHER_ZONE.format(machine=machine, zone=settings.zone)
 
 
 def _key_lines(found: FoundServer, settings: Settings) -> Iterator[str]:

@@ -19,7 +19,7 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.standby import FoundServer, HandOver
 from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.environment import DATABASE_URL
+from ollim_bot.environment import DATABASE_URL, shared_settings
 from ollim_bot.errors import OllimError, StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
@@ -458,6 +458,8 @@ def move_back(here: Machine, url: Secret) -> Counts:
             _lay_out_records(here, database)
             if not lease.renew():
                 raise OllimError(_LOST.format(place=address.place))
+            # From now on `.env` counts again.
+            change_env_file(here.paths, shared_settings(here.paths))
             here.say("Closing the database to all machines.")
             close_for(address, move, lease.held.epoch if lease.held else 0)
         here.say("Taking the address out of `.env`.")

@@ -44,6 +44,9 @@ _LOOK_THERE = (
     "and remove the folder."
 )
 _KEYS_AWAY = "keys that the other machine uses are not here: {names}"
+_CHANGE_SHARED = (
+    "Take it out of `.env` here. To change it everywhere, edit {file} on the machine that leads."
+)
 _BRING_KEYS = (
     "Run `ollim-bot standby keys FILE` there, carry the file here, and run "
     "`ollim-bot standby join --keys FILE`."
@@ -67,6 +70,8 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
         return
     yield from standby(found, key_names(settings))
     yield from files_set_aside(settings.paths)
+    for each in settings.unlike:
+        yield warned(STANDBY, each, _CHANGE_SHARED.format(file=settings.paths.shared_settings))
 
 
 def files_set_aside(paths: DataPaths) -> Iterator[DoctorFinding]:
