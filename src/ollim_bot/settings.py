@@ -114,8 +114,8 @@ class Settings(Location):
 
     `overruled` are sentences about settings that are set in two places to different values.
     `named_secrets` are the other values whose names end as those of secrets do: a webhook may name
-    the one that opens it. `unlike` are sentences about settings here that do not count, since others
-    count on every machine of a shared database.
+    the one that opens it. `unlike` are sentences about settings of this machine that do not count,
+    since others count on every machine of a shared database.
     """
 
     user_name: str
