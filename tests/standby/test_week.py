@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
 from collections.abc import Mapping
 from contextlib import closing, redirect_stdout
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 import pytest
-from tests.e2e.in_process_bot import InProcessBot
 from tests.postgres_server import new_url
-from tests.virtual_loop import LoopClock
+from tests.standby.evenings import FIRST, NEW_YORK, EveningBot, EveningClock
 
 from ollim_bot.cli.main import main
 from ollim_bot.domain.occurrences import OccurrenceState
@@ -30,9 +27,6 @@ from ollim_bot.store.transaction import Transaction
 
 pytestmark = pytest.mark.usefixtures("postgres")
 
-NEW_YORK = ZoneInfo("America/New_York")
-# The clocks of New York go back in the night to the fourth day.
-FIRST = datetime(2026, 10, 29, 20, 49, 41, 300_123, tzinfo=NEW_YORK)
 DESK = {
     "TZ": "America/New_York",
     "LANG": "en_US.UTF-8",
@@ -55,17 +49,6 @@ WORK = '---\nid: work\ncron: "50 20 * * 1-5"\nbackground: false\n---\nClose the 
 ONCE = '---\nid: once\nrun-at: "2026-11-02T20:50:20"\nplain: true\n---\nÄpfel.\n'
 
 
-class EveningClock(LoopClock):
-    """The clock of the loop, which began at another moment."""
-
-    def __init__(self, began: datetime) -> None:
-        super().__init__(began.tzinfo or UTC)
-        self._began = began.astimezone(UTC) - timedelta(seconds=self.monotonic())
-
-    def now(self) -> datetime:
-        return (self._began + timedelta(seconds=self.monotonic())).astimezone(self._zone)
-
-
 class Came(NamedTuple):
     """A week: the ends of occurrences, messages by their local time, and what the agent saw."""
 
@@ -74,16 +57,6 @@ class Came(NamedTuple):
     prompts: list[str]
     times: list[str]
     zone: str
-
-
-class EveningBot(InProcessBot):
-    async def stop(self, _: int = signal.SIGTERM) -> int:
-        """Let go of the lease, which takes its time on the server: here no time is too long."""
-        await self._disconnect()
-        if self._app is not None and self._running is not None:
-            self._app.stop()
-            await self._running
-        return 0
 
 
 class Machine:
@@ -95,7 +68,7 @@ class Machine:
         home.mkdir()
         prepare_data_directory(self.paths)
 
-    def bot(self, clock: LoopClock) -> EveningBot:
+    def bot(self, clock: EveningClock) -> EveningBot:
         return EveningBot(self.home, self._model, self._settings, clock)
 
     def run(self, *words: str) -> None:
