@@ -217,7 +217,7 @@ def _status(given: Given, caller: Caller) -> None:
     has_files = found.is_ours and not found.closed and not found.is_replica
     files = look_at_files(here, url) if has_files else None
     if "json" in given:
-        unlike = {"unlike": [*_unlike_lines(settings, caller)]}
+        unlike = {"unlike_settings": [*_unlike_lines(settings, caller)]}
         print_json(_as_json(place, found, here, role) | _files_as_json(files) | unlike)
         return
     lines = _status_lines(place, found, here, role)
@@ -232,7 +232,8 @@ def _unlike_lines(settings: Settings, caller: Caller) -> Iterator[str]:
     from ollim_bot.environment import system_zone
 
     yield from settings.unlike
-    machine = system_zone(caller.environ)
+    is_set = "OLLIM_TIMEZONE" in type(settings).values(caller.environ, cwd=caller.path("."))
+    machine = None if is_set else system_zone(caller.environ)
     if machine is not None and str(machine) != str(settings.zone):
         yield _OTHER_ZONE.format(machine=machine, zone=settings.zone)
 
