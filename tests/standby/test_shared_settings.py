@@ -66,7 +66,8 @@ def test_the_settings_of_the_first_machine_count_on_the_second(
         for said in (told, status):
             assert (f"{name} is {others.get(name)} here" in said) == (name in unlike), (name, said)
     for said in (told, status):
-        assert "The clock of this machine is on UTC; the bot keeps America/New_York." in said
+        clock = "The clock of this machine is on UTC; the bot keeps America/New_York." in said
+        assert clock == (not others)
     assert "here;" not in scene.desk.done("standby", "status")
 
 

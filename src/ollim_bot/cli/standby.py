@@ -230,9 +230,10 @@ def _status(given: Given, caller: Caller) -> None:
 def _unlike_lines(settings: Settings, caller: Caller) -> Iterator[str]:
     """What this machine says otherwise, and what counts."""
     from ollim_bot.environment import system_zone
+    from ollim_bot.settings import Settings as Reading
 
     yield from settings.unlike
-    is_set = "OLLIM_TIMEZONE" in type(settings).values(caller.environ, cwd=caller.path("."))
+    is_set = "OLLIM_TIMEZONE" in Reading.values(caller.environ, cwd=caller.path("."))
     machine = None if is_set else system_zone(caller.environ)
     if machine is not None and str(machine) != str(settings.zone):
         yield _OTHER_ZONE.format(machine=machine, zone=settings.zone)
