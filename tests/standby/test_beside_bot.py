@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -21,6 +22,7 @@ from tests.standby.scene import StandbyScene
 from tests.standby.test_commands import config_on_server, database_files
 from tests.test_architecture import HEAVY
 
+from ollim_bot.app.orphans import adopt
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import MessageId
@@ -445,20 +447,29 @@ print(*sorted(name for name in sys.modules if name.partition(".")[0] in sys.argv
 """
 
 
+@pytest.fixture
+def adopting() -> Iterator[None]:
+    """As the bot does from its start on."""
+    adopt()
+    yield
+    adopt(adopts=False)
+
+
 @pytest.mark.real_process
+@pytest.mark.usefixtures("adopting")
+@pytest.mark.parametrize("way", ["", 'setsid sh -c \'sleep 0.1; exec "$@"\' sh "$@" &'])
 def test_a_program_below_the_bot_is_the_agents_whatever_it_says(
-    scene: StandbyScene, desk: Terminal
+    scene: StandbyScene, desk: Terminal, way: str
 ) -> None:
-    with bot_leading(scene, desk, "desk"):
-        ran = subprocess.run(
-            [sys.executable, "-c", _OWN_PROGRAM, str(desk.paths.commands), "psycopg", *HEAVY],
-            env=desk.environ,
-            cwd=desk.home,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    refused, *_, loaded = ran.stdout.splitlines()
+    """Also one that goes into the background, whose own parent has ended."""
+    output = desk.home / "output"
+    own = [sys.executable, "-c", _OWN_PROGRAM, str(desk.paths.commands), "psycopg", *HEAVY]
+    with bot_leading(scene, desk, "desk"), output.open("w") as stdout:
+        command = ["sh", "-c", way, "sh", *own] if way else own
+        subprocess.run(command, env=desk.environ, cwd=desk.home, stdout=stdout, check=True)
+        if way:
+            os.wait()
+    refused, *_, loaded = output.read_text().splitlines()
     assert "only from the owner" in refused
     # A command beside the bot starts as fast as one with a file.
     assert loaded == "loaded"
