@@ -119,7 +119,7 @@ async def test_the_schedule_goes_on_from_where_the_last_leader_came(
         ),
         SystemClock(UTC),
     )
-    await shelf.shared.take_up(store)
+    await shelf.shared.take_up(store, shelf.settings)
     assert shelf.heartbeat.read() == came
     await store.close()
     shelf.shared.close()

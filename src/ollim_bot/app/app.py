@@ -253,8 +253,7 @@ class App:
                     await parts.notices.tell(texts.no_room(refused), for_reminder=True)
                 announce = partial(self._announce, chosen.provider)
                 vital += surfaces.services(parts.conversation, parts)
-                services = [*surfaces.greetings(parts, announce), servers.run]
-                services.append(keep_changes)
+                services = [*surfaces.greetings(parts, announce), servers.run, keep_changes]
                 services += [self._shared.records.run] if self._shared else []
                 services += self._own_services(store, parts, self._scheduler)
                 await self._serve(store, parts, self._scheduler, vital, services)
@@ -494,8 +493,7 @@ class App:
         vital.append(store.run_upkeep)
         if self._shared is not None:
             self._shared.answer_commands(store)
-            await self._shared.take_up(store)
-            self._settings = await self._shared.settings(store, self._settings)
+            self._settings = await self._shared.take_up(store, self._settings)
             vital += self._shared.services(store, partial(key_names, self._settings))
         return store
 

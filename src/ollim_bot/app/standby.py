@@ -160,20 +160,17 @@ class SharedDatabase:
         """The engine, with what it records stored for the other machines."""
         return replace(chosen, engine=RecordedEngine(chosen.engine, self.records))
 
-    async def take_up(self, store: Store) -> None:
-        """Go on with what the engine recorded elsewhere, and from where the schedule has come."""
+    async def take_up(self, store: Store, own: Settings) -> Settings:
+        """Go on with what the engine recorded elsewhere, and from where the schedule has come.
+
+        Gives the settings that count on every machine; this one adds those that none has noted.
+        Where no zone is noted, the schedule goes on in the one in which it is planned.
+        """
         self.records.lead(store)
         found = await store.read(lambda tx: tx.meta.get(SHARED_HEARTBEAT))
         if found is not None:
             with suppress(StorageError):  # a full disk must not prevent a start
                 await asyncio.to_thread(self._heartbeat.write, datetime.fromisoformat(found))
-
-    async def settings(self, store: Store, own: Settings) -> Settings:
-        """The settings that count on every machine, of which this one adds those that are missing.
-
-        An installation may have moved to its server before these were noted: its schedule then
-        goes on in the zone in which it is planned.
-        """
         planned = await store.read(lambda tx: tx.zone.get().name)
         try:
             return await asyncio.to_thread(note_missing, own, planned)

@@ -61,6 +61,7 @@ _WROTE_KEYS = (
 _TOOK_KEYS = "Keys put in place: {names}."
 _KEPT_KEYS = "These differ here and stay as they are: {names}. `--replace` takes those of the file."
 _DELETE = "Delete {file} now, here and on the other machine."
+_DELETE_ADDRESS = "Delete {file} now: it holds the password, and `.env` has the address."
 _STILL_LEADS = "{name} still leads. Stop its bot first; after a crash, wait for 15 seconds."
 _NOT_MOVED = "Nothing was changed."
 
@@ -113,9 +114,16 @@ def init(given: Given, caller: Caller, console: Console) -> None:
     rows = counted(sum(counts.values()), "row")
     show(plain(_MOVED.format(rows=rows, place=place)))
     show(_KEPT)
+    _tell_to_delete(given)
     if target is not None:
         _write_keys(target, caller)
     show(_START)
+
+
+def _tell_to_delete(given: Given) -> None:
+    """Say that the file with the address, which is a key, is needed no more."""
+    if "file" in given:
+        show(plain(_DELETE_ADDRESS.format(file=given["file"])))
 
 
 def _new_key_file(given: Given, caller: Caller) -> Path | None:
@@ -180,6 +188,7 @@ def join(given: Given, caller: Caller, console: Console) -> None:
         found = standby.join(here, url)
         _take_keys(here, replace(keys, settings=own), given)
         show(plain(_JOINED.format(place=standby.place_of(url))))
+        _tell_to_delete(given)
         settings = caller.settings()
         for line in (*_key_lines(found, settings), *_unlike_lines(settings, caller)):
             show(plain(line))
