@@ -224,7 +224,7 @@ class Settings(Location):
             attribute: right.pop(name) for name, attribute in _FIELDS.items() if right.get(name)
         }
         others = {name: value for name, value in self.anthropic.items() if name not in right}
-        models = {name: value for name, value in right.items() if value}
+        models = {name: str(value) for name, value in right.items() if value}
         counting = {name: text or _DEFAULTS.get(name, "not set") for name, text in texts.items()}
         unlike = tuple(
             _UNLIKE.format(name=name, own=own, shared=counting[name])
