@@ -215,23 +215,26 @@ class Settings(Location):
         """
         found = shared_settings(self.paths) if self.database_url else {}
         texts = {name: found[name] for name in SHARED if name in found}
-        right = {
-            name: SHARED[name](text) if text else _DEFAULTS.get(name)
+        wrong = {name: problem_with(name, text) for name, text in texts.items() if text}
+        counting = {
+            name: text or _DEFAULTS.get(name, "")
             for name, text in texts.items()
-            if not (text and problem_with(name, text))
+            if not wrong.get(name)
         }
-        changes: dict[str, Any] = {
-            attribute: right.pop(name) for name, attribute in _FIELDS.items() if right.get(name)
-        }
-        others = {name: value for name, value in self.anthropic.items() if name not in right}
-        models = {name: str(value) for name, value in right.items() if value}
-        counting = {name: text or _DEFAULTS.get(name, "not set") for name, text in texts.items()}
-        unlike = tuple(
-            _UNLIKE.format(name=name, own=own, shared=counting[name])
+        values = {name: SHARED[name](text) for name, text in counting.items() if text}
+        fields: dict[str, Any] = {_FIELDS[name]: values[name] for name in _FIELDS.keys() & values}
+        models = {name: str(values.get(name, "")) or None for name in counting.keys() - _FIELDS}
+        anthropic = {**self.anthropic, **models}
+        unlike = [
+            f"{self.paths.shared_settings}: {name}: {wrong[name]}" for name in wrong if wrong[name]
+        ]
+        unlike += [
+            _UNLIKE.format(name=name, own=own, shared=counting[name] or "not set")
             for name, own in set_here.items()
             if counting.get(name, own) != own
-        )
-        return replace(self, **changes, anthropic={**others, **models}, unlike=unlike)
+        ]
+        set_up = {name: value for name, value in anthropic.items() if value is not None}
+        return replace(self, **fields, anthropic=set_up, unlike=tuple(unlike))
 
     def shared(self) -> dict[str, str]:
         """What would count on every machine: those that are no keys. The default is empty."""

@@ -141,3 +141,16 @@ def test_a_leader_notes_what_no_machine_has_noted_and_the_zone_of_the_schedule(
     assert (str(second.zone), second.bot_name) == ("America/New_York", "Otto")
     assert second.user_name == OWNERS["OLLIM_USER_NAME"]
     assert second == note_missing(settings_of(scene.desk), "")
+
+
+def test_what_is_wrong_in_the_shared_settings_is_named_and_does_not_count(
+    scene: StandbyScene,
+) -> None:
+    moved(scene, OWNERS)
+    path = scene.desk.paths.shared_settings
+    path.write_text(path.read_text().replace("America/New_York", "Atlantis/Süd"))
+    scene.desk.write(".env", f"DATABASE_URL={scene.url}\nOLLIM_TIMEZONE=Europe/Rome\n")
+    found = settings_of(scene.desk)
+    assert (str(found.zone), found.user_name) == ("Europe/Rome", OWNERS["OLLIM_USER_NAME"])
+    [told] = found.unlike
+    assert told.startswith(f"{path}: OLLIM_TIMEZONE: 'Atlantis/Süd' is not a time zone.")

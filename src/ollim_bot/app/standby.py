@@ -70,6 +70,11 @@ def _put_heartbeat(text: str, tx: Transaction) -> None:
     tx.meta.put(SHARED_HEARTBEAT, text)
 
 
+def _zone_at_home(tx: Transaction) -> str:
+    """The zone of the schedule; empty if it was never planned, or the owner has chosen another."""
+    return "" if tx.config.get().timezone else tx.zone.get().name
+
+
 class SharedDatabase:
     """A PostgreSQL database that several machines share: one of them leads, by its lease."""
 
@@ -100,7 +105,6 @@ class SharedDatabase:
         self._files = StoredFiles(paths, tell)
         # The lease of the machine that led last.
         self._epoch = 0
-        self.records = records
         self.records = records
         name = platform.node() or "the other machine"
         self.lease = Lease(self._address, name, boot, machine=machine_id(paths))
@@ -171,7 +175,7 @@ class SharedDatabase:
         if found is not None:
             with suppress(StorageError):  # a full disk must not prevent a start
                 await asyncio.to_thread(self._heartbeat.write, datetime.fromisoformat(found))
-        planned = await store.read(lambda tx: tx.zone.get().name)
+        planned = await store.read(_zone_at_home)
         try:
             return await asyncio.to_thread(note_missing, own, planned)
         except StorageError as refused:
