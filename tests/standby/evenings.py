@@ -11,7 +11,7 @@ from tests.virtual_loop import LoopClock
 
 NEW_YORK = ZoneInfo("America/New_York")
 # The clocks of New York go back in the night to the fourth day.
-FIRST = datetime(2026, 10, 29, 20, 49, 41, 300_123, tzinfo=NEW_YORK)
+FIRST = datetime(2026, 10, 29, 20, 48, 41, 300_123, tzinfo=NEW_YORK)
 
 
 class EveningClock(LoopClock):

@@ -9,6 +9,8 @@ from tests.standby.scene import StandbyScene, env_of
 from ollim_bot.settings import SHARED, Settings
 from ollim_bot.upkeep.keys import note_missing
 
+pytestmark = pytest.mark.usefixtures("postgres")
+
 OWNERS = {
     "OLLIM_TIMEZONE": "America/New_York",
     "OLLIM_USER_NAME": "Zoë „Zo“ O'Neil #1",

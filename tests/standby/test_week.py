@@ -16,6 +16,7 @@ from tests.postgres_server import new_url
 from tests.standby.evenings import FIRST, NEW_YORK, EveningBot, EveningClock
 
 from ollim_bot.cli.main import main
+from ollim_bot.domain.chat import Author
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.paths import DataPaths
@@ -40,8 +41,10 @@ SHELF = {
     "OLLIM_USER_NAME": "Robin",
     "OLLIM_BOT_NAME": "Otto",
 }
-EVENING = timedelta(seconds=50)
-TIMES = re.compile(r"\d\d?:\d\d [AP]M")
+EVENING = timedelta(seconds=110)
+TIMES = re.compile(r"(\d\d?):\d\d ([AP]M)")
+# An answer takes its time on a busy machine.
+WHEN = dict.fromkeys(Author, "%a %H:%M %Z") | {Author.ASSISTANT: "%a %H %Z"}
 ENDS = {each.value for each in OccurrenceState if each.is_end}
 ENGINE = "The earlier conversation could not be found"
 PILL = '---\nid: pill\ncron: "50 20 * * *"\nmust: true\nplain: true\n---\nTake the pill.\n'
@@ -55,7 +58,7 @@ class Came(NamedTuple):
     occurrences: list[tuple[str, str]]
     messages: list[tuple[str, str, str]]
     prompts: list[str]
-    times: list[str]
+    times: list[tuple[str, str]]
     zone: str
 
 
@@ -102,12 +105,11 @@ async def lived(folder: Path, *, has_standby: bool) -> Came:
 
 
 async def evening(machine: Machine, now: datetime) -> None:
-    """The owner says something, the pill and all else that is due comes, and the machine is off."""
+    """The pill and all else that is due comes, and the machine is off."""
     clock = EveningClock(now)
     bot = machine.bot(clock)
     await bot.start()
     try:
-        await bot.ask("Is all well?")
         await asyncio.sleep((now + EVENING - clock.now()).total_seconds())
     finally:
         await bot.stop()
@@ -119,7 +121,7 @@ def came(tx: Transaction, model: ScriptedModel) -> Came:
     said = [each.message for each in tx.messages.page(1000) if ENGINE not in each.message.text]
     return Came(
         sorted((each.occurrence.id, each.state) for each in ended if each.occurrence),
-        sorted((f"{each.at:%a %H:%M %Z}", str(each.author), each.text) for each in said),
+        sorted((f"{each.at:{WHEN[each.author]}}", str(each.author), each.text) for each in said),
         [request.system for request in model.requests],
         [moment for request in model.requests for moment in TIMES.findall(str(request.messages))],
         tx.zone.get().name,
@@ -135,4 +137,5 @@ async def test_what_came_is_what_one_machine_would_have_brought(
         assert found == expected
     assert len([each for each, state in alone.occurrences if "pill" in each]) == 7
     assert alone.zone == "America/New_York"
+    assert len(alone.prompts) == 5
     assert all("Zoë" in each and "Mühle" in each for each in alone.prompts)

@@ -253,8 +253,8 @@ class App:
                     await parts.notices.tell(texts.no_room(refused), for_reminder=True)
                 announce = partial(self._announce, chosen.provider)
                 vital += surfaces.services(parts.conversation, parts)
-                services = [*surfaces.greetings(parts, announce), servers.run, keep_changes]
-                services += [self._shared.records.run] if self._shared else []
+                services = [*surfaces.greetings(parts, announce), servers.run]
+                services += [keep_changes, *([self._shared.records.run] if self._shared else [])]
                 services += self._own_services(store, parts, self._scheduler)
                 await self._serve(store, parts, self._scheduler, vital, services)
             except BaseExceptionGroup as several:

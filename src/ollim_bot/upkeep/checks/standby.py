@@ -11,6 +11,7 @@ from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.standby import FoundServer
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
+from ollim_bot.settings import Settings
 from ollim_bot.store.file_layout import set_asides
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
@@ -45,7 +46,8 @@ _LOOK_THERE = (
 )
 _KEYS_AWAY = "keys that the other machine uses are not here: {names}"
 _CHANGE_SHARED = (
-    "Take it out of `.env` here. To change it everywhere, edit {file} on the machine that leads."
+    "`ollim-bot standby status` names them all. Take it out of `.env` here, or, to change it "
+    "everywhere, edit {file} on the machine that leads."
 )
 _BRING_KEYS = (
     "Run `ollim-bot standby keys FILE` there, carry the file here, and run "
@@ -70,6 +72,10 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
         return
     yield from standby(found, key_names(settings))
     yield from files_set_aside(settings.paths)
+    yield from settings_unlike(settings)
+
+
+def settings_unlike(settings: Settings) -> Iterator[DoctorFinding]:
     for each in settings.unlike:
         yield warned(STANDBY, each, _CHANGE_SHARED.format(file=settings.paths.shared_settings))
 
