@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TextIO
 from urllib.parse import quote, quote_plus
 
+from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.settings import LogFormat, LogLevel
 
@@ -314,13 +315,22 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 def _message(record: logging.LogRecord) -> str:
     text = _shown(record.getMessage)
     if text is not None:
-        return text
+        refused = _refused(record)
+        return text if refused is None or str(refused) in text else f"{text}: {refused}"
     args = record.args if isinstance(record.args, tuple) else (record.args,)
     return f"{_text(record.msg)} ({', '.join(map(_text, args))})"
 
 
+def _refused(record: logging.LogRecord) -> StorageError | None:
+    """What the storage refused: a sentence, of which the place in the program says no more."""
+    fault = record.exc_info[1] if record.exc_info else None
+    return fault if isinstance(fault, StorageError) else None
+
+
 def _exception(record: logging.LogRecord) -> str:
     info = record.exc_info
+    if _refused(record) is not None:
+        return ""
     if record.exc_text or not info:
         return record.exc_text or ""
     text = _shown(lambda: logging.Formatter().formatException(info))

@@ -254,8 +254,7 @@ class App:
                 announce = partial(self._announce, chosen.provider)
                 vital += surfaces.services(parts.conversation, parts)
                 services = [*surfaces.greetings(parts, announce), servers.run]
-                services.append(keep_changes)
-                services += [self._shared.records.run] if self._shared else []
+                services += [keep_changes, *([self._shared.records.run] if self._shared else [])]
                 services += self._own_services(store, parts, self._scheduler)
                 await self._serve(store, parts, self._scheduler, vital, services)
             except BaseExceptionGroup as several:
@@ -305,6 +304,7 @@ class App:
             opening = asyncio.to_thread(shared.open_for_reading, self._clock.now)
             store = DatabaseStore(await opening, self._clock)
             lifetime.push_async_callback(store.close)
+            self._settings = await asyncio.to_thread(self._settings.with_shared)
             await self._owner_zone(store)
             engine = self._adapters.engine
             chosen = await engine_on_standby(self._settings, store, self._clock, engine)
@@ -493,7 +493,7 @@ class App:
         vital.append(store.run_upkeep)
         if self._shared is not None:
             self._shared.answer_commands(store)
-            await self._shared.take_up(store)
+            self._settings = await self._shared.take_up(store, self._settings)
             vital += self._shared.services(store, partial(key_names, self._settings))
         return store
 

@@ -73,9 +73,9 @@ class Notices:
         try:
             await self._keep(notice)
         except StorageError as error:  # the notice is kept in memory, and the caller goes on
-            _logger.warning("What is to be told could not be kept yet: %s", sentence, exc_info=True)
             refused = error
             if not any(each.key == notice.key for each in self._unkept):
+                _logger.warning("Told once it can be kept: %s", sentence, exc_info=True)
                 self._unkept.append(notice)
                 await self._show_unkept()
         self._wanted.set()
