@@ -75,10 +75,15 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """Who acts in this thread or task now; `key` is the key of the change, if that is given."""
+    """Who acts in this thread or task now; `key` is the key of the change, if that is given.
+
+    `session` says where the agent acts, as `CALLED_BY`; with `is_told` the owner needs no card.
+    """
 
     by: Changer = Changer.PROGRAM
     key: str = ""
+    session: str = ""
+    is_told: bool = False
 
 
 _BY_ITSELF = Acting()
@@ -86,10 +91,13 @@ _ACTING: ContextVar[Acting] = ContextVar("acting", default=_BY_ITSELF)
 
 
 @contextmanager
-def acting(by: Changer, key: str = "") -> Iterator[None]:
+def acting(
+    by: Changer, key: str = "", session: str = "", *, is_told: bool = False
+) -> Iterator[None]:
     """What is changed while this is entered is changed by `by`, unless it is known who acts."""
-    known = _ACTING.get().by
-    token = _ACTING.set(Acting(by if known is Changer.PROGRAM else known, key))
+    known = _ACTING.get()
+    here = Acting(by, key, session, is_told)
+    token = _ACTING.set(here if known.by is Changer.PROGRAM else replace(known, key=key))
     try:
         yield
     finally:
@@ -165,13 +173,14 @@ class FileChanges:
         *,
         key: str = "",
         session: str = "",
+        is_told: bool = False,
         undoes: str = "",
         untrusted: str = "",
     ) -> str:
         """Keep a change of a file that is about to be made, and return its key.
 
-        The caller holds the lock of the file's folder until the change is made. Raises
-        `StorageError`.
+        The owner is shown what the agent changes in a `session`, unless `is_told`. The caller holds
+        the lock of the file's folder until the change is made. Raises `StorageError`.
         """
         key = key or secrets.token_hex(4)
         before, at = self._text(place), self._now()
@@ -179,7 +188,8 @@ class FileChanges:
 
         def step(tx: Transaction) -> None:
             cause = cause_of(tx, session)
-            row = ChangeRow(key, at, place, by, before, after, cause, mark, undoes, session)
+            untold = "" if is_told else session
+            row = ChangeRow(key, at, place, by, before, after, cause, mark, undoes, untold)
             tx.changes.put(replace(row, is_begun=bool(undoes)))
             tx.changes.remember(place, after)
 
@@ -416,7 +426,7 @@ class FileChanges:
                     continue
                 mark = self._mark(place, before, text)
                 if place == TASKS:
-                    mark = ",".join(tx.taint.get().marks_in(f"{before}{text}"))
+                    mark = marked_taint(",".join(tx.taint.get().marks_in(f"{before}{text}"))).mark
                 key, cause = rows.new_key(place), cause_of(tx, session)
                 rows.put(ChangeRow(key, at, place, by, before, text, cause, mark))
 
@@ -543,23 +553,27 @@ class CommandNotes:
     ) -> None:
         self._changes = changes
         self._folder = folder
-        self._by = by
-        self._session = session
+        self._who = None if by is None else Acting(by, session=session)
 
     def leave(self, name: str, after: str | None) -> str:
         """Keep a change; the caller holds the folder's lock.
 
         Returns a key. Raises `StorageError`.
         """
-        who = _ACTING.get() if self._by is None else Acting(self._by)
+        who = self._who or _ACTING.get()
         if who.by is Changer.PROGRAM:
             return ""
         try:
             return self._changes.leave(
-                f"{self._folder}/{name}", after, who.by, key=who.key, session=self._session
+                f"{self._folder}/{name}",
+                after,
+                who.by,
+                key=who.key,
+                session=who.session,
+                is_told=who.is_told,
             )
         except StorageError:
-            if self._session:
+            if who.session:
                 raise
             return ""
 

@@ -30,8 +30,6 @@ from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.permissions import FILE_ARGUMENTS
 from ollim_bot.domain.shared_files import (
     FileChange,
-    JobFile,
-    JobFolder,
     ProfileFile,
     SharedFile,
     UndoOutcome,
@@ -41,15 +39,13 @@ from ollim_bot.domain.task_cards import added_card
 from ollim_bot.domain.text import literal
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.errors import OllimError, StorageError
+from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, Gate, JobRepository, Refusal, ToolCall
 from ollim_bot.store.steps import leave_update, quiet_settings, standing_taint
 from ollim_bot.store.store import Store
 from ollim_bot.tools.guards import JobChecker
 from ollim_bot.tools.path_rules import job_files, profile_files
-from ollim_bot.tools.reminders import find_reminder
 
-_CANCELLING = "mcp__discord__cancel_reminder"
 # Seconds between two searches for changes that no turn has shown.
 _BETWEEN_LOOKS = 60.0
 
@@ -89,8 +85,7 @@ class _Watched:
 
     All changes of one turn to a file are one change, shown on one card and undone as a whole.
     `is_writing` says that a tool writes the file, so that the disk is read for changes; commands
-    report their changes themselves. `may_go` says that a removal is shown too. `is_known` says that
-    the text before the turn could be read.
+    report their changes themselves. `is_known` says that the text before the turn could be read.
     """
 
     file: SharedFile
@@ -99,7 +94,6 @@ class _Watched:
     key: str
     card: MessageId
     is_writing: bool = False
-    may_go: bool = False
     is_known: bool = True
 
 
@@ -203,8 +197,6 @@ class ChangeWatch:
             refusal = await gate(call)
             if refusal is None and call.tool in WRITING:
                 await asyncio.to_thread(self._note_writing, call)
-            elif refusal is None and call.tool == _CANCELLING:
-                await asyncio.to_thread(self._note_cancelling, call)
             return refusal
 
         return noted
@@ -252,13 +244,6 @@ class ChangeWatch:
     def _is_mine(self, change: FileChange) -> bool:
         return change.by == self._by if self._by else not self._echo.watched[change.by]
 
-    def note_added(self, reminder: str) -> None:
-        """Show the reminder with this file name, which the agent has set, with an Undo."""
-        card = numbered_id(self._echo.clock.now(), secrets.randbits(20))
-        file = JobFile(JobFolder.REMINDERS, reminder)
-        key = secrets.token_hex(4)
-        self._watched[file] = _Watched(file, None, None, key, card, is_writing=True)
-
     def _note_writing(self, call: ToolCall) -> None:
         path = str(call.arguments.get(FILE_ARGUMENTS[call.tool], ""))
         for file in self._files_at(path):
@@ -267,18 +252,6 @@ class ChangeWatch:
     def _files_at(self, path: str) -> Iterator[SharedFile]:
         yield from job_files(self._echo.root, path)
         yield from profile_files(self._echo.root, path)
-
-    def _note_cancelling(self, call: ToolCall) -> None:
-        try:
-            words = str(call.arguments.get("reminder_id", ""))
-            found = find_reminder(self._echo.reminders, words, self._echo.clock.now())
-        except OllimError:  # no such reminder, so the call will fail
-            return
-        if found.item.spec.set_by and self._by != CONVERSATION:
-            # Else a run could set and cancel its own to write for nothing.
-            return
-        watched = self._note(JobFile(JobFolder.REMINDERS, found.path.name))
-        watched.is_writing = watched.may_go = True
 
     def _note(self, file: SharedFile) -> _Watched:
         if file not in self._watched:
@@ -314,7 +287,7 @@ class ChangeWatch:
     def _written(self, watched: _Watched) -> tuple[str | None, Card | None]:
         """The text and its card, if the text differs from the one shown last."""
         text = self._echo.files.text(watched.file)
-        if text == watched.seen or (text is None and not watched.may_go):
+        if text is None or text == watched.seen:
             return None, None
         return text, self._card(watched, text, watched.seen)
 
