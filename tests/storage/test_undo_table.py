@@ -166,6 +166,30 @@ def test_an_undo_takes_back_one_change_or_nothing(hands: Hands, place: str, who:
         assert hands.text(place) == now
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_a_begun_write_is_the_agents_and_what_comes_after_its_end_is_not(
+    hands: Hands, place: str
+) -> None:
+    for old in (None, text_of(place, "old")):
+        hands.put(place, old)
+        hands.changes.begin(place, "0a1b2c3d", CONVERSATION, "web page")
+        hands.write(place, text_of(place, "neü"))
+        # The next start.
+        hands.changes.look()
+        row = hands.newest[0]
+        assert (row.by, row.before, row.untrusted) == (Changer.AGENT, old, "web page")
+        hands.changes.undo_file(row, Changer.COMMAND)
+        assert hands.text(place) == old
+        hands.put(place, text_of(place, "by hand"))
+        assert hands.newest[0].by is Changer.HAND
+        hands.changes.begin(place, "1a1b2c3d", CONVERSATION, "web page")
+        hands.changes.end(CONVERSATION)
+        hands.put(place, text_of(place, "again"))
+        assert (hands.newest[0].by, hands.newest[0].untrusted) == (Changer.HAND, "")
+        for each in hands.newest:
+            hands.changes.absorb(each.key)
+
+
 def test_no_power_comes_back_unasked(hands: Hands) -> None:
     place = "routines/plan.md"
     wide, narrow = text_of(place, "wide", more=TOOLS), text_of(place, "wide")

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.changes import OF_CALENDAR, Changer, ChangeRow, NotUndone, merged
+from ollim_bot.domain.changes import OF_CALENDAR, BegunWrites, Changer, ChangeRow, NotUndone, merged
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.shared_files import (
     SKILLS,
@@ -62,6 +62,8 @@ CALENDAR = ".ics"
 _ALL = ""
 CUT = "It was too long to be kept. `git log` there has it."
 _NOTHING_DONE = "; nothing was undone."
+# A file was found changed, and no writer of the program has said so.
+_FOUND = (Changer.HAND, Changer.AGENT)
 _FOLDERS = (*(kind.plural for kind in JobKind), SKILLS, ".claude/agents")
 
 
@@ -141,6 +143,26 @@ class FileChanges:
         self._disk = disk or OsDisk()
         self._files = JobFileChecker(paths, self._disk)
 
+    def begin(self, place: str, key: str, session: str, untrusted: str) -> None:
+        """Note that a tool of the agent is about to write the file.
+
+        If the bot dies then, the next start keeps what was written as this change.
+        """
+
+        def step(tx: Transaction) -> None:
+            cause = cause_of(tx, session)
+            row = ChangeRow(key, tx.now, place, Changer.AGENT, None, None, cause, untrusted)
+            begun = replace(row, session=session)
+            tx.begun_writes.change(lambda known: known.including(begun))
+
+        self._rows.run(step)
+
+    def end(self, session: str) -> None:
+        """Forget the writes that were begun there: what they have changed is kept."""
+        self._rows.run(
+            lambda tx: tx.begun_writes.change(lambda begun: begun.without(session=session))
+        )
+
     def keep(self, change: FileChange, untrusted: str = "") -> None:
         """Keep what the agent or a button has changed; it replaces a change with the same key."""
         by = Changer(change.by) if change.by in [*Changer] else Changer.AGENT
@@ -149,6 +171,7 @@ class FileChanges:
         def step(tx: Transaction) -> None:
             cause = cause_of(tx, change.by) if by is Changer.AGENT else ""
             known = tx.changes.find(change.key)
+            former = known.untrusted if known else ""
             row = ChangeRow(
                 change.key,
                 known.at if known else change.at,
@@ -157,11 +180,12 @@ class FileChanges:
                 change.before,
                 change.after,
                 known.cause if known else cause,
-                untrusted or self._mark(place, change.before, change.after),
+                untrusted or self._mark(place, change.before, change.after) or former,
                 session=known.session if known else "",
             )
             tx.changes.put(row)
             tx.changes.remember(place, change.after)
+            tx.begun_writes.change(lambda begun: begun.without(place=place))
 
         self._rows.run(step)
 
@@ -399,7 +423,7 @@ class FileChanges:
             with FileLock(lock).held():
                 self._look_at(changed, by, session, is_whole=places is None)
         if places is None:
-            self._rows.run(lambda tx: tx.changes.remember(_ALL, None))
+            self._rows.run(_note_looked)
 
     def _look_at(self, places: Sequence[str], by: Changer, session: str, *, is_whole: bool) -> None:
         at = self._now()
@@ -427,8 +451,13 @@ class FileChanges:
                 mark = self._mark(place, before, text)
                 if place == TASKS:
                     mark = marked_taint(",".join(tx.taint.get().marks_in(f"{before}{text}"))).mark
-                key, cause = rows.new_key(place), cause_of(tx, session)
-                rows.put(ChangeRow(key, at, place, by, before, text, cause, mark))
+                row = ChangeRow(rows.new_key(place), at, place, by, before, text, untrusted=mark)
+                begun = tx.begun_writes.get().at(place) if by in _FOUND else None
+                rows.put(
+                    _as_begun(tx, row, begun)
+                    if begun
+                    else replace(row, cause=cause_of(tx, session))
+                )
 
         self._rows.run(step)
 
@@ -512,6 +541,25 @@ class FileChanges:
 
     def _lock_of(self, place: str) -> Path:
         return self._paths.lock_of(self._paths.root / place.partition("/")[0])
+
+
+def _as_begun(tx: Transaction, row: ChangeRow, begun: ChangeRow) -> ChangeRow:
+    """The change that was found, as that of the write that the agent had begun there.
+
+    The owner is shown that of a file that has cards.
+    """
+    mark = marked_taint(",".join(filter(None, (begun.untrusted, row.untrusted)))).mark
+    if shared_file(row.place) is None:
+        return replace(row, by=begun.by, cause=begun.cause, untrusted=mark)
+    known = tx.changes.find(begun.key)
+    before = row.before if known is None else known.before
+    return replace(begun, before=before, after=row.after, untrusted=mark)
+
+
+def _note_looked(tx: Transaction) -> None:
+    """Note that all files were looked at: no write that was begun is under way."""
+    tx.changes.remember(_ALL, None)
+    tx.begun_writes.put(BegunWrites())
 
 
 def undo_setting(tx: Transaction, change: ChangeRow, by: Changer) -> None:

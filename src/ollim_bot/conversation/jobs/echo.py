@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -41,6 +43,7 @@ from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, Gate, JobRepository, Refusal, ToolCall
+from ollim_bot.store.changes import is_watched
 from ollim_bot.store.steps import leave_update, quiet_settings, standing_taint
 from ollim_bot.store.store import Store
 from ollim_bot.tools.guards import JobChecker
@@ -59,6 +62,12 @@ class Post(Protocol):
 
 class FormerContents(Protocol):
     """Keeps what files held before they were changed."""
+
+    def begin(self, place: str, key: str, session: str, untrusted: str) -> None:
+        """Note that a tool is about to write the file, for a start after a crash."""
+
+    def end(self, session: str) -> None:
+        """Forget what was noted so in the session."""
 
     def keep(self, change: FileChange, untrusted: str = "") -> None:
         """Keep the change; it replaces an earlier change with the same key."""
@@ -189,6 +198,7 @@ class ChangeWatch:
         self._echo = echo
         self._by = by
         self._watched: dict[SharedFile, _Watched] = {}
+        self._has_begun = False
 
     def noting(self, gate: Gate) -> Gate:
         """Wrap the gate, to remember what a file held before a call that the gate allows."""
@@ -196,7 +206,10 @@ class ChangeWatch:
         async def noted(call: ToolCall) -> Refusal | None:
             refusal = await gate(call)
             if refusal is None and call.tool in WRITING:
-                await asyncio.to_thread(self._note_writing, call)
+                try:
+                    await asyncio.to_thread(self._note_writing, call)
+                except StorageError:  # it is kept when the tool has written
+                    _logger.warning("A write of the agent could not be noted", exc_info=True)
             return refusal
 
         return noted
@@ -211,11 +224,13 @@ class ChangeWatch:
                 if isinstance(event, ToolEnded | ToolFailed | TurnEnded):
                     await self._look(job, in_fork=in_fork)
                 if isinstance(event, TurnEnded):
+                    await self._end_writes()
                     self._watched.clear()
                 yield event
         except asyncio.CancelledError:
             # Show also what was written before the run was cut off.
             await self._look(job, in_fork=in_fork)
+            await self._end_writes()
             raise
         finally:
             self._echo.watched[self._by] -= 1
@@ -245,13 +260,28 @@ class ChangeWatch:
         return change.by == self._by if self._by else not self._echo.watched[change.by]
 
     def _note_writing(self, call: ToolCall) -> None:
-        path = str(call.arguments.get(FILE_ARGUMENTS[call.tool], ""))
-        for file in self._files_at(path):
-            self._note(file).is_writing = True
+        echo, path = self._echo, str(call.arguments.get(FILE_ARGUMENTS[call.tool], ""))
+        written = {
+            str(file): self._note(file)
+            for file in (*job_files(echo.root, path), *profile_files(echo.root, path))
+        }
+        for watched in written.values():
+            watched.is_writing = True
+        keys = {place: watched.key for place, watched in written.items()}
+        real, root = os.path.realpath(echo.root / path), os.path.realpath(echo.root)
+        place = os.path.relpath(real, root)
+        if is_watched(place):
+            keys.setdefault(place, secrets.token_hex(4))
+        mark = echo.store.query(standing_taint).mark if self._by == CONVERSATION else ""
+        for place, key in keys.items():
+            echo.former.begin(place, key, self._by, mark)
+            self._has_begun = True
 
-    def _files_at(self, path: str) -> Iterator[SharedFile]:
-        yield from job_files(self._echo.root, path)
-        yield from profile_files(self._echo.root, path)
+    async def _end_writes(self) -> None:
+        if self._has_begun:
+            self._has_begun = False
+            with suppress(StorageError):
+                await asyncio.to_thread(self._echo.former.end, self._by)
 
     def _note(self, file: SharedFile) -> _Watched:
         if file not in self._watched:
