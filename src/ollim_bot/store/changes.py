@@ -48,6 +48,7 @@ from ollim_bot.store.files import (
     replace_unchanged,
 )
 from ollim_bot.store.job_checker import JobFileChecker, text_at
+from ollim_bot.store.owner_files import policy_in
 from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
@@ -334,8 +335,8 @@ class FileChanges:
         if now in (change.after, change.before):
             return change.before
         mixed = None
-        if may_merge and None not in (now, change.after, change.before):
-            mixed = merged(str(change.after), str(now), str(change.before))
+        if may_merge and now is not None and change.after is not None:
+            mixed = merged(change.after, now, change.before or "")
         if mixed is not None:
             mixed = self._checked(change, str(now), mixed)
         if mixed is None:
@@ -365,25 +366,25 @@ class FileChanges:
         """Refuse an undo that would let something use a tool that it may not use now."""
         more = sorted(self._tools(change.place, wanted) - self._tools(change.place, now))
         if more:
-            names = ", ".join(f"`{tool}`" for tool in more)
             raise UndoRefused(
                 NotUndone.WIDER,
-                f"That would allow {names} again. If you want that: "
+                f"That would allow {', '.join(more)} again. If you want that: "
                 f"`ollim-bot undo {change.key} --with-tools`.",
             )
 
     def _tools(self, place: str, text: str | None) -> set[str]:
+        """What the text of the file allows, as a sentence names it."""
+        if place == _POLICY:
+            return set(policy_in(text or "").allowed)
         if text is None:
             return set()
-        if place == _POLICY:
-            # Each line of the policy may allow something.
-            return {line.strip() for line in text.splitlines() if line.strip()}
         file = shared_file(place)
         if not isinstance(file, JobFile):
             return set()
         reading = self._files.read(file, text)
         skills = reading.job.spec.skills if reading.job else ()
-        return {*reading.tools, *self._files.tools_of_skills(skills)}
+        tools = (*reading.tools, *self._files.tools_of_skills(skills))
+        return {f"`{tool}`" for tool in tools}
 
     def _put(self, place: str, now: str | None, wanted: str | None) -> None:
         # Keep a link and change its target.
