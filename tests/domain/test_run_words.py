@@ -59,6 +59,7 @@ def test_one_sentence_says_why(state: str, facts: dict[str, object], sentence: s
     assert why(story((state, facts)), NOW) == sentence
 
 
+Rows = list[tuple[str, dict[str, object]]]
 BUDGET = PingBudget.full(NOW)
 AUTO = RunPolicy(RunKind.BACKGROUND, ())
 EMPTY = replace(BUDGET, available=0.25, capacity=2)
@@ -78,13 +79,13 @@ NO_BUDGET = refused(EMPTY, Run(AUTO, NOW))
 BUSY = refused(replace(BUDGET, available=1.5, capacity=2), Run(AUTO, NOW), is_busy=True)
 ONCE = refused(BUDGET, Run(AUTO, NOW, pings=[MessageId("1")]))
 OFF = refused(BUDGET, Run(replace(AUTO, allow_ping=False), NOW))
-HELD = {"message": "m", "until": "2026-11-15T22:30:00.123457+00:00"}
-PLAIN_HELD = [("due", {}), ("held", HELD), ("done", {"plain": True}), ("delivered", {})]
-TURN_HELD = [("due", {}), ("held", {"until": HELD["until"]})]
-PING_HELD = [("running", {}), ("held", HELD), ("done", {"pings": ["m"], "report": "x"})]
-NOT_RUN = {"silent_because": "it was not run"}
-OF_PINGS = {"silent_because": "pings are switched off for this job"}
-CAUSES: dict[str, tuple[list[tuple[str, dict[str, object]]], str]] = {
+HELD: dict[str, object] = {"message": "m", "until": "2026-11-15T22:30:00.123457+00:00"}
+PLAIN_HELD: Rows = [("due", {}), ("held", HELD), ("done", {"plain": True}), ("delivered", {})]
+TURN_HELD: Rows = [("due", {}), ("held", {"until": HELD["until"]})]
+PING_HELD: Rows = [("running", {}), ("held", HELD), ("done", {"pings": ["m"], "report": "x"})]
+NOT_RUN: dict[str, object] = {"silent_because": "it was not run"}
+OF_PINGS: dict[str, object] = {"silent_because": "pings are switched off for this job"}
+CAUSES: dict[str, tuple[Rows, str]] = {
     "no budget, reported": (
         [("done", {**NO_BUDGET, "report": "x"})],
         "reported; its ping was refused: the ping budget was used up (0 of 2 left)",

@@ -261,13 +261,11 @@ class ChangeWatch:
 
     def _note_writing(self, call: ToolCall) -> None:
         echo, path = self._echo, str(call.arguments.get(FILE_ARGUMENTS[call.tool], ""))
-        written = {
-            str(file): self._note(file)
-            for file in (*job_files(echo.root, path), *profile_files(echo.root, path))
-        }
-        for watched in written.values():
-            watched.is_writing = True
-        keys = {place: watched.key for place, watched in written.items()}
+        files: list[SharedFile] = [*job_files(echo.root, path), *profile_files(echo.root, path)]
+        keys = {}
+        for file in files:
+            watched = self._note(file)
+            watched.is_writing, keys[str(file)] = True, watched.key
         real, root = os.path.realpath(echo.root / path), os.path.realpath(echo.root)
         place = os.path.relpath(real, root)
         if is_watched(place):
