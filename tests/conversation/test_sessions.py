@@ -126,6 +126,26 @@ async def test_a_lost_session_is_told_once_and_a_fresh_one_begins() -> None:
     assert [texts.SESSION_LOST in prompt for prompt in engine.prompts] == [False, True, False]
 
 
+async def test_a_lost_session_is_not_told_minutes_after_a_small_note() -> None:
+    engine, clock = ScriptedEngine(), ManualClock(NOW)
+    async with scene(engine, clock=clock) as at:
+        await at.ask("eins")
+        await at.talk.notices.tell(texts.NO_DAILY_LIMIT)
+        await _after_seconds(at, clock)
+        assert at.told == [texts.NO_DAILY_LIMIT]
+    engine.known.clear()
+    async with scene(engine, clock=clock, stores=at.stores) as again:
+        assert await again.ask("zwei") == "ok"
+        await _after_seconds(again, clock)
+        assert again.told == [texts.NO_DAILY_LIMIT, texts.SESSION_LOST]
+
+
+async def _after_seconds(at: Scene, clock: ManualClock) -> None:
+    for _ in range(20):
+        await at.quiet()
+        await clock.advance(0.5)
+
+
 async def test_an_engine_that_cannot_be_started_is_said_and_the_next_message_works() -> None:
     class Broken(ScriptedEngine):
         is_broken = True

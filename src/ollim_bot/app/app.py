@@ -239,7 +239,7 @@ class App:
             lifetime.push_async_callback(parts.forks.close)
             await parts.load()
             if chosen.provider.problem:
-                await parts.notices.tell(chosen.provider.problem)
+                await parts.notices.tell(chosen.provider.problem, for_reminder=True)
             await self._tell_of(closing, parts)
             await self._tell_of_limit(store, parts)
             await reading

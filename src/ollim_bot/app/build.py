@@ -328,7 +328,6 @@ class ConversationParts:
             items=self._items,
             steps=self._steps,
             servers=deps.background_tools.servers,
-            show_added=self._changes.note_added,
         )
         taint = TaintCheck(
             TaintGuard(root, lambda: context.run.taint),

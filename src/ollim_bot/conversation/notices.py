@@ -35,8 +35,8 @@ class Notices:
     """Tells each thing once, also across restarts, never during a turn and not while it is quiet.
 
     Things that occur together are told in one notice, and later ones are gathered for ten minutes;
-    if a reminder is at stake, only for seconds. A notice that cannot be committed is shown in the
-    status until it can be.
+    if a reminder or the conversation is at stake, only for seconds. A notice that cannot be
+    committed is shown in the status until it can be.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from enum import StrEnum
 from ollim_bot.domain.ledger_check import lost_occurrences
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.run_history import DROPPED, HELD, RELEASED, History, RunStory
+from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.run_words import why
 from ollim_bot.domain.schedule import is_late
 from ollim_bot.domain.text import counted
@@ -184,18 +184,12 @@ def _without_rows(lost: Iterable[Occurrence]) -> Iterator[DueThing]:
 
 def fate_of(story: RunStory) -> Fate:
     """What came of the run so far."""
-    if _waits(story):
+    if story.waiting is not None:
         return Fate.HELD
     if story.is_delivered:
         return Fate.CAME
     state = story.state
     return Fate.UNDER_WAY if state is None else _FATES.get(state, Fate.UNDER_WAY)
-
-
-def _waits(story: RunStory) -> bool:
-    """Whether a message of it still waits for the end of the quiet."""
-    over = [row.facts.get("message") for row in story.rows if row.state in (RELEASED, DROPPED)]
-    return any(row.facts.get("message") not in over for row in story.rows if row.state == HELD)
 
 
 def is_late_story(story: RunStory) -> bool:

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from threading import Lock
 
-from ollim_bot.domain.agent_caller import PROGRAM, read_command_line, shell_words
+from ollim_bot.domain.agent_caller import CONVERSATION, PROGRAM, read_command_line, shell_words
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.forks import ForkExit
 from ollim_bot.domain.jobs import Job, ReportMode
@@ -238,6 +238,11 @@ class Run:
     @property
     def is_main(self) -> bool:
         return self.policy.kind is RunKind.MAIN
+
+    @property
+    def called_by(self) -> str:
+        """Where the agent acts, as `CALLED_BY` has it."""
+        return self.occurrence if self.policy.kind.is_background else CONVERSATION
 
     @property
     def has_effects(self) -> bool:

@@ -21,7 +21,7 @@ from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import TurnInput
 from ollim_bot.domain.activity import Activity, AnswerText
 from ollim_bot.domain.chat import ChatMessage, TurnId
-from ollim_bot.domain.due_items import item_message
+from ollim_bot.domain.due_items import item_message, open_card, why_now
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -498,7 +498,10 @@ class TurnRunner:
         job, now = self._context.run.job, self._clock.now()
         if not isinstance(job, Routine | Reminder) or not job.asks:
             return lambda _: None
-        card, item = item_message(job, Occurrence.parse(turn.id), now)
+        footer, words = why_now("", self._context.run.late_since, now), job.spec.words
+        message, item = item_message(job, Occurrence.parse(turn.id), now, footer)
+        # The agent has said the rest.
+        card = replace(message, text=words, card=open_card(item, now, words))
 
         def step(tx: Transaction) -> None:
             # The program may have delivered it while the turn went on.
