@@ -42,8 +42,8 @@ class LedgerRows:
 
     def append(self, *rows: LedgerRow) -> None:
         """Append the rows; an occurrence is open until it has its end, and is delivered if owed."""
-        for row in rows:
-            seq = self._statements.number("SELECT max(seq) FROM ledger") + 1
+        last = self._statements.number("SELECT max(seq) FROM ledger") if rows else 0
+        for seq, row in enumerate(rows, last + 1):
             occurrence = None if row.occurrence is None else escaped(row.occurrence.id)
             self._statements.write(
                 "ledger",
