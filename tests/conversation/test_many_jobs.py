@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC
 from pathlib import Path
 from types import FrameType
@@ -15,7 +13,7 @@ import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.memory import RecordingStore
-from tests.conversation.scene import NOW, Scene, scene, scripted
+from tests.conversation.scene import NOW, InlineExecutor, Scene, scene, scripted
 from tests.stores import Stores
 
 from ollim_bot.domain.definitions import Definition, roster_row
@@ -30,15 +28,6 @@ from ollim_bot.surfaces.web.panels import PAGE, Panels
 FEW, MANY = 200, 1_200
 # The list of the jobs is gone through, but nothing is reckoned or drawn for each.
 MOST_CALLS_PER_JOB = 12
-
-
-class OneThread(ThreadPoolExecutor):
-    """Runs what is meant for a thread at once, where its calls are counted."""
-
-    def submit(self, run: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(run(*given, **named))
-        return done
 
 
 class Calls:
@@ -70,7 +59,8 @@ def text_of(number: int) -> str:
 
 async def looked_at(at: Scene) -> dict[str, int]:
     """The calls for a look at each view, after a run since the one before it."""
-    asyncio.get_running_loop().set_default_executor(OneThread(1))
+    # What is meant for a thread is run where its calls are counted.
+    asyncio.get_running_loop().set_default_executor(InlineExecutor())
     panels = Panels(at.chat.views, at.clock, lambda _: None)
     found: dict[str, int] = {}
     for number in range(3):
