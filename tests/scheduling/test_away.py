@@ -87,7 +87,7 @@ async def test_of_very_many_that_were_missed_a_few_end_in_one_step(tmp_path: Pat
 
     def counting(stores: Stores) -> Stores:
         seen.append(CountingStore(stores.state))
-        return on_store(stores, seen[-1])  # type: ignore[arg-type]
+        return on_store(stores, seen[-1])
 
     for start in (NOW, NOW + 6 * HOUR):
         async with schedule_scene(

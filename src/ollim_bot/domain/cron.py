@@ -43,9 +43,8 @@ _ONE_DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 # With these, cronsim accepts lines that match no day at all: `0 0 */31 * mon#5`.
 _EXTENSIONS = frozenset("L#")
-# Many jobs share few lines, and parsing a line takes longer than reading the rest of its file. A
-# day has 1440 minutes.
-_LINES_REMEMBERED = 2048
+# Many jobs share few lines, and parsing a line takes longer than reading the rest of its file.
+_LINES_REMEMBERED = 512
 
 
 @dataclass(frozen=True, slots=True)
