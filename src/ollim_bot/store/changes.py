@@ -61,6 +61,8 @@ TASKS, _POLICY = "tasks.md", "tool-policy.yaml"
 CALENDAR = ".ics"
 # The name under which it is known that all files were looked at once.
 _ALL = ""
+# So many files are looked at in one step: what is due must not wait for ten thousand.
+_AT_ONCE = 100
 CUT = "It was too long to be kept. `git log` there has it."
 _NOTHING_DONE = "; nothing was undone."
 # A file was found changed, and no writer of the program has said so.
@@ -421,8 +423,10 @@ class FileChanges:
             if not stamps.get(place) or stamps[place] != self._stamp(place):
                 by_lock.setdefault(self._lock_of(place), []).append(place)
         for lock, changed in by_lock.items():
-            with FileLock(lock).held():
-                self._look_at(changed, by, session, is_whole=places is None)
+            for first in range(0, len(changed), _AT_ONCE):
+                with FileLock(lock).held():
+                    some = changed[first : first + _AT_ONCE]
+                    self._look_at(some, by, session, is_whole=places is None)
         if places is None:
             self._rows.run(_note_looked)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -258,6 +258,12 @@ class MessageLog:
         if (found := self.logged(before)) is None:
             return []
         return self._found("WHERE seq < ? ORDER BY seq DESC LIMIT ?", found.seq, limit)[::-1]
+
+    def newest(self, limit: int) -> Iterator[LoggedMessage]:
+        """The newest messages, newest first. None is read before it is asked for."""
+        sql = f"SELECT {_COLUMNS} FROM messages ORDER BY seq DESC LIMIT ?"
+        for row in self._statements.rows(sql, limit):
+            yield from logged_messages([row])
 
     def around(self, message_id: MessageId, limit: int) -> list[LoggedMessage]:
         """The message with `limit` messages before and after it; none if it is unknown."""

@@ -352,7 +352,7 @@ class ChangeWatch:
         )
         return self._with_reach(card) if isinstance(reading.job, Reminder) and is_new else card
 
-    def _verb(self, file: JobFile, before: str, job: Job) -> str:
+    def _verb(self, file: SharedFile, before: str, job: Job) -> str:
         former = self._echo.files.read(file, before).job
         if not isinstance(former, Reminder) or not isinstance(job, Reminder) or former == job:
             return "changed"
