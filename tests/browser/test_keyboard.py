@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from playwright.async_api import Page, expect
 from tests.browser.scene import PageScene, box, message, send, sent
+from tests.browser.test_views import VIEWS, fill, go_to
 
 from ollim_bot.domain.chat import OF_CLICK, Author, MessageId
 from ollim_bot.domain.taint import Untrusted
@@ -172,3 +173,33 @@ async def test_the_focus_goes_in_order_is_always_seen_and_can_skip_to_the_box(
     await page.get_by_role("link", name="Go to the message box").focus()
     await page.keyboard.press("Enter")
     await expect(box(page)).to_be_focused()
+
+
+async def test_escape_leaves_each_field_with_nothing_typed_and_letters_are_keys_again(
+    scene: PageScene,
+) -> None:
+    fill(scene)
+    page = await scene.open(width=1280, height=900)
+    tried = 0
+    for letter in VIEWS:
+        await go_to(page, letter)
+        place = page.locator("#panel" if letter in "ct" else "#view")
+        await expect(place.get_by_role("heading").first).to_be_visible()
+        for field in await place.locator("input, select, textarea").all():
+            if not await field.is_visible():
+                continue
+            await field.focus()
+            await expect(field).to_be_focused()
+            await page.keyboard.press("Escape")
+            await expect(field).not_to_be_focused()
+            tried += 1
+    assert tried > 10
+    line = page.get_by_role("textbox", name="Add something")
+    await line.fill("Käse um 9")
+    await page.keyboard.press("Escape")
+    await expect(line).to_be_focused()
+    await line.fill("")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("g")
+    await page.keyboard.press("w")
+    await expect(page).to_have_url(f"http://{scene.host}/week")

@@ -113,10 +113,7 @@ export class PanelView {
         const isAway = state.connection !== "open";
         this.#host.classList.toggle("is-away", isAway);
         this.#enable();
-        say(this.#status, isAway && this.loadedAt
-            ? `Not connected. This is how it was at ${
-                clockTime(this.botTime(this.loadedAt), zoneOf(state))}.`
-            : "");
+        this.#tell(state);
         // A turn may have changed something of which the bot tells nothing.
         const hasEnded = this.#wasLive && state.live === null;
         this.#wasLive = state.live !== null;
@@ -125,6 +122,14 @@ export class PanelView {
             this.#seen = current;
             this.load();
         }
+    }
+
+    /** @param {State} state */
+    #tell(state) {
+        const at = clockTime(this.botTime(this.loadedAt), zoneOf(state));
+        const isLate = state.connection !== "open" && this.loadedAt > 0;
+        const loading = this.loadedAt === 0 && !this.#isFailing ? "Loading…" : "";
+        say(this.#status, isLate ? `Not connected. This is how it was at ${at}.` : loading);
     }
 
     async load() {
@@ -163,6 +168,7 @@ export class PanelView {
             this.#problem.replaceChildren();
         }
         this.loadedAt = Date.now();
+        this.#tell(this.#store.state);
         const moment = this.content.querySelector("h2 time")?.getAttribute("datetime");
         this.#behind = moment ? Date.parse(moment) - this.loadedAt : this.#behind;
         this.#enable();
@@ -178,6 +184,7 @@ export class PanelView {
         this.#problem.replaceChildren(
             make("p", {}, `${this.#view.title} could not be loaded. ${why}`), again,
         );
+        this.#tell(this.#store.state);
     }
 
     /** Without the bot, no button does anything. */
