@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, timedelta
+from typing import Literal
 
 import pytest
 from playwright.async_api import Page, expect
 from tests.browser.axe import violations
 from tests.browser.scene import PageScene
+from tests.browser.test_looks import in_fork, show_everything
 from tests.web.days import HOSTILE, full_day
 from tests.web.forms import hostile_form
 from tests.web.test_about_me import known
@@ -43,12 +45,15 @@ VIEWS = {
     "b": "USER.md",
     "v": "Older, from the history in git",
 }
+Scheme = Literal["light", "dark"]
 SIZES = NARROW, WIDE = ((390, 844), (1280, 900))
 _WIDER = """() => [document.documentElement, ...document.querySelectorAll("#view, #panel")]
     .some((one) => one.scrollWidth > one.clientWidth)"""
-# What a finger cannot hit well; a link or a field between words is as high as its line.
+# What a finger cannot hit well. What stands between words is as high as its line, and the small
+# tools of a message in the gap below it.
 SMALL = """() => [...document.querySelectorAll(
-        "button:not(.link), summary, input, select, textarea, #views > *")]
+        "button:not(.link, .quote), summary, input, select, textarea, #views > *")]
+    .filter((one) => !one.closest("article :is(.actions, .code)"))
     .map((one) => one.type === "checkbox" ? one.closest("label") : one)
     .filter((one) => one.checkVisibility({visibilityProperty: true}))
     .map((one) => [one.getBoundingClientRect(), one.outerHTML.slice(0, 200)])
@@ -86,20 +91,26 @@ async def go_to(page: Page, letter: str) -> None:
     await page.keyboard.press(letter)
 
 
-async def wrong_in_four_forms(page: Page) -> list[object]:
-    """What is wrong with the page as it is, in any size and colour."""
+async def wrong_in(page: Page, scheme: Scheme) -> list[object]:
+    """What is wrong with the page as it is, in these colours and both sizes."""
     problems: list[object] = []
-    for scheme in ("light", "dark"):
-        await page.emulate_media(color_scheme=scheme)
-        for width, height in SIZES:
-            await page.set_viewport_size({"width": width, "height": height})
-            found = [*await violations(page), *await page.evaluate(SMALL)]
-            found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
-            problems += [(page.url, width, scheme, each) for each in found]
+    await page.emulate_media(color_scheme=scheme)
+    for width, height in SIZES:
+        await page.set_viewport_size({"width": width, "height": height})
+        role = "main" if width == NARROW[0] else "complementary"
+        await expect(page.locator("#panel")).to_have_attribute("role", role)
+        found = [*await violations(page), *await page.evaluate(SMALL)]
+        found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
+        problems += [(page.url, width, scheme, each) for each in found]
     return problems
 
 
-async def test_every_view_is_right_in_four_forms(scene: PageScene) -> None:
+async def wrong_in_four_forms(page: Page) -> list[object]:
+    return [*await wrong_in(page, "light"), *await wrong_in(page, "dark")]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_view_is_right_narrow_and_wide(scene: PageScene, scheme: Scheme) -> None:
     fill(scene)
     page = await scene.open()
     problems: list[object] = []
@@ -109,7 +120,7 @@ async def test_every_view_is_right_in_four_forms(scene: PageScene) -> None:
         await expect(heading).to_be_visible()
         # What is folded shows nothing that is not there when it is open.
         await page.evaluate(_FOLD_OUT)
-        problems += await wrong_in_four_forms(page)
+        problems += await wrong_in(page, scheme)
     assert problems == []
 
 
@@ -123,7 +134,8 @@ async def test_what_is_opened_from_a_view_is_right_in_four_forms(scene: PageScen
     await page.get_by_text("The file itself").click()
     problems = await wrong_in_four_forms(page)
     await go_to(page, "r")
-    await page.get_by_role("link", name="Why? drink water").click()
+    runs = page.get_by_role("region", name="Runs")
+    await runs.get_by_role("link", name="Why? drink water").click()
     await expect(page.get_by_role("heading", name="Step by step")).to_be_visible()
     problems += await wrong_in_four_forms(page)
     await page.get_by_role("button", name="More", exact=True).last.click()
@@ -150,3 +162,13 @@ async def test_a_refusal_stays_when_the_view_is_drawn_anew(scene: PageScene) -> 
     changes.change(replace(full_list(), older=()))
     await expect(page.get_by_role("heading", name="Older")).to_have_count(0)
     await expect(page.get_by_role("alert").get_by_text("It was undone before.")).to_be_visible()
+
+
+async def test_the_conversation_with_everything_in_it_is_right_in_four_forms(
+    scene: PageScene, page: Page
+) -> None:
+    await show_everything(scene, page)
+    problems = await wrong_in_four_forms(page)
+    await in_fork(scene, page)
+    problems += await wrong_in_four_forms(page)
+    assert problems == []

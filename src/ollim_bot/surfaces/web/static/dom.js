@@ -302,9 +302,13 @@ function frameCode(pre) {
     frame.append(pre, iconButton("copy", "Copy code", "copy-code"));
 }
 
+// Landmarks of one page need names of their own.
+let tables = 0;
+
 /** @param {HTMLTableElement} table */
 function frameTable(table) {
-    const role = { role: "region", "aria-label": "Table" };
+    tables += 1;
+    const role = { role: "region", "aria-label": `Table ${tables}` };
     const frame = make("div", { class: "table", tabindex: "0", ...role });
     table.replaceWith(frame);
     frame.append(table);
