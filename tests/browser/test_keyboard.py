@@ -203,3 +203,44 @@ async def test_escape_leaves_each_field_with_nothing_typed_and_letters_are_keys_
     await page.keyboard.press("g")
     await page.keyboard.press("w")
     await expect(page).to_have_url(f"http://{scene.host}/week")
+
+
+_FIRST_OF_EACH_KIND = """(place) => {
+    const counts = {};
+    return [...place.querySelectorAll("a, button, summary, input, select")]
+        .filter((one) => one.checkVisibility())
+        .map((one, number) => [one, number])
+        .filter(([{tagName}]) => (counts[tagName] = (counts[tagName] ?? 0) + 1) <= 3)
+        .map(([, number]) => number);
+}"""
+_FOCUS_ON = """(place, number) => {
+    const all = [...place.querySelectorAll("a, button, summary, input, select")]
+        .filter((one) => one.checkVisibility());
+    if (number !== null) {
+        all[number].focus();
+    }
+    return all.indexOf(document.activeElement);
+}"""
+
+
+@pytest.mark.parametrize("letter", "twrjmhsbv")
+async def test_the_focus_stays_on_the_same_thing_when_a_view_is_drawn_anew(
+    scene: PageScene, letter: str
+) -> None:
+    """Enter would otherwise press something else than what was chosen."""
+    fill(scene)
+    page = await scene.open(width=390, height=844)
+    await go_to(page, letter)
+    place = page.locator("#panel" if letter == "t" else "#view")
+    await expect(place.get_by_role("heading", name=VIEWS[letter]).first).to_be_visible()
+    name = await page.locator("body").get_attribute("data-view") or ""
+    fake = getattr(scene.core.fakes, {"today": "day"}.get(name, name.replace("-", "_")))
+    moved = []
+    for number in await place.evaluate(_FIRST_OF_EACH_KIND):
+        await place.evaluate(_FOCUS_ON, number)
+        async with page.expect_response(f"**/api/panels/{name}?*"):
+            fake.change(fake.current)
+        await expect(place.locator(".content")).not_to_be_empty()
+        if await place.evaluate(_FOCUS_ON, None) != number:
+            moved.append(number)
+    assert moved == []

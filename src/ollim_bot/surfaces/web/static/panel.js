@@ -414,7 +414,20 @@ function neighbour(list, current, step) {
 const KEYED = "[data-action], [data-filter], [data-fold]";
 
 /**
- * Where the focus is: on which button or field, and in which line.
+ * The buttons, links or fields that do the same as this one.
+ * @param {Element} content
+ * @param {Element} element
+ */
+function alike(content, element) {
+    const what = (/** @type {Element} */ one) => [
+        keyOf(one.closest(KEYED)), one.getAttribute("href"), one.getAttribute("name"),
+    ].join(" ");
+    const all = [...content.querySelectorAll(element.tagName)];
+    return all.filter((one) => what(one) === what(element));
+}
+
+/**
+ * Where the focus is: on which button, link or field, and in which line.
  * @param {Element} content
  */
 function focusPlace(content) {
@@ -425,8 +438,7 @@ function focusPlace(content) {
     const line = active.closest(".thing");
     return {
         active,
-        key: keyOf(active.closest(KEYED)),
-        name: isField(active) ? active.getAttribute("name") ?? "" : "",
+        place: alike(content, active).indexOf(active),
         number: line ? linesIn(content).indexOf(line) : 0,
     };
 }
@@ -436,14 +448,12 @@ function focusPlace(content) {
  * @param {NonNullable<ReturnType<typeof focusPlace>>} place
  * @param {HTMLElement} host
  */
-function restoreFocus(content, { active, key, name, number }, host) {
-    const same = [...content.querySelectorAll(KEYED)].find((one) => keyOf(one) === key);
-    const inside = name
-        ? same?.querySelector(`[name="${CSS.escape(name)}"]`)
-        : same?.querySelector("summary");
+function restoreFocus(content, { active, place, number }, host) {
+    const same = alike(content, active);
     const lines = linesIn(content);
     const near = pressable(lines[Math.min(number, lines.length - 1)])[0];
-    const target = active.isConnected ? active : inside ?? same ?? near ?? host;
+    const found = same[Math.min(place, same.length - 1)] ?? near ?? host;
+    const target = active.isConnected ? active : found;
     if (target instanceof HTMLElement) {
         target.focus();
     }
