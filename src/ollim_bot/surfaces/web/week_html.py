@@ -103,7 +103,7 @@ def _findings(found: Sequence[Finding], most: int) -> str:
     shown = "".join(items[:_MOST_FINDINGS])
     return (
         '<section class="findings" aria-labelledby="week-findings">'
-        f'<h3 id="week-findings">Look at</h3><ul>{shown}</ul>{more}</section>'
+        f'<h3 id="week-findings">Worth a look</h3><ul>{shown}</ul>{more}</section>'
     )
 
 

@@ -77,6 +77,11 @@ export function closest({ target }, selector) {
     return found instanceof HTMLElement ? found : null;
 }
 
+/** @param {EventTarget | null} target */
+export function isField(target) {
+    return target instanceof Element && target.matches("input, textarea, select");
+}
+
 /**
  * The values that are there.
  * @template Value

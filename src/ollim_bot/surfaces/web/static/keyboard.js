@@ -6,7 +6,7 @@
  * @typedef {import("./views.js").Views} Views
  */
 
-import { byId, icon } from "./dom.js";
+import { byId, icon, isField } from "./dom.js";
 import { placeChanged, replyChosen, searchOpened } from "./reducers.js";
 import { stopTurn } from "./turn_status.js";
 
@@ -33,7 +33,7 @@ export function listenToKeys(store, composer, views) {
             store.change(searchOpened, "");
         } else if (event.key === "Escape") {
             escapePressed(store, composer, event.target);
-        } else if (isOtherField(event.target)) {
+        } else if (isField(event.target) && event.target !== byId("box")) {
             return;
         } else if (isTyping(event) && event.timeStamp - goingSince < LONGEST_PAUSE_MS) {
             goingSince = -Infinity;
@@ -104,9 +104,4 @@ function isTyping(event) {
     const isCharacter = event.key.length === 1 && event.key !== " ";
     const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
     return isCharacter && !hasModifier && event.target !== byId("box");
-}
-
-/** @param {EventTarget | null} target */
-function isOtherField(target) {
-    return target instanceof Element && target.matches("input, select, textarea:not(#box)");
 }
