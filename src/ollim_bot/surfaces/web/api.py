@@ -342,7 +342,7 @@ class Api:
         most = int(wanted) if wanted.isdecimal() and len(wanted) < 6 else PAGE
         panel = self._panels.named(request.match_info["name"])
         fragment = await panel.fragment(asked, most)
-        html = with_typed_commands(fragment["html"], self._reception.status.program)
+        html = with_typed_commands(str(fragment["html"]), self._reception.status.program)
         return web.json_response({**fragment, "html": html})
 
     async def _act(self, request: web.Request) -> web.Response:
