@@ -315,8 +315,8 @@ def test_a_run_costs_what_all_its_attempts_have_cost(bot: Terminal) -> None:
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        ({"error": "Claude is overloaded."}, "(in your own words: Claude is overloaded)"),
-        ({"reason": "policy"}, "(in your own words)"),
+        ({"error": "Claude is overloaded."}, "(sent as written: Claude is overloaded)"),
+        ({"reason": "policy"}, "(sent as written)"),
         ({"error": "x", "pings": ["9"]}, "(x)"),
     ],
 )

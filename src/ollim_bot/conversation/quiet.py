@@ -246,7 +246,10 @@ _LONGEST = timedelta(days=3)
 _UNTIL, _FOR = "until ", "for "
 _HOW_TO = "`/quiet 2h` or `/quiet until 15:00` makes it quiet for a while."
 _HOW_TO_EVERY_NIGHT = "`/config quiet_hours 22:00-07:00` does so every night."
-_WHAT_COMES = "What must come and what is critical comes; the rest waits for one message then."
+_WHAT_COMES = (
+    "Reminders that must come and urgent messages still come. The rest waits, and comes in one "
+    "message at the end."
+)
 
 
 class QuietCommands:

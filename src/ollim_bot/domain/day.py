@@ -198,7 +198,8 @@ def _waiting(item: DueItem, now: datetime, known: Set[str]) -> DayLine:
     unanswered = " · not answered" if item.is_dose else ""
     more = item.earlier_count
     earlier = f" · {more} more before it, not answered" if more else ""
-    note = f"since {short_moment(item.due, now)}{unanswered}{earlier}"
+    held = " · held until the quiet ends" if item.waiting else ""
+    note = f"since {short_moment(item.due, now)}{unanswered}{earlier}{held}"
     buttons = waiting_buttons(item)
     return DayLine(item.owner_title, item.due, note=note, buttons=buttons, job=_job(item, known))
 

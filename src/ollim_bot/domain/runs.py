@@ -68,7 +68,7 @@ _DEEDS = {
     "answered": "spoke in the conversation",
     "pings": "pinged",
     "report": "reported",
-    "plain": "in your own words",
+    "plain": "sent as written",
 }
 _UNTAINTED = Taint()
 _REASONS = {"policy": "you wanted it skipped"}
@@ -86,7 +86,7 @@ def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
     """
     if is_delivered and not any(facts.get(name) for name in ("answered", "pings", "report")):
         error = str(facts.get("error") or "").removesuffix(".")
-        return f"in your own words: {error}" if error else "in your own words"
+        return f"sent as written: {error}" if error else "sent as written"
     if error := str(facts.get("error") or facts.get("why") or facts.get("reason") or ""):
         return _REASONS.get(error, error).removesuffix(".")
     did = deeds(facts)
