@@ -76,7 +76,10 @@ async def test_that_only_the_page_can_show_it_is_a_quiet_line(
 ) -> None:
     scene.reception.day.current = DayView(SUNDAY, reach="Only here. A phone: `push`.")
     html = (await browser.get("/api/panels/today")).json["html"]
-    assert '<p class="remark">Only here. A phone: <code>push</code>.</p>' in html
+    assert (
+        '<p class="remark">Only here. A phone: <code>push</code>. <a class="back" href="/settings">'
+        in html
+    )
 
 
 async def test_the_bar_of_a_timer_is_as_long_as_the_timer(scene: Scene, browser: Browser) -> None:

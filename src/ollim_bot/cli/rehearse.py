@@ -120,7 +120,7 @@ def _to_look_at(found: Sequence[Finding]) -> str:
         lines += [f"- {sentence}" for sentence in sentences[:_MOST_FINDINGS]]
         if len(sentences) > _MOST_FINDINGS:
             lines.append(f"- {len(sentences) - _MOST_FINDINGS} more like this ({kind}).")
-    return "\n".join(["Look at:", *lines])
+    return "\n".join(["Worth a look:", *lines])
 
 
 def _calendar(week: WeekView, *, has_titles: bool) -> Iterator[str]:

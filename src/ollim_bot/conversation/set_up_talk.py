@@ -180,7 +180,7 @@ def _open_question(tx: Transaction, message: OwnerMessage) -> tuple[int, ChatMes
     A card that was answered in between leaves it open; other talk does not.
     """
     has_card = has_answer = False
-    for logged in reversed(tx.messages.page(_LOOKED_AT)):
+    for logged in tx.messages.newest(_LOOKED_AT):
         said = logged.message
         if said.author is Author.OWNER and meaning_of(said.text, said.at) is None:
             return None

@@ -59,7 +59,8 @@ def _parts(day: DayView, done: int) -> Iterator[str]:
     yield _pings(day.pings)
     yield from (f'<p class="remark">{escape(note)}</p>' for note in day.notes)
     if day.reach:
-        yield f'<p class="remark">{marked(day.reach)}</p>'
+        link = '<a class="back" href="/settings">Pair your phone</a>'
+        yield f'<p class="remark">{marked(day.reach)} {link}</p>'
     if day.done:
         lines = "".join(_line(each) for each in day.done)
         yield (
