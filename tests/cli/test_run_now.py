@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import SUNDAY, Terminal, held
+from tests.cli.terminal import Terminal, held
 from tests.patience import patience
 
 from ollim_bot.cli.caller import Caller
