@@ -133,10 +133,10 @@ def follow_plans(
             _plan(tx, replace(plan, day=day), rhythm, own)
     for name, (job, rhythm) in routines.items():
         own = job.spec.zone(zone)
-        day = None if name in plans else _day_to_plan(tx, job, rhythm, own, since)
-        if day is not None:
+        new = None if name in plans else _day_to_plan(tx, job, rhythm, own, since)
+        if new is not None:
             any_moment = Occurrence.scheduled(JobKind.ROUTINE, name, tx.now)
-            _plan(tx, AnswerPlan(any_moment, job.spec.title, day), rhythm, own)
+            _plan(tx, AnswerPlan(any_moment, job.spec.title, new), rhythm, own)
     return planned_days(tx)
 
 
