@@ -60,6 +60,18 @@ def write_routines(folder: Path, count: int, weekday: int) -> None:
         (folder / f"plan-{number}.md").write_text(text)
 
 
+def write_daily(folder: Path, count: int, now: datetime) -> None:
+    """Routines that come once a day, spread over it; none in the quarter of an hour after now."""
+    start = now.hour * 60 + now.minute + 15
+    for number in range(count):
+        minute = (start + number * (24 * 60 - 15) // count) % (24 * 60)
+        text = (
+            f'---\nid: p{number}\ncron: "{minute % 60} {minute // 60} * * *"\nplain: true\n'
+            f"description: Plan number {number}\n---\nPlan it.\n"
+        )
+        (folder / f"plan-{number}.md").write_text(text)
+
+
 @contextmanager
 def python_process(
     folder: Path, command: Sequence[str], settings: Mapping[str, str] | None = None

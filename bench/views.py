@@ -16,7 +16,8 @@ from tests.conversation.scene import HOME, conversation_deps
 from tests.stores import Stores
 
 from bench import page_bytes, schedule
-from bench.fixtures import prepared, write_reminders, write_routines
+from bench.fixtures import prepared, write_daily, write_reminders, write_routines
+from bench.ledger import run_rows
 from bench.long_life import OPEN, live_long, open_item, talked
 from bench.measure import Result, Unit
 from ollim_bot.app.build import ConversationParts
@@ -34,7 +35,9 @@ IDLE_SECONDS = 20.0
 # No growth; the rest allows for the noise between two half minutes.
 MOST_MORE_IDLE = 0.001
 LIMIT = 300.0
-KEPT = ("today", "money", "health", "settings", "sessions")
+KEPT = ("today", "runs", "money", "health", "settings", "sessions")
+# What changes with each run.
+OF_RUNS = ("today", "runs")
 # Longer than a panel waits between two frames, and than it keeps what was read.
 _PAUSE = 0.7
 
@@ -79,6 +82,11 @@ async def _measured(folder: Path) -> list[Result]:
             for about, happen in (("an answer", _answer), ("a job file", _edit)):
                 times = [await _after(page, happen, number) for number in range(ROUNDS)]
                 rows += _rows(f"today after {about}", _medians(times), base, MOST_AFTER_EVENT)
+        async with _page(folder / "daily", JOBS, is_daily=True) as page:
+            for name in OF_RUNS:
+                times = [await _after_run(page, name, number) for number in range(ROUNDS)]
+                about = f"{name} after a run, each job once a day"
+                rows += _rows(about, _medians(times), _medians(new[name]), MOST_KEPT)
     return [*rows, _idle(closed, opened)]
 
 
@@ -95,12 +103,15 @@ def _medians(times: list[Taken]) -> Taken:
 
 
 @asynccontextmanager
-async def _page(root: Path, jobs: int) -> AsyncIterator[Page]:
+async def _page(root: Path, jobs: int, *, is_daily: bool = False) -> AsyncIterator[Page]:
     paths, _ = prepared(root)
-    # No job is due during the measurement, and a seventh of the routines comes today.
-    soon = datetime.now(UTC) + timedelta(days=3)
-    write_reminders(paths.reminders, jobs // 2, soon.year + 1)
-    write_routines(paths.routines, jobs // 2, soon.isoweekday() % 7)
+    if is_daily:
+        write_daily(paths.routines, jobs, datetime.now(UTC))
+    else:
+        # No job is due during the measurement, and a seventh of the routines comes today.
+        soon = datetime.now(UTC) + timedelta(days=3)
+        write_reminders(paths.reminders, jobs // 2, soon.year + 1)
+        write_routines(paths.routines, jobs // 2, soon.isoweekday() % 7)
     stale = asyncio.Event()
 
     def send(frame: Json) -> None:
@@ -144,6 +155,13 @@ async def _after(page: Page, happen: Callable[[Page, int], Awaitable[None]], num
     await asyncio.sleep(_PAUSE)
     page.stale.clear()
     return await _taken(seen())
+
+
+async def _after_run(page: Page, name: str, number: int) -> Taken:
+    now = SystemClock(UTC).now()
+    rows = run_rows(f"p{number}", now.replace(microsecond=0))
+    await page.stores.state.transact(lambda tx: tx.ledger.append(*rows))
+    return await _look(page, name)
 
 
 async def _answer(page: Page, number: int) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -15,6 +16,7 @@ from tests.log_sink import LOGGER, at_nine, failure, root_logger_restored, sink
 
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.tool_servers import ServerSpec
+from ollim_bot.errors import WriteFailed
 from ollim_bot.logs import learn_secrets, log_fields, set_up_logging
 from ollim_bot.settings import LogFormat, LogLevel
 
@@ -172,3 +174,13 @@ def test_secrets_that_are_learned_later_are_left_out_too() -> None:
     assert "from /home/me/notes is on" in logged
     for secret in ("swordfish", "a1b2c3d4e5f6", "hunter22"):
         assert secret not in logged
+
+
+def test_what_the_storage_refuses_is_one_line_with_its_reason() -> None:
+    stream = sink(LogFormat.TEXT)
+    full = failure(WriteFailed(Path("ollim.db"), "could not be written: no space left."))
+    LOGGER.error("A card waits", exc_info=full)
+    LOGGER.error("A card waits: %s", full, exc_info=full)
+    lines = stream.getvalue().splitlines()
+    reason = "A card waits: ollim.db: could not be written: no space left."
+    assert [line.partition(" ERROR scheduling: ")[2] for line in lines] == [reason, reason]

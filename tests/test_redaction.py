@@ -52,6 +52,13 @@ def test_a_short_secret_stays_for_it_is_part_of_too_many_words() -> None:
     assert RedactingFilter(["abcd"]).redacted("abcd") == MARK
 
 
+@pytest.mark.parametrize("word", ["none", "NONE", " none", "null", "ollama", "dummy", "no", "0"])
+def test_a_placeholder_is_no_secret(word: str) -> None:
+    said = f"leftovers: {word} since the backup, and {word.strip()}th"
+    assert RedactingFilter([word, "tr0ub4dör"]).redacted(said) == said
+    assert RedactingFilter([f"{word}-but-longer"]).redacted(f"a {word}-but-longer") == f"a {MARK}"
+
+
 def test_a_secret_can_be_learned_later() -> None:
     stream = io.StringIO()
     redacting = set_up_logging(

@@ -96,14 +96,20 @@ class Phone:
         try:
             await self.changes.until(is_so, seconds)
         except TimeoutError:
-            raise TimeoutError(f"It did not come to be so; the phone shows {self.texts}") from None
+            raise TimeoutError(f"It did not come to be so; the phone shows {self.shown}") from None
 
     async def connected(self) -> None:
         await self.until(lambda: self._is_connected)
 
-    async def shows(self, *texts: str) -> None:
-        """Wait until exactly these are shown, oldest first."""
-        await self.until(lambda: self.texts == list(texts))
+    async def shows(self, *words: str) -> None:
+        """Wait until exactly these are shown, oldest first, each by its title or its text."""
+
+        def is_so() -> bool:
+            pairs = zip(words, self.shown, strict=False)
+            found = [word in (each.title, each.text) for word, each in pairs]
+            return len(words) == len(self.shown) and all(found)
+
+        await self.until(is_so)
 
     def swipe(self, notification: Notification) -> None:
         """Dismiss it; nothing tells the server."""

@@ -542,6 +542,14 @@ def chosen_zone(paths: DataPaths) -> ZoneInfo | None:
     return zone_named(found[1].decode("ascii", "replace")) if found else None
 
 
+def shared_settings(paths: DataPaths) -> Mapping[str, str]:
+    """What counts on every machine of a shared database, before the settings of this one.
+
+    An empty value stands for the default.
+    """
+    return load_env_file(paths.shared_settings).values
+
+
 def locate(
     environ: Mapping[str, str], cwd: Path, *, etc: Path = ETC, is_by_settings: bool = False
 ) -> Location:
@@ -549,7 +557,7 @@ def locate(
 
     `is_by_settings` leaves out the zone that the owner chose while the bot ran.
     """
-    sources = EnvSources(environ, only=("OLLIM_DATA_DIR", "OLLIM_TIMEZONE"))
+    sources = EnvSources(environ, only=("OLLIM_DATA_DIR", "OLLIM_TIMEZONE", DATABASE_URL))
     place = find_location(sources, environ, cwd, etc)
     sources.raise_problems()
     chosen = None if is_by_settings else chosen_zone(place.paths)
@@ -578,6 +586,8 @@ def find_location(
             "Right: in the environment."
         )
     zone = sources.take("OLLIM_TIMEZONE", read_zone, None) or system_zone(environ, etc)
+    if sources.has(DATABASE_URL):
+        zone = zone_named(shared_settings(paths).get("OLLIM_TIMEZONE", "")) or zone
     if zone is None:
         sources.warnings.append(
             "OLLIM_TIMEZONE: is not set, and this machine names no time zone, so it is UTC. "

@@ -16,11 +16,20 @@ from types import MappingProxyType
 from typing import TextIO
 from urllib.parse import quote, quote_plus
 
+from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.settings import LogFormat, LogLevel
 
 MARK = "[redacted]"
 SHORTEST_SECRET = 4
+# What people write where a key is asked for and none is needed.
+_PLACEHOLDERS = frozenset(
+    (
+        *("anything", "changeme", "dummy", "empty", "example", "fake", "false", "lm-studio"),
+        *("local", "localhost", "none", "not-needed", "nothing", "null", "ollama", "password"),
+        *("placeholder", "secret", "test", "token", "true", "unused", "xxxx"),
+    )
+)
 THROTTLE_SECONDS = 60.0
 
 _MOST_REMEMBERED = 1000
@@ -125,8 +134,8 @@ class RedactingFilter(logging.Filter):
     """Removes secrets from every part of a record; passes each record and never raises.
 
     The filter removes known secrets in each spelling in which they may be logged, and every text
-    that has the shape of a key. It keeps secrets shorter than `SHORTEST_SECRET`: they are part of
-    too many words.
+    that has the shape of a key. It keeps secrets shorter than `SHORTEST_SECRET`, which are part of
+    too many words, and placeholders such as `none`.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -135,7 +144,8 @@ class RedactingFilter(logging.Filter):
         self.learn(*secrets)
 
     def learn(self, *secrets: str) -> None:
-        spellings = (spelling for secret in secrets for spelling in _spellings(secret))
+        known = (secret for secret in secrets if secret.strip().lower() not in _PLACEHOLDERS)
+        spellings = (spelling for secret in known for spelling in _spellings(secret))
         self._spellings |= {text for text in spellings if len(text) >= SHORTEST_SECRET}
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -305,13 +315,22 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 def _message(record: logging.LogRecord) -> str:
     text = _shown(record.getMessage)
     if text is not None:
-        return text
+        refused = _refused(record)
+        return text if refused is None or str(refused) in text else f"{text}: {refused}"
     args = record.args if isinstance(record.args, tuple) else (record.args,)
     return f"{_text(record.msg)} ({', '.join(map(_text, args))})"
 
 
+def _refused(record: logging.LogRecord) -> StorageError | None:
+    """What the storage refused: a sentence, of which the place in the program says no more."""
+    fault = record.exc_info[1] if record.exc_info else None
+    return fault if isinstance(fault, StorageError) else None
+
+
 def _exception(record: logging.LogRecord) -> str:
     info = record.exc_info
+    if _refused(record) is not None:
+        return ""
     if record.exc_text or not info:
         return record.exc_text or ""
     text = _shown(lambda: logging.Formatter().formatException(info))

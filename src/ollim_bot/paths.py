@@ -69,6 +69,7 @@ class DataPaths:
     machine_id = _Below("state/machine_id")
     known_schedule = _Below("state/known_schedule.db")
     led = _Below("state/led")
+    shared_settings = _Below("state/settings.env")
     maintenance = _Below("state/maintenance.json")
     restored_transcripts = _Below("state/restored_transcripts")
     update = _Below("state/update.json")

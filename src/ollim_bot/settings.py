@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ollim_bot.domain.database_address import problem_with_address
 from ollim_bot.domain.provider import SENT_ALONG
@@ -21,6 +21,7 @@ from ollim_bot.environment import (
     find_location,
     one_line,
     read_zone,
+    shared_settings,
     shown_value,
 )
 from ollim_bot.errors import BadSettings
@@ -113,7 +114,8 @@ class Settings(Location):
 
     `overruled` are sentences about settings that are set in two places to different values.
     `named_secrets` are the other values whose names end as those of secrets do: a webhook may name
-    the one that opens it.
+    the one that opens it. `unlike` are sentences about settings of this machine that do not count,
+    since others count on every machine of a shared database.
     """
 
     user_name: str
@@ -135,6 +137,7 @@ class Settings(Location):
     named_secrets: Mapping[str, Secret] = field(default_factory=dict)
     overruled: tuple[str, ...] = ()
     database_url: Secret | None = None
+    unlike: tuple[str, ...] = ()
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> Settings:
@@ -174,11 +177,11 @@ class Settings(Location):
         take = sources.take
         web_port = take("OLLIM_WEB_PORT", _port, 8421)
         _check_addresses(sources)
-        return cls(
+        own = cls(
             paths=place.paths,
             zone=place.zone,
-            user_name=take("OLLIM_USER_NAME", _name, "friend"),
-            bot_name=take("OLLIM_BOT_NAME", _name, "Ollim"),
+            user_name=take("OLLIM_USER_NAME", _name, _DEFAULTS["OLLIM_USER_NAME"]),
+            bot_name=take("OLLIM_BOT_NAME", _name, _DEFAULTS["OLLIM_BOT_NAME"]),
             discord_token=take("DISCORD_TOKEN", _token, None),
             discord_owner_id=take("DISCORD_OWNER_ID", _discord_id, None),
             discord_api_url=take("DISCORD_API_URL", _address, None),
@@ -203,6 +206,44 @@ class Settings(Location):
             overruled=tuple(sources.overruled()),
             database_url=take(DATABASE_URL, _database_address, None),
         )
+        return own.with_shared({name: value for name, (value, _) in sources.taken().items()})
+
+    def with_shared(self, set_here: Mapping[str, str] = MappingProxyType({})) -> Settings:
+        """These, and before them what counts on every machine of a shared database.
+
+        `set_here` are the values that this machine sets.
+        """
+        found = shared_settings(self.paths) if self.database_url else {}
+        texts = {name: found[name] for name in SHARED if name in found}
+        wrong = {name: problem_with(name, text) for name, text in texts.items() if text}
+        counting = {
+            name: text or _DEFAULTS.get(name, "")
+            for name, text in texts.items()
+            if not wrong.get(name)
+        }
+        values = {name: SHARED[name](text) for name, text in counting.items() if text}
+        fields: dict[str, Any] = {_FIELDS[name]: values[name] for name in _FIELDS.keys() & values}
+        models = {name: str(values.get(name, "")) or None for name in counting.keys() - _FIELDS}
+        anthropic = {**self.anthropic, **models}
+        unlike = [
+            f"{self.paths.shared_settings}: {name}: {wrong[name]}" for name in wrong if wrong[name]
+        ]
+        unlike += [
+            _UNLIKE.format(name=name, own=own, shared=counting[name] or "not set")
+            for name, own in set_here.items()
+            if counting.get(name, own) != own
+        ]
+        set_up = {name: value for name, value in anthropic.items() if value is not None}
+        return replace(self, **fields, anthropic=set_up, unlike=tuple(unlike))
+
+    def shared(self) -> dict[str, str]:
+        """What would count on every machine: those that are no keys. The default is empty."""
+        own = {name: str(getattr(self, attribute)) for name, attribute in _FIELDS.items()}
+        models = {name: str(self.anthropic.get(name, "")) for name in SHARED if name not in own}
+        return {
+            name: "" if value == _DEFAULTS.get(name) else value
+            for name, value in {**own, **models}.items()
+        }
 
     def hook_secret(self, name: str | None) -> Secret | None:
         """The secret that opens a webhook: the one with that name, or the common one."""
@@ -368,12 +409,32 @@ _ANTHROPIC: Mapping[str, Callable[[str], str | Secret]] = {
     "ANTHROPIC_DEFAULT_SONNET_MODEL": _model,
     "ANTHROPIC_DEFAULT_HAIKU_MODEL": _model,
 }
-# What set-up asks for.
-_ANSWERS: Mapping[str, Callable[[str], object]] = {
-    **_ANTHROPIC,
+# What is no key, and counts on every machine of a shared database: how each text is read, the
+# field that it sets unless it is a model's name, and the default.
+SHARED: Mapping[str, Callable[[str], object]] = {
+    "OLLIM_TIMEZONE": read_zone,
     "OLLIM_USER_NAME": _name,
     "OLLIM_BOT_NAME": _name,
-    "OLLIM_TIMEZONE": read_zone,
+    "OLLIM_MODEL": _one_of(ModelChoice),
+    **{name: read for name, read in _ANTHROPIC.items() if read is _model},
+}
+_FIELDS: Mapping[str, str] = {
+    "OLLIM_TIMEZONE": "zone",
+    "OLLIM_USER_NAME": "user_name",
+    "OLLIM_BOT_NAME": "bot_name",
+    "OLLIM_MODEL": "model",
+}
+_DEFAULTS: Mapping[str, str] = {
+    "OLLIM_USER_NAME": "friend",
+    "OLLIM_BOT_NAME": "Ollim",
+    "OLLIM_MODEL": ModelChoice.AUTO,
+}
+_UNLIKE = "{name} is {own} here; on every machine of this bot it is {shared}, which counts."
+
+# What set-up asks for, and what is shared.
+_ANSWERS: Mapping[str, Callable[[str], object]] = {
+    **_ANTHROPIC,
+    **SHARED,
     "DISCORD_TOKEN": _token,
     "DISCORD_OWNER_ID": _discord_id,
     "NTFY_URL": _push_address,

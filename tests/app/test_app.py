@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import (
@@ -123,6 +124,47 @@ async def test_a_message_is_answered_and_a_stop_is_clean(tmp_path: Path) -> None
 
     assert surface.posted_by(Author.ASSISTANT) == ["Hello, Ada."]
     assert not (tmp_path / "data" / "state" / "bot.pid").exists()
+
+
+class HeldDisk(OsDisk):
+    """Reads no routine until it may, as if there were very many."""
+
+    def __init__(self) -> None:
+        self.is_asked, self.may_read = threading.Event(), threading.Event()
+
+    def read(self, path: Path, limit: int) -> bytes:
+        if path.parent.name == "routines":
+            self.is_asked.set()
+            assert self.may_read.wait(patience())
+        return super().read(path, limit)
+
+
+async def test_the_owner_is_answered_while_the_job_files_are_still_being_read(
+    tmp_path: Path,
+) -> None:
+    routines = tmp_path / "data" / "routines"
+    routines.mkdir(parents=True)
+    (routines / "tee-kochen.md").write_text('---\nid: tee\ncron: "0 9 * * *"\n---\nKoche Tee.\n')
+    disk, surface = HeldDisk(), RecordingSurface()
+    engine = ScriptedEngine().answers("Hello, Ada.")
+    app = App(settings(tmp_path), Adapters(engine=engine, surfaces=[surface], disk=disk))
+    database = tmp_path / "data" / "state" / "ollim.db"
+    async with running(app):
+        try:
+            await until(lambda: surface.receptions)
+            await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
+            await until(lambda: surface.posted_by(Author.ASSISTANT))
+            assert disk.is_asked.is_set()
+            assert not has_roster(database)
+        finally:
+            disk.may_read.set()
+        await until(lambda: has_roster(database))
+
+
+def has_roster(database: Path) -> bool:
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+        found = connection.execute("SELECT count(*) FROM ledger WHERE state = 'roster'").fetchone()
+    return bool(found[0])
 
 
 async def test_without_what_speaks_to_postgres_it_says_what_to_install(

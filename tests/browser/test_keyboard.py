@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from playwright.async_api import Page, expect
 from tests.browser.scene import PageScene, box, message, send, sent
+from tests.browser.test_views import VIEWS, fill, go_to
 
 from ollim_bot.domain.chat import OF_CLICK, Author, MessageId
 from ollim_bot.domain.taint import Untrusted
@@ -172,3 +173,74 @@ async def test_the_focus_goes_in_order_is_always_seen_and_can_skip_to_the_box(
     await page.get_by_role("link", name="Go to the message box").focus()
     await page.keyboard.press("Enter")
     await expect(box(page)).to_be_focused()
+
+
+async def test_escape_leaves_each_field_with_nothing_typed_and_letters_are_keys_again(
+    scene: PageScene,
+) -> None:
+    fill(scene)
+    page = await scene.open(width=1280, height=900)
+    tried = 0
+    for letter in VIEWS:
+        await go_to(page, letter)
+        place = page.locator("#panel" if letter in "ct" else "#view")
+        await expect(place.get_by_role("heading").first).to_be_visible()
+        for field in await place.locator("input, select, textarea").all():
+            if not await field.is_visible():
+                continue
+            await field.focus()
+            await expect(field).to_be_focused()
+            await page.keyboard.press("Escape")
+            await expect(field).not_to_be_focused()
+            tried += 1
+    assert tried > 10
+    line = page.get_by_role("textbox", name="Add something")
+    await line.fill("Käse um 9")
+    await page.keyboard.press("Escape")
+    await expect(line).to_be_focused()
+    await line.fill("")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("g")
+    await page.keyboard.press("w")
+    await expect(page).to_have_url(f"http://{scene.host}/week")
+
+
+_FIRST_OF_EACH_KIND = """(place) => {
+    const counts = {};
+    return [...place.querySelectorAll("a, button, summary, input, select")]
+        .filter((one) => one.checkVisibility())
+        .map((one, number) => [one, number])
+        .filter(([{tagName}]) => (counts[tagName] = (counts[tagName] ?? 0) + 1) <= 3)
+        .map(([, number]) => number);
+}"""
+_FOCUS_ON = """(place, number) => {
+    const all = [...place.querySelectorAll("a, button, summary, input, select")]
+        .filter((one) => one.checkVisibility());
+    if (number !== null) {
+        all[number].focus();
+    }
+    return all.indexOf(document.activeElement);
+}"""
+
+
+@pytest.mark.parametrize("letter", "twrjmhsbv")
+async def test_the_focus_stays_on_the_same_thing_when_a_view_is_drawn_anew(
+    scene: PageScene, letter: str
+) -> None:
+    """Enter would otherwise press something else than what was chosen."""
+    fill(scene)
+    page = await scene.open(width=390, height=844)
+    await go_to(page, letter)
+    place = page.locator("#panel" if letter == "t" else "#view")
+    await expect(place.get_by_role("heading", name=VIEWS[letter]).first).to_be_visible()
+    name = await page.locator("body").get_attribute("data-view") or ""
+    fake = getattr(scene.core.fakes, {"today": "day"}.get(name, name.replace("-", "_")))
+    moved = []
+    for number in await place.evaluate(_FIRST_OF_EACH_KIND):
+        await place.evaluate(_FOCUS_ON, number)
+        async with page.expect_response(f"**/api/panels/{name}?*"):
+            fake.change(fake.current)
+        await expect(place.locator(".content")).not_to_be_empty()
+        if await place.evaluate(_FOCUS_ON, None) != number:
+            moved.append(number)
+    assert moved == []

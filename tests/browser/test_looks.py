@@ -258,6 +258,7 @@ async def test_a_phone_has_one_row_at_the_top_and_the_whole_hint_in_the_box(
         {"bot_name": "Ollim", "quiet_until": quiet},
         {"is_offline": False, "provider": "Claude", "model": "claude-sonnet-4-5-20250929"},
         {"quiet_until": None},
+        {"zone": "Asia/Kathmandu"},
     ]
     for case, width in product(cases, (320, 360, 390)):
         await page.set_viewport_size({"width": width, "height": 640})
@@ -274,6 +275,24 @@ async def test_a_phone_has_one_row_at_the_top_and_the_whole_hint_in_the_box(
         assert is_whole, (hint, width)
         hints.add(hint)
     assert hints == {"Write to Ollim", "Write here"}
+
+
+async def test_a_bot_in_another_zone_is_said_once_in_the_view_and_never_in_the_header(
+    scene: PageScene, page: Page
+) -> None:
+    await scene.core.change(zone="Asia/Kathmandu")
+    words = page.get_by_text("Times are Kathmandu’s; this device is in UTC.")
+    for width, view in product((320, 390, 1280), ("Chat", "Today", "Week")):
+        await page.set_viewport_size({"width": width, "height": 640})
+        if width < 1100 or view != "Today":
+            await page.get_by_role("link", name=view).click()
+        await expect(words).to_have_count(1)
+        await expect(words).to_be_in_viewport(ratio=1)
+        await expect(page.get_by_role("main")).to_contain_text("Times are")
+        assert await page.locator("header.bar").evaluate("it => it.offsetHeight") <= 56
+        assert await page.evaluate(_OVERFLOWING) == []
+    await scene.core.change(zone="UTC")
+    await expect(words).to_be_hidden()
 
 
 @pytest.mark.own_context

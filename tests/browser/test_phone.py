@@ -13,9 +13,8 @@ from devtools.doubles.phone import CODE, OFFER
 from devtools.localntfy.phone import Phone
 from devtools.localntfy.server import LocalNtfy
 from playwright.async_api import Browser, Locator, Page, expect
-from tests.browser.axe import violations
 from tests.browser.scene import PageScene
-from tests.browser.test_views import _SMALL, _WIDER, SIZES, go_to
+from tests.browser.test_views import go_to, wrong_in_four_forms
 from tests.stores import memory_stores
 from tests.web.scene import make_scene, running
 
@@ -49,16 +48,10 @@ async def test_each_state_of_the_phone_is_right_in_four_forms(scene: PageScene) 
     page = await scene.open()
     await go_to(page, "p")
     problems: list[object] = []
-    for scheme in ("light", "dark"):
-        await page.emulate_media(color_scheme=scheme)
-        for width, height in SIZES:
-            await page.set_viewport_size({"width": width, "height": height})
-            for words, state in states.items():
-                settings.change(replace(settings.current, phone=state))
-                await expect(page.locator(".phone")).to_contain_text(words)
-                found = [*await violations(page), *await page.evaluate(_SMALL)]
-                found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
-                problems += [(words, width, scheme, each) for each in found]
+    for words, state in states.items():
+        settings.change(replace(settings.current, phone=state))
+        await expect(page.locator(".phone")).to_contain_text(words)
+        problems += await wrong_in_four_forms(page)
     assert problems == []
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 from tests.browser.scene import PageScene, box, send
 from tests.web.days import HOSTILE, full_day
 
@@ -47,7 +49,7 @@ async def test_today_stands_beside_the_conversation_or_behind_the_bar(scene: Pag
     scene.core.day.current = full_day(scene.core.now())
     settle_pill(scene)
     page = await scene.open(width=390, height=844)
-    panel, views = page.get_by_role("complementary", name="Today"), page.get_by_role("navigation")
+    panel, views = page.locator("#panel"), page.get_by_role("navigation")
     await expect(views.get_by_role("link", name="Today 2")).to_be_visible()
     await expect(panel).to_be_hidden()
     assert await page.evaluate(_LOADED) == 0, "it is loaded when it is first opened"
@@ -106,13 +108,36 @@ async def test_today_stands_beside_the_conversation_or_behind_the_bar(scene: Pag
     await expect(keys.get_by_role("term").filter(has_text="g t")).to_be_visible()
 
 
+async def test_a_view_that_is_not_there_yet_says_that_it_loads(scene: PageScene) -> None:
+    scene.core.day.current = full_day(scene.core.now())
+    page = await scene.open(width=390, height=844)
+    held = [asyncio.Event() for _ in range(3)]
+    paths = ("**/api/challenge*", "**/static/panel.js", "**/api/panels/*")
+
+    async def hold(route: Route, until: asyncio.Event) -> None:
+        await until.wait()
+        await route.continue_()
+
+    for path, until in zip(paths, held, strict=True):
+        await page.route(path, partial(hold, until=until))
+    for view, heading in (("today", "Overdue"), ("week", "Week")):
+        await page.goto(f"http://{scene.host}/{view}", wait_until="commit")
+        for until in held:
+            await expect(page.get_by_role("main").get_by_text("Loading…")).to_be_visible()
+            until.set()
+        await expect(page.get_by_role("heading", name=heading).first).to_be_visible()
+        await expect(page.get_by_role("main").get_by_text("Loading…")).to_be_hidden()
+        for until in held:
+            until.clear()
+
+
 async def test_a_view_survives_back_reload_a_failure_and_a_bot_that_is_away(
     scene: PageScene,
 ) -> None:
     scene.core.day.current = full_day(scene.core.now())
     page = await scene.open(width=390, height=844)
     await send(page, "hello")
-    panel = page.get_by_role("complementary", name="Today")
+    panel = page.locator("#panel")
     await page.get_by_role("link", name="Today").click()
     await expect(panel.get_by_text("call the dentist").first).to_be_visible()
     await page.go_back()

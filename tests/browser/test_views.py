@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, timedelta
+from typing import Literal
 
 import pytest
 from playwright.async_api import Page, expect
 from tests.browser.axe import violations
 from tests.browser.scene import PageScene
+from tests.browser.test_looks import in_fork, show_everything
 from tests.web.days import HOSTILE, full_day
 from tests.web.forms import hostile_form
 from tests.web.test_about_me import known
@@ -43,30 +45,28 @@ VIEWS = {
     "b": "USER.md",
     "v": "Older, from the history in git",
 }
-# What a wide page shows together.
-BESIDE_CHAT = "ct"
+Scheme = Literal["light", "dark"]
 SIZES = NARROW, WIDE = ((390, 844), (1280, 900))
-_CONTRAST = "color-contrast"
-_CONTRASTS = {("light", NARROW[0]), ("dark", WIDE[0])}
-_COLOURS_BY_WIDTH = """() => {
-    const all = (rules) => [...rules].flatMap((one) => [one, ...all(one.cssRules ?? [])]);
-    return all([...document.styleSheets].flatMap((one) => [...one.cssRules]))
-        .filter((one) => /width|inline-size/.test(one.conditionText ?? ""))
-        .map((one) => one.cssText)
-        .filter((text) => /\\b(?:color|background|opacity|filter)\\b/.test(text));
-}"""
 _WIDER = """() => [document.documentElement, ...document.querySelectorAll("#view, #panel")]
     .some((one) => one.scrollWidth > one.clientWidth)"""
-_SMALL = """() => [...document.querySelectorAll(
-        ".panel :is(button, summary, input, select, textarea), #views > *")]
-    .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 44)
-    .map((one) => one.outerHTML)"""
+# What a finger cannot hit well. What stands between words is as high as its line, and the small
+# tools of a message in the gap below it.
+SMALL = """() => [...document.querySelectorAll(
+        "button:not(.link, .quote), summary, input, select, textarea, #views > *")]
+    .filter((one) => !one.closest("article :is(.actions, .code)"))
+    .map((one) => one.type === "checkbox" ? one.closest("label") : one)
+    .filter((one) => one.checkVisibility({visibilityProperty: true}))
+    .map((one) => [one.getBoundingClientRect(), one.outerHTML.slice(0, 200)])
+    .filter(([{width, height}]) => width < 44 || height < 44)
+    .map(([{width, height}, html]) => [width, height, html])"""
+_FOLD_OUT = """() => document.querySelectorAll("#view details, #panel details")
+    .forEach((one) => { one.open = true; })"""
 
 
 def fill(scene: PageScene) -> None:
     """Give each view something to show."""
     fakes, now = scene.core.fakes, scene.core.now()
-    fakes.day.current = full_day(now)
+    fakes.day.current = replace(full_day(now), receipt=hostile_list(now).receipt)
     fakes.week.current = full_week(now)
     fakes.job.current = hostile_form().with_typed({"when": "every day at 8:00"})
     fakes.runs.current = hostile_list(now)
@@ -91,30 +91,26 @@ async def go_to(page: Page, letter: str) -> None:
     await page.keyboard.press(letter)
 
 
-async def wrong_in_four_forms(page: Page, *, is_beside_chat: bool = False) -> list[object]:
-    """What is wrong with the page as it is: in the dark nothing but the colours differs.
-
-    Colours are the same in every width, so contrasts are looked at in one, and in both where a wide
-    page shows more than a narrow one.
-    """
+async def wrong_in(page: Page, scheme: Scheme) -> list[object]:
+    """What is wrong with the page as it is, in these colours and both sizes."""
     problems: list[object] = []
-    for scheme in ("light", "dark"):
-        await page.emulate_media(color_scheme=scheme)
-        for width, height in SIZES:
-            await page.set_viewport_size({"width": width, "height": height})
-            has_contrasts = is_beside_chat or (scheme, width) in _CONTRASTS
-            found = await page.evaluate(_SMALL)
-            if scheme == "light":
-                without = () if has_contrasts else (_CONTRAST,)
-                found += await violations(page, without=without)
-            elif has_contrasts:
-                found += await violations(page, "body", _CONTRAST)
-            found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
-            problems += [(page.url, width, scheme, each) for each in found]
+    await page.emulate_media(color_scheme=scheme)
+    for width, height in SIZES:
+        await page.set_viewport_size({"width": width, "height": height})
+        role = "main" if width == NARROW[0] else "complementary"
+        await expect(page.locator("#panel")).to_have_attribute("role", role)
+        found = [*await violations(page), *await page.evaluate(SMALL)]
+        found += ["wider than the screen"] if await page.evaluate(_WIDER) else []
+        problems += [(page.url, width, scheme, each) for each in found]
     return problems
 
 
-async def test_every_view_is_right_in_four_forms(scene: PageScene) -> None:
+async def wrong_in_four_forms(page: Page) -> list[object]:
+    return [*await wrong_in(page, "light"), *await wrong_in(page, "dark")]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_view_is_right_narrow_and_wide(scene: PageScene, scheme: Scheme) -> None:
     fill(scene)
     page = await scene.open()
     problems: list[object] = []
@@ -122,29 +118,35 @@ async def test_every_view_is_right_in_four_forms(scene: PageScene) -> None:
         await go_to(page, letter)
         heading = page.get_by_role("heading", name=first).first
         await expect(heading).to_be_visible()
-        # The views that were open before stay in the page, and would be checked again.
-        await page.reload()
-        await expect(heading).to_be_visible()
-        problems += await wrong_in_four_forms(page, is_beside_chat=letter in BESIDE_CHAT)
+        # What is folded shows nothing that is not there when it is open.
+        await page.evaluate(_FOLD_OUT)
+        problems += await wrong_in(page, scheme)
+    assert problems == []
+
+
+async def test_what_is_opened_from_a_view_is_right_in_four_forms(scene: PageScene) -> None:
+    fill(scene)
+    page = await scene.open()
     await go_to(page, "t")
     await page.get_by_role("link", name="Edit: drink water").click()
     await expect(page.get_by_role("button", name="Save anyway").first).to_be_visible()
     await page.get_by_text("May be words of others").click()
     await page.get_by_text("The file itself").click()
-    problems += await wrong_in_four_forms(page)
+    problems = await wrong_in_four_forms(page)
     await go_to(page, "r")
-    await page.get_by_role("link", name="Why? drink water").click()
+    runs = page.get_by_role("region", name="Runs")
+    await runs.get_by_role("link", name="Why? drink water").click()
     await expect(page.get_by_role("heading", name="Step by step")).to_be_visible()
     problems += await wrong_in_four_forms(page)
-    await page.set_viewport_size({"width": 390, "height": 844})
     await page.get_by_role("button", name="More", exact=True).last.click()
-    problems += await violations(page)
+    await expect(page.get_by_role("navigation", name="More")).to_be_visible()
+    problems += await wrong_in_four_forms(page)
+    for key in ("Control+k", "?"):
+        await page.keyboard.press("Escape")
+        await page.keyboard.press(key)
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        problems += await wrong_in_four_forms(page)
     assert problems == []
-
-
-async def test_no_colour_depends_on_the_width(scene: PageScene) -> None:
-    page = await scene.open()
-    assert await page.evaluate(_COLOURS_BY_WIDTH) == []
 
 
 async def test_a_refusal_stays_when_the_view_is_drawn_anew(scene: PageScene) -> None:
@@ -160,3 +162,13 @@ async def test_a_refusal_stays_when_the_view_is_drawn_anew(scene: PageScene) -> 
     changes.change(replace(full_list(), older=()))
     await expect(page.get_by_role("heading", name="Older")).to_have_count(0)
     await expect(page.get_by_role("alert").get_by_text("It was undone before.")).to_be_visible()
+
+
+async def test_the_conversation_with_everything_in_it_is_right_in_four_forms(
+    scene: PageScene, page: Page
+) -> None:
+    await show_everything(scene, page)
+    problems = await wrong_in_four_forms(page)
+    await in_fork(scene, page)
+    problems += await wrong_in_four_forms(page)
+    assert problems == []

@@ -223,6 +223,17 @@ def test_no_secret_is_ever_shown(terminal: Terminal) -> None:
             assert secret not in answer.out + answer.err
 
 
+def test_a_server_that_needs_no_key_makes_no_word_a_secret(terminal: Terminal) -> None:
+    prepare_data_directory(terminal.paths)
+    terminal.environ |= {
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
+        "ANTHROPIC_AUTH_TOKEN": "none",
+    }
+    answer = terminal.run("doctor")
+    assert "leftovers: none" in answer.out
+    assert "[redacted]" not in answer.out + answer.err
+
+
 def test_the_running_bot_is_told_of(terminal: Terminal) -> None:
     prepare_data_directory(terminal.paths)
     with held("bot", terminal.paths.bot_pid) as bot:

@@ -110,7 +110,7 @@ def test_all_else_stays_as_it_was(terminal: Terminal) -> None:
     assert terminal.json("history", "search", "ulcer")["messages"] == []
     (terminal.paths.root / ".git" / "HEAD").read_text()
     assert terminal.git("status", "--porcelain") == []
-    assert len(terminal.git("log", "--format=%s")) > 3
+    assert len(terminal.git("log", "--format=%s")) == 1
 
 
 def test_a_change_that_had_it_is_listed_and_undone_without_it(terminal: Terminal) -> None:
@@ -189,12 +189,57 @@ def test_what_is_nowhere_changes_nothing(terminal: Terminal) -> None:
 
 def test_json_needs_a_yes_and_names_what_stays(terminal: Terminal) -> None:
     plant(terminal)
-    (terminal.paths.downloads / "scan.bin").write_bytes(b"\0\xff" + SENTENCE.encode())
+    (terminal.paths.downloads / "ollim.db").write_bytes(b"\0\xff" + SENTENCE.encode())
     assert "--yes" in terminal.refused("forget", "--everywhere", "--json", SENTENCE)
-    said = terminal.json("forget", "--everywhere", "--yes", SENTENCE)
+    answer = terminal.run("forget", "--everywhere", "--yes", "--json", SENTENCE)
+    said = json.loads(answer.out)
     assert said["places"]["the log"] == 2
-    assert said["kept"] == ["downloads/scan.bin"]
+    assert said["kept"] == ["downloads/ollim.db"]
     assert "Discord" in said["out_of_reach"]
+    assert answer.code == 1
+    assert "It is still in: downloads/ollim.db." in answer.err
+    (terminal.paths.downloads / "ollim.db").unlink()
+    terminal.done("forget", "--everywhere", "--yes", SENTENCE)
+
+
+def test_a_line_that_a_killed_run_has_removed_is_not_taken_for_the_next_one(
+    terminal: Terminal,
+) -> None:
+    plant(terminal)
+    line = "My purple ulcer came back in 1987, she said."
+
+    def kill(step: str) -> None:
+        if step == "history":
+            raise Killed
+
+    passage = Passage.of(line)
+    work = Forgetting(terminal.paths, terminal.environ, terminal.now, passage, kill)
+    with pytest.raises(Killed):
+        work.run()
+    assert user_file(terminal) == [f"{OTHER}.", "I like coffee."]
+    refused = terminal.refused("forget", "--everywhere", "--yes", "the green house", code=1)
+    assert f"Complete it first: `ollim-bot forget --everywhere '{line}'`" in refused
+    assert "An earlier run was cut off" in terminal.done(
+        "forget", "--everywhere", "--yes", "USER.md:2"
+    )
+    assert user_file(terminal) == [f"{OTHER}.", "I like coffee."]
+    assert not any("she said" in each for each in terminal.git("log", "-p", "--all"))
+
+
+@pytest.mark.parametrize(
+    "gone", [["refs/**/*"], ["refs/**/*", "index"], ["refs/**/*", "index", "objects/**/*"]]
+)
+def test_a_history_that_was_half_removed_begins_anew(terminal: Terminal, gone: list[str]) -> None:
+    plant(terminal)
+    for name in gone:
+        for path in (terminal.paths.root / ".git").glob(
+            f"{name}/**/*" if name != "index" else name
+        ):
+            if path.is_file():
+                path.unlink()
+    terminal.done("forget", "--everywhere", "--yes", SENTENCE)
+    assert traces(terminal) == []
+    assert terminal.git("status", "--porcelain") == []
 
 
 class Killed(BaseException):

@@ -66,7 +66,7 @@ def bot(terminal: Terminal) -> Terminal:
 def test_the_receipt_counts_what_was_due_and_names_what_did_not_simply_come(bot: Terminal) -> None:
     assert bot.done("receipt") == (
         "Today: due 7, came 3, held 1, skipped 1, missed 1, failed 1, late 1, lost 0.\n"
-        "  today 8:00  held     Tea\n"
+        "  today 8:00  held     Tea  (waits for the end of the quiet, today 23:30)\n"
         "  today 8:00  late     News  (spoke in the conversation)\n"
         "  today 8:00  skipped  Mail  (the daily cost cap was reached at 7:10)\n"
         "  today 8:00  missed   Walk  (it was away)\n"

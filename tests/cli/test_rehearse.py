@@ -45,7 +45,7 @@ def test_the_page_says_what_it_assumes_then_what_to_look_at_then_the_days(
         "What would happen until Thu 19 Nov 14:30, if each run took 2 min, each background run "
         "pinged once at its end, no reminder followed up, and you wrote nothing.\n"
         "\n"
-        "Look at:\n"
+        "Worth a look:\n"
         "- The ping budget would run dry on 4 days, first today 15:50: "
         "4 pings would be refused.\n"
         "\n"

@@ -289,7 +289,7 @@ def test_facts_of_another_make_are_shown_as_far_as_they_go(
     ("facts", "told"),
     [
         ({"tokens": 7, "price": "free"}, "7 tokens, free"),
-        ({"tokens": 7, "price": "unknown"}, "7 tokens, price unknown"),
+        ({"tokens": 7, "price": "unknown"}, "7 tokens, your own server"),
         ({"tokens": 7, "cost_usd": 0.5}, "7 tokens, $0.5000"),
     ],
 )
@@ -315,8 +315,8 @@ def test_a_run_costs_what_all_its_attempts_have_cost(bot: Terminal) -> None:
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        ({"error": "Claude is overloaded."}, "(in your own words: Claude is overloaded)"),
-        ({"reason": "policy"}, "(in your own words)"),
+        ({"error": "Claude is overloaded."}, "(sent as written: Claude is overloaded)"),
+        ({"reason": "policy"}, "(sent as written)"),
         ({"error": "x", "pings": ["9"]}, "(x)"),
     ],
 )

@@ -181,8 +181,9 @@ async def test_a_paired_phone_gets_it_with_its_buttons_also_with_other_wrong_set
         again = await asyncio.to_thread(after_crash.run, "sentinel")
         assert (again.code, again.out) == (0, "")
         (push,) = ntfy.published("out")
-    assert (push.text, [each["label"] for each in push.actions]) == (
-        "Drink water.\n\nThe bot does not answer; this came from its watch.",
+    assert (push.title, push.text, [each["label"] for each in push.actions]) == (
+        "Drink water.",
+        "The bot does not answer; this came from its watch.",
         ["Done", "10 min", "1 h"],
     )
     nonces = [str(each["body"]) for each in push.actions]

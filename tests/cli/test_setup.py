@@ -108,6 +108,8 @@ def test_enter_at_every_question_changes_nothing_at_all(scene: SetupScene) -> No
     before = sorted(scene.home.iterdir())
     assert scene.run(person) is None
     assert person.answers == []
+    marks = [line.split() for line in person.screen.splitlines() if line[:1].isdecimal()]
+    assert [mark for mark, *_ in marks] == [f"{number}/11" for number in range(1, 12)]
     assert sorted(scene.home.iterdir()) == before
     assert person.screen.rstrip().endswith("Start the bot now: `ollim-bot`.")
     assert "when jobs have cost 5 US dollars today, they stop using the model" in person.screen

@@ -66,7 +66,7 @@ def test_today_shows_what_waits_comes_and_is_done(terminal: Terminal) -> None:
         "  drink water · since 11:30\n"
         "\n"
         "Next\n"
-        "  15:00 · stretch · 8 more today\n"
+        "  15:00 · stretch · every hour · 8 more today\n"
         "  15:30 · make tea\n"
         "\n"
         "Put off\n"

@@ -109,7 +109,8 @@ async def test_a_routine_that_a_command_added_is_told_and_undone(scene: EchoScen
         (NOON, "Routine changed: Plan", "Next: today 12:00"),
         ("routine pause daily", "Routine changed: Plan", "It is paused, and does not run."),
         ("routine cancel daily", "Routine cancelled: Plan", ""),
-        ("reminder snooze call --for 1h", "Reminder changed: Call Bo.", "Due: today 13:00"),
+        ("reminder snooze call --for 1h", "Reminder moved: Call Bo.", "Due: today 13:00"),
+        ("reminder edit call -m bo", "Reminder changed: bo", "Due: today 12:00"),
         ("reminder cancel call", "Reminder cancelled: Call Bo.", ""),
     ],
 )

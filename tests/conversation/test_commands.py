@@ -294,7 +294,7 @@ async def test_background_runs_are_no_conversations(kind: SessionChange) -> None
     async with scene(engine) as at:
         await at.ask("hello")
         run = SessionId("background-run")
-        engine.store(run, HOME, "[routine-bg:abc] check the mail")
+        engine.store(run, HOME, "check the mail")
         assert "check the mail" in str(await sessions(at))
         at.stores.session_history.append(SessionEvent(run, kind, NOW))
         assert "check the mail" not in str(await sessions(at))
@@ -378,7 +378,7 @@ async def test_what_a_server_of_ones_own_costs_is_not_made_up() -> None:
         assert at.answers[0].spent.cost_usd == 0
         await at.ask("two, answered by a model whose price is listed")
         told = await said(at, "/cost")
-        assert told.startswith("Today: 2 answers, $0.50 and an unknown price. The context is 0%")
+        assert told.startswith("Today: 2 answers, $0.50 and your own server. The context is 0%")
 
 
 async def test_the_model_that_answers_is_named_until_another_one_is_chosen() -> None:

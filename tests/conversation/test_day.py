@@ -17,6 +17,7 @@ from tests.storage.data_directory import QuickDisk
 from tests.stores import Stores
 
 from ollim_bot.domain.changes import Changer, ChangeRow
+from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.due_items import Answer
 from ollim_bot.domain.jobs import JobSpec
@@ -209,3 +210,15 @@ async def test_words_of_others_are_marked_for_the_owner() -> None:
         put(at, item(replace(WATER, spec=theirs), NOW - HOUR))
         (line,) = (await at.chat.views.today.look({})).overdue
         assert line.title == "Pay now (from untrusted content)"
+
+
+async def test_what_waits_for_the_end_of_the_quiet_says_so_in_its_line() -> None:
+    async with scene(scripted()) as at:
+        put(
+            at,
+            replace(item(WATER, NOW - HOUR), waiting=MessageId("held")),
+            item(PILLS, NOW - 2 * HOUR),
+        )
+        said, held = (await at.chat.views.today.look({})).overdue
+        assert held.note == "since 9:15 · held until the quiet ends"
+        assert "held" not in said.note

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
@@ -121,6 +122,18 @@ async def test_whatever_tool_a_late_job_speaks_with_it_is_called_late() -> None:
         await fired(at, late=timedelta(minutes=75))
         (card,) = (each for each in at.log if each.card is not None)
         assert card.footer == "Late: it was due today 9:00."
+
+
+async def test_the_card_of_a_late_one_that_must_come_is_called_late_too() -> None:
+    spec = replace(PLAN.spec, must=True, description="Tagesplan", message="Schau in den Kalender.")
+    job = replace(PLAN, spec=spec)
+    async with scene(ScriptedEngine().then(Says("Um 9:41 ist Zeit."), Says("Ja."))) as at:
+        at.stores.routines.add(job)
+        await fired(at, job, late=timedelta(minutes=75))
+        (card,) = (each for each in at.log if each.card is not None)
+        assert card.footer == "Late: it was due today 9:00."
+        assert card.card is not None
+        assert (card.card.title, card.card.description) == ("Tagesplan", "")
 
 
 async def test_a_message_waits_for_it_and_does_not_stop_it() -> None:

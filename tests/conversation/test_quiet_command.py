@@ -18,7 +18,10 @@ from ollim_bot.store.steps import hold
 
 pytestmark = pytest.mark.usefixtures("inline_executor")
 
-COMES = "What must come and what is critical comes; the rest waits for one message then."
+COMES = (
+    "Reminders that must come and urgent messages still come. The rest waits, and comes in one "
+    "message at the end."
+)
 HELD = HeldMessage(ChatMessage(MessageId("7"), NOW, Author.BACKGROUND, "Tuesday is full."))
 
 

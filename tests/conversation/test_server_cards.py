@@ -114,6 +114,41 @@ async def test_another_command_line_says_that_the_server_is_off(at: Scene) -> No
     assert card.description.count("```") == 2
 
 
+APPROVED = ServerState().written(NOTES).started().listed([FIND]).approving()
+ANOTHER = ServerSpec("notes", ("rm", "-rf", "/"))
+# What has changed, and what the agent is told; nothing where nothing was approved before.
+CHANGES = {
+    "command": (APPROVED.written(ANOTHER), "its command line or address has changed"),
+    "script": (
+        replace(APPROVED, script="ä", approved_script="ö"),
+        "its script has changed",
+    ),
+    "definition": (APPROVED.listed([EVIL]), "has 1 tool off that is not as they approved"),
+    "new server": (ServerState().written(NOTES), ""),
+    "new tool": (APPROVED.listed([FIND, ADD]), ""),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+async def test_the_agent_is_told_of_a_change_until_it_is_approved(at: Scene, what: str) -> None:
+    after, told = CHANGES[what]
+    become(at, after)
+    await shown(at, 1)
+    await at.quiet()
+    if not told:
+        assert at.pending == []
+        return
+    (update,) = at.pending
+    assert update.startswith("The owner's tool server notes")
+    assert told in update
+    become(at, state(at).failed("x"))
+    await at.quiet()
+    assert sum("tool server notes" in each and told in each for each in at.pending) == 1
+    decided = state(at).approving() if what == "definition" else state(at).started()
+    become(at, decided.failed(""))
+    await at.until(lambda: not any(told in each for each in at.pending))
+
+
 async def test_many_and_long_tools_fit_on_a_card(at: Scene) -> None:
     tools = [replace(FIND, name=f"t{number}", description="x" * 9999) for number in range(50)]
     become(at, ServerState().written(NOTES).started().listed(tools))

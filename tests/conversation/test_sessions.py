@@ -15,10 +15,14 @@ from tests.conversation.slow_engine import half_way
 from tests.stores import memory_stores
 
 from ollim_bot.conversation import texts
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import Compacted, TextStreamed
 from ollim_bot.domain.inbox import InputEnd
+from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.sessions import SessionChange, SessionId
@@ -120,6 +124,26 @@ async def test_a_lost_session_is_told_once_and_a_fresh_one_begins() -> None:
     assert at.changes == [CREATED, CREATED]
     assert at.stores.session_history.read().entries[0].session_id == old
     assert [texts.SESSION_LOST in prompt for prompt in engine.prompts] == [False, True, False]
+
+
+async def test_a_lost_session_is_not_told_minutes_after_a_small_note() -> None:
+    engine, clock = ScriptedEngine(), ManualClock(NOW)
+    async with scene(engine, clock=clock) as at:
+        await at.ask("eins")
+        await at.talk.notices.tell(texts.NO_DAILY_LIMIT)
+        await _after_seconds(at, clock)
+        assert at.told == [texts.NO_DAILY_LIMIT]
+    engine.known.clear()
+    async with scene(engine, clock=clock, stores=at.stores) as again:
+        assert await again.ask("zwei") == "ok"
+        await _after_seconds(again, clock)
+        assert again.told == [texts.NO_DAILY_LIMIT, texts.SESSION_LOST]
+
+
+async def _after_seconds(at: Scene, clock: ManualClock) -> None:
+    for _ in range(20):
+        await at.quiet()
+        await clock.advance(0.5)
 
 
 async def test_an_engine_that_cannot_be_started_is_said_and_the_next_message_works() -> None:
@@ -345,6 +369,25 @@ async def test_an_old_session_can_be_resumed_by_its_first_letters() -> None:
         assert (event.event, event.session_id, event.parent_session_id) == (SWAPPED, old, newer)
         await at.chat.command("web", f"/resume {old[:8]}")
         assert at.told[-1] == "That is the conversation you are in."
+
+
+async def test_a_conversation_is_called_by_words_of_the_owner_or_by_its_job() -> None:
+    pill = Reminder(JobSpec(id="pill", message="Übelkeit – Pille"), NOW)
+    spec = JobSpec(id="plan", description="Morgens", message="What is the one thing?")
+    plan = Routine(spec, Cron.parse("0 9 * * *"))
+    async with scene(engine := ScriptedEngine()) as at:
+        item = DueItem.of(pill, Occurrence.scheduled(pill.kind, "pill", NOW), MessageId("m"), NOW)
+        await at.store.transact(lambda tx: tx.due_items.add(item))
+        await at.talk.foreground.run(plan, Occurrence.scheduled(plan.kind, "plan", NOW))
+        assert "\nOPEN REMINDERS (call `settle_reminder`" in engine.prompts[0]
+        [line] = (await at.chat.views.sessions.look({})).main
+        assert line.words == "Morgens"
+        await at.ask("the   taxes\nthen")
+        [line] = (await at.chat.views.sessions.look({})).main
+        assert line.words == "the taxes then"
+        await at.chat.command("web", "/sessions")
+        assert "“" not in at.told[-1]
+        assert "the taxes then" in at.told[-1]
 
 
 async def test_a_message_sent_after_a_command_is_taken_after_it() -> None:

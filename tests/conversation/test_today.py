@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from threading import Event
 
 from devtools.doubles.clock import ManualClock
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
 from ollim_bot.domain.cards import Card, CardLine
@@ -81,7 +84,7 @@ async def test_today_has_what_waits_what_comes_and_what_was_answered() -> None:
             "Take the pills · since 8:15 · not answered",
             "Drink water · since 9:15",
             "Next",
-            "11:00 · Stretch · 12 more today",
+            "11:00 · Stretch · every hour · 12 more today",
             "11:15 · Make tea",
             "20:00 · Take the pills",
             "Done",
@@ -242,6 +245,43 @@ def test_five_rows_of_buttons_stay_five_rows() -> None:
     assert after.card.buttons == before.card.buttons
     assert after.card.lines == (*before.card.lines, CardLine("Task f · due today", "New"))
     assert len(today_overview(*given, tasks).card.buttons) == 6
+
+
+@given(st.lists(st.lists(st.integers(0, 11), unique=True), min_size=1, max_size=6))
+def test_what_is_not_shown_is_counted_and_is_no_thing_itself(days: Sequence[list[int]]) -> None:
+    """Whatever is done and added meanwhile: each task is a line, or is counted in one."""
+    drawn, shown = ((), (), (), Skips(), NOW, ()), None
+    for due in days:
+        tasks = [Task(f"t{each}", f"Task {each}", due=NOW.date()) for each in due]
+        shown = today_overview(*drawn, tasks, shown=shown)
+        lines = [each.text for each in shown.card.lines]
+        here = [each for each in due if f"Task {each} · due today" in lines]
+        counts = [each for each in lines if each.startswith("and ")]
+        left = len(due) - len(here)
+        assert counts in ([f"and {left} more"] if left else [], ["and no more"] if not left else [])
+        assert not {each.line for each in shown.card.buttons if not each.is_used} & {
+            number for number, each in enumerate(lines, 1) if each.startswith("and ")
+        }
+        assert len(lines) == len({*shown.places})
+
+
+async def test_a_dose_that_is_due_keeps_its_line_and_the_next_one_has_its_own() -> None:
+    async with scene(scripted(), clock=ManualClock(NOW)) as at:
+        twice = Routine(PILLS.spec, Cron.parse("0 11,20 * * *"))
+        at.stores.routines.add(twice)
+        message = await today(at)
+        assert [each.text for each in shown(at, message).lines] == [
+            "11:00 · Take the pills",
+            "20:00 · Take the pills",
+        ]
+        assert buttons(shown(at, message)) == [(1, "Skip once")]
+        await at.clock.advance(3600)
+        put(at, item(twice, NOW.replace(hour=11, minute=0)))
+        await at.talk.overviews.refresh()
+        assert [each.text for each in shown(at, message).lines] == [
+            "Take the pills · since 11:00 · not answered",
+            "20:00 · Take the pills",
+        ]
 
 
 async def test_doses_come_first_then_the_newest_and_every_page_can_be_reached() -> None:

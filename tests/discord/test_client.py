@@ -240,10 +240,15 @@ async def test_the_end_is_quick_and_discord_is_told() -> None:
         assert scene.connection.session is None
 
 
-async def test_an_ordinary_start_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_ordinary_start_has_no_line_of_discord_py(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     async with connection_scene(LocalDiscord()) as scene, scene.served():
-        pass
+        behind = "Can't keep up, shard ID %s websocket is %.1fs behind."
+        logging.getLogger("discord.gateway").warning(behind, None, 12.5)
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+    assert [each for each in caplog.records if each.name.startswith("discord")] == []
 
 
 async def test_the_token_is_in_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:

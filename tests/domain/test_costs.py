@@ -30,9 +30,9 @@ def row(micros: int, price: Price = Price.LISTED, **more: object) -> UsageRow:
         ([], "$0.00", 0.0),
         ([row(420_000)], "$0.42", 0.42),
         ([row(0, Price.FREE)], "free", None),
-        ([row(0, Price.UNKNOWN)], "price unknown", None),
+        ([row(0, Price.UNKNOWN)], "your own server", None),
         ([row(420_000, Price.INCLUDED)], "included ($0.42 at list price)", 0.42),
-        ([row(10_000), row(0, Price.UNKNOWN)], "$0.01 and an unknown price", 0.01),
+        ([row(10_000), row(0, Price.UNKNOWN)], "$0.01 and your own server", 0.01),
         ([row(10_000), row(0, Price.FREE)], "$0.01", 0.01),
     ],
 )

@@ -280,8 +280,20 @@ def test_what_has_passed_does_not_depend_on_the_clocks() -> None:
     assert elapsed(now, since) == timedelta(hours=-9)
 
 
-@pytest.mark.parametrize(("seconds", "shown"), [(119, "today 12:01:59"), (120, "today 12:02")])
-def test_seconds_are_shown_below_two_minutes_only(seconds: int, shown: str) -> None:
-    now = datetime(2026, 11, 17, 12, tzinfo=BERLIN)
-    assert describe(now + timedelta(seconds=seconds), now) == shown
-    assert describe(now + timedelta(seconds=200), now) == "today 12:03"
+@pytest.mark.parametrize(
+    ("ahead", "shown"),
+    [
+        (75.0, "today 1:06 (in 1 min 15 s)"),
+        (119.4, "today 1:07 (in 1 min 59 s)"),
+        (120.0, "today 1:07 (in 2 min)"),
+        (-30.0, "today 1:04 (30 s ago)"),
+        (86_430.2, "tomorrow 1:05 (in 1 d)"),
+    ],
+)
+def test_seconds_are_left_below_two_minutes_and_are_in_no_time_of_day(
+    ahead: float, shown: str
+) -> None:
+    now = datetime(2026, 11, 17, 1, 5, 23, 689954, tzinfo=BERLIN)
+    moment = now + timedelta(seconds=ahead)
+    assert describe_with_distance(moment, now) == shown
+    assert describe(now, now, is_exact=True) == "today 1:05:23"

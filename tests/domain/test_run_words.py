@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.pings import PingBudget, PingRefused, charged
+from ollim_bot.domain.receipts import due_things
 from ollim_bot.domain.run_history import RunStory
-from ollim_bot.domain.run_words import decisions, sources_of, why
-from ollim_bot.domain.runs import thing_looked_at
+from ollim_bot.domain.run_pages import run_object
+from ollim_bot.domain.run_words import decisions, reason, sources_of, why
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy, thing_looked_at
 
 NOW = datetime(2026, 11, 15, 15, tzinfo=UTC)
 ONE = Occurrence.scheduled(JobKind.ROUTINE, "mail", NOW)
@@ -52,6 +57,116 @@ MAILS: dict[str, object] = {
 )
 def test_one_sentence_says_why(state: str, facts: dict[str, object], sentence: str) -> None:
     assert why(story((state, facts)), NOW) == sentence
+
+
+Rows = list[tuple[str, dict[str, object]]]
+BUDGET = PingBudget.full(NOW)
+AUTO = RunPolicy(RunKind.BACKGROUND, ())
+EMPTY = replace(BUDGET, available=0.25, capacity=2)
+ABOUT = {"wants_critical": False, "is_busy": False, "daily_cap": 1}
+
+
+def refused(budget: PingBudget, run: Run, **more: object) -> dict[str, object]:
+    """The facts of a ping that the budget refuses now."""
+    after, verdict = charged(budget, run, NOW, **{**ABOUT, **more})  # type: ignore[arg-type]
+    assert isinstance(verdict, PingRefused)
+    left = {"pings_left": after.tokens, "pings_of": after.capacity}
+    reason = {"refused_pings": [{"reason": verdict.reason, "text": "Käse?"}]}
+    return {**reason, **(left if run.policy.allow_ping and not run.pings else {})}
+
+
+NO_BUDGET = refused(EMPTY, Run(AUTO, NOW))
+BUSY = refused(replace(BUDGET, available=1.5, capacity=2), Run(AUTO, NOW), is_busy=True)
+ONCE = refused(BUDGET, Run(AUTO, NOW, pings=[MessageId("1")]))
+OFF = refused(BUDGET, Run(replace(AUTO, allow_ping=False), NOW))
+HELD: dict[str, object] = {"message": "m", "until": "2026-11-15T22:30:00.123457+00:00"}
+PLAIN_HELD: Rows = [("due", {}), ("held", HELD), ("done", {"plain": True}), ("delivered", {})]
+TURN_HELD: Rows = [("due", {}), ("held", {"until": HELD["until"]})]
+PING_HELD: Rows = [("running", {}), ("held", HELD), ("done", {"pings": ["m"], "report": "x"})]
+NOT_RUN: dict[str, object] = {"silent_because": "it was not run"}
+OF_PINGS: dict[str, object] = {"silent_because": "pings are switched off for this job"}
+CAUSES: dict[str, tuple[Rows, str]] = {
+    "no budget, reported": (
+        [("done", {**NO_BUDGET, "report": "x"})],
+        "reported; its ping was refused: the ping budget was used up (0 of 2 left)",
+    ),
+    "no budget, silent": (
+        [("done", {**NO_BUDGET, "silent_because": "its ping was refused: the ping budget is …"})],
+        "silent, because its ping was refused: the ping budget was used up (0 of 2 left)",
+    ),
+    "busy, reported": (
+        [("done", {**BUSY, "report": "x"})],
+        "reported; its ping was refused: you were being answered (1 of 2 left)",
+    ),
+    "busy, silent": (
+        [("done", {**BUSY, "silent_because": "its ping was refused: the owner is …"})],
+        "silent, because its ping was refused: you were being answered (1 of 2 left)",
+    ),
+    "a second one": (
+        [("done", {**ONCE, "pings": ["1"]})],
+        "pinged; a further ping was refused: one run pings once",
+    ),
+    "pings off, refused": (
+        [("done", {**OFF, **OF_PINGS, "report": "x"})],
+        "reported; its ping was refused: pings are switched off for this job",
+    ),
+    "pings off, reported": (
+        [("done", {**OF_PINGS, "report": "x"})],
+        "reported; pings are switched off for this job",
+    ),
+    "pings off, silent": (
+        [("done", OF_PINGS)],
+        "silent, because pings are switched off for this job",
+    ),
+    "not asked for, reported": (
+        [("done", {"report": "x", "pings_left": 1, "pings_of": 2})],
+        "reported; kept its ping: 1 of 2 left",
+    ),
+    "a cause of another version": (
+        [("done", {"report": "x", "refused_pings": [{"reason": "The moon is up. Wait."}]})],
+        "reported; its ping was refused: the moon is up",
+    ),
+    "a reminder waits": (PLAIN_HELD, "waits for the end of the quiet, today 22:30"),
+    "a turn waits": (TURN_HELD, "waits for the end of the quiet, today 22:30"),
+    "a ping waits": (PING_HELD, "waits for the end of the quiet, today 22:30; reported"),
+    "a reminder has waited": (
+        [*PLAIN_HELD, ("released", {"message": "m"})],
+        "in your own words",
+    ),
+    "a turn has waited": (
+        [*TURN_HELD, ("running", {}), ("done", {"answered": True})],
+        "spoke in the conversation",
+    ),
+    "a ping was not wanted after the quiet": (
+        [*PING_HELD, ("dropped", {"message": "m", "why": "a newer one came"})],
+        "did not come after the quiet: a newer one came; reported",
+    ),
+    "missed": ([("due", {}), ("missed", NOT_RUN)], "missed: I was away"),
+    "missed for a reason": (
+        [("due", {}), ("missed", {"reason": "it was too late to leave"})],
+        "missed: it was too late to leave",
+    ),
+    "failed": ([("failed", {**BUSY, "error": "It broke."})], "failed: It broke"),
+    "capped": (
+        [("skipped", {"reason": "cost cap", "reached_at": "2026-11-15T14:10:00+00:00"})],
+        "skipped: the daily cost cap was reached at 14:10",
+    ),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_sentence_names_what_was_refused_held_or_missed_and_why(cause: str) -> None:
+    rows, sentence = CAUSES[cause]
+    assert why(story(*rows), NOW) == sentence
+
+
+def test_every_view_says_the_same() -> None:
+    for rows, sentence in CAUSES.values():
+        found = story(*rows)
+        assert run_object(found, NOW)["why"] == sentence
+        (thing,) = due_things([found])
+        assert f"{thing.word}: {thing.why(NOW)}".endswith(sentence)
+        assert reason(found, NOW) in sentence
 
 
 def test_the_decisions_stand_in_order_with_the_reason_of_each() -> None:

@@ -101,7 +101,7 @@ def test_two_kinds_of_runs_are_in_the_background(kind: RunKind, is_background: b
     [
         ({"reason": "policy"}, "you wanted it skipped"),
         ({"reason": "policy", "why": "you had answered it"}, "you had answered it"),
-        ({"plain": True}, "in your own words"),
+        ({"plain": True}, "sent as written"),
     ],
 )
 def test_what_came_of_it_is_said_in_words(facts: dict[str, object], words: str) -> None:

@@ -2,7 +2,7 @@
 
 It fulfils the contract for engines in `tests/engine/test_contract.py`. Of the built-in tools of the
 real engine it has `Bash`, `Read` and `Write`; its shell knows `wait-for`, which ends once a file
-is there.
+is there. A call of `Write` that has written ends once no file `hold-writes` is there.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ from ollim_bot.ports import (
 )
 
 WAIT_FOR = "wait-for"
+HOLD_WRITES = "hold-writes"
 _REFUSED_LOGIN = (401, 403)
 _BETWEEN_LOOKS = 0.02
 
@@ -312,6 +313,8 @@ async def _builtin(call: CallTool, folder: Path) -> ToolAnswer:
             path = folder / given["file_path"]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(given["content"])
+            while (folder / HOLD_WRITES).exists():  # noqa: ASYNC110 - a file has no event
+                await asyncio.sleep(_BETWEEN_LOOKS)
             return ToolAnswer(f"File written: {path}")
         case "Bash":
             return await _shell(given["command"], folder)

@@ -9,10 +9,12 @@ import sys
 import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
+from tests.e2e.model_engine import HOLD_WRITES
 from tests.engine.processes import eventually
 from tests.engine.scene import spoken
 from tests.patience import patience
 
+from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.offline.messages import CallTool, Hang, ModelRequest, Reply, Say, Stall
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -126,6 +128,54 @@ async def test_a_turn_that_dies_twice_is_set_aside_and_told(killable: Scene) -> 
 
     assert "what is my cat called?" in await killable.bot.note("set aside")
     assert await killable.bot.ask("hello?") == "ok"
+
+
+# What is written, and the title of the card that shows it.
+WRITES = {
+    "routines/dehnen.md": (
+        '---\nid: dehnen\ncron: "0 9 * * *"\n---\nDehnübungen.\n',
+        "Routine added: Dehnübungen.",
+    ),
+    "USER.md": ("Mag Käse.\n", "I changed what I know about you: USER.md"),
+    "tasks.md": ("- [ ] Käse\n", ""),
+}
+
+
+@pytest.mark.own_process
+async def test_killed_as_a_write_lands_the_change_is_the_agents_with_its_cause_and_its_source(
+    killable: Scene,
+) -> None:
+    bot = killable.bot
+    await _after_one_turn(killable)
+    killable.model.when(is_continued, Reply((Say("Fertig."),)))
+    for place, (text, title) in WRITES.items():
+        row = await _killed_as_it_writes(killable, place, text)
+        assert (row.by, row.cause[:5], row.untrusted) == (Changer.AGENT, "turn ", ""), place
+        if title:
+            await bot.title(title)
+    (bot.data / "downloads").mkdir(exist_ok=True)
+    (bot.data / "downloads/käse.md").write_text("Käse ist gut.")
+    reading = CallTool("Read", {"file_path": "downloads/käse.md"})
+    row = await _killed_as_it_writes(killable, "idee.md", "Käse kaufen.\n", reading)
+    assert (row.by, row.cause[:5], row.untrusted) == (Changer.AGENT, "turn ", "attachment")
+
+
+async def _killed_as_it_writes(scene: Scene, place: str, text: str, *first: CallTool) -> ChangeRow:
+    """Kill the bot when the file is written, and start it; returns the one change of the file."""
+    bot, path = scene.bot, scene.bot.data / place
+    (bot.data / HOLD_WRITES).touch()
+    writing = CallTool("Write", {"file_path": place, "content": text})
+    scene.model.then(*(Reply((each,)) for each in (*first, writing)))
+    await bot.say("Bitte!")
+    await bot.until(lambda: path.exists() and path.read_text() == text)
+    await bot.kill()
+    (bot.data / HOLD_WRITES).unlink()
+    await bot.start()
+    await bot.until(lambda: not bot.open_inputs())
+    rows = bot.query(lambda tx: tx.changes.newest(100))
+    (row,) = [each for each in rows if each.place == place]
+    assert row.after == text
+    return row
 
 
 @pytest.mark.real_engine

@@ -84,6 +84,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "task_undos": ("task",),
     "task_moves": ("task",),
     "breakdowns": ("task", "step"),
+    "begun_writes": (),
     "taint": ("task",),
     # tables
     **dict.fromkeys(("meta", "records", "mirrors", "session_history", "channels"), ()),

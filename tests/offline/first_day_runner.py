@@ -27,7 +27,7 @@ from typing import Any
 from devtools.doubles.clock import ManualClock
 from tests.conversation.scene import Scene, scene
 from tests.e2e.model_engine import ModelEngine, ModelSession
-from tests.offline.test_everyday import DENTIST, ROUTINES
+from tests.offline.test_everyday import COMING, DENTIST, ROUTINES
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.due_items import Answer, DueItem
@@ -97,6 +97,8 @@ class OfflineEngine(ModelEngine):
                 return ROUTINES
             case ["tasks", "list"]:
                 return TASKS
+            case ["rehearse", *_]:
+                return COMING
             case ["cal", *_]:
                 return json.dumps({"events": [DENTIST]})
             case [*words]:

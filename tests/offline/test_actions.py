@@ -191,10 +191,10 @@ def test_where_there_are_no_tools_nothing_is_promised() -> None:
 
 
 def test_the_lists_are_shown_in_few_lines() -> None:
-    assert step("what is coming up") == (LIST_REMINDERS,)
+    assert step("list my reminders and routines") == (LIST_REMINDERS,)
     looked = did(LIST_REMINDERS, TWO)
-    assert step("what is coming up", looked) == (LIST_ROUTINES,)
-    assert step("what is coming up", looked, did(LIST_ROUTINES, ROUTINES)) == (
+    assert step("list my reminders and routines", looked) == (LIST_ROUTINES,)
+    assert step("list my reminders and routines", looked, did(LIST_ROUTINES, ROUTINES)) == (
         Say(
             "Reminders:\n- today 10:35 (in 20 min): drink water\n"
             "- today 12:00 (in 2 h), paused: water · the plants\n\n"

@@ -12,7 +12,7 @@ from tests.hostile.injected_texts import (
     assert_is_safe_for_a_terminal,
 )
 from tests.offline.test_actions import TOOLS, did
-from tests.offline.test_everyday import REMINDERS, ROUTINES, STAMP
+from tests.offline.test_everyday import COMING, REMINDERS, ROUTINES, STAMP
 from tests.offline.test_rules import answer, said
 
 from ollim_bot.domain.taint import Untrusted
@@ -68,7 +68,11 @@ def told(
         assert isinstance(part, CallTool)
         called = str(part.arguments.get("command", part.name))
         is_cal = called.startswith("ollim-bot cal ")
-        messages += did(part, printed if is_cal else results[called], refused=is_cal and is_error)
+        if called.startswith("ollim-bot rehearse "):
+            found = COMING
+        else:
+            found = printed if is_cal else results[called]
+        messages += did(part, found, refused=is_cal and is_error)
 
 
 def test_today_has_events_reminders_and_routines() -> None:
@@ -114,6 +118,19 @@ def test_the_week_has_its_days_and_says_what_may_have_changed() -> None:
         "  - due: tax form\n"
         "Work may have changed: It did not answer."
     )
+
+
+def test_next_week_is_the_week_that_begins_on_monday() -> None:
+    assert told("what do i have next week", PLANNING) == (
+        "Next week:\n- Mon 23 Nov\n  - 8:00: remind me to take my meds"
+    )
+
+
+def test_what_comes_next_does_not_end_with_the_week() -> None:
+    lines = told("what's next").splitlines()
+    assert lines[0] == "Coming up:"
+    assert lines[-2:] == ["- Thu 24 Dec", "  - 18:00: call mum"]
+    assert "  - 12:00: pay the rent" in lines
 
 
 def test_without_calendars_the_answers_are_of_reminders_and_routines() -> None:

@@ -45,19 +45,29 @@ DENTIST = {
     "start": "2026-11-16T15:00:00+00:00", "end": "2026-11-16T16:00:00+00:00", "all_day": False,
     "summary": "Dentist", "calendar": "Work", "problem": None,
 }  # fmt: skip
+COMING = (
+    "2026-11-16 18:00  water the plants\n"
+    "2026-11-17 08:00  remind me to take my meds\n"
+    "2026-11-17 09:00  ask me for my plan\n"
+    "2026-11-17 09:30  call the dentist\n"
+    "2026-11-17 12:00  pay the rent\n"
+    "2026-11-23 08:00  remind me to take my meds"
+)
 EVENTS = json.dumps({"events": [DENTIST]})
 RESULTS = (
     (LIST_REMINDERS, REMINDERS),
     (LIST_ROUTINES, ROUTINES),
     (LIST_TASKS, "2c2c2c2c  buy milk\n"),
     *((shell_call("cal", *days, "--json"), EVENTS) for days in (
-        ("today",), ("upcoming", "--days", "2"), ("upcoming", "--days", "7")
+        ("today",), *(("upcoming", "--days", days) for days in ("2", "7", "14"))
     )),
+    *((shell_call("rehearse", "--days", n, "--brief"), COMING) for n in ("1", "2", "7", "14")),
 )  # fmt: skip
 LISTS = {
     "list reminders": {texts.REMINDERS},
     "list routines": {texts.ROUTINES},
-    "list all": {texts.REMINDERS, texts.ROUTINES},
+    "list what comes": {texts.UPCOMING},
+    "list next week": {texts.NEXT_WEEK},
     "list today": {texts.TODAY},
     "list tomorrow": {texts.TOMORROW},
     "list week": {texts.THE_WEEK},

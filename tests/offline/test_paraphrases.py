@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.offline.paraphrases import PARAPHRASES, POLITE, UNDERSTOOD, Intent, Phrase, phrase_of
 
 from ollim_bot.offline import texts
-from ollim_bot.offline.actions import LIST_REMINDERS, LIST_ROUTINES, LIST_TASKS
+from ollim_bot.offline.actions import LIST_REMINDERS, LIST_ROUTINES, LIST_TASKS, shell_call
 from ollim_bot.offline.messages import Block, Message, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.situation import SHELL
@@ -27,7 +27,7 @@ ANSWERS = {
     Intent.TIME: texts.time(datetime(2026, 2, 24, 10, 15), "PST"),
     Intent.MEMORY: texts.said_before((BEFORE,)),
     Intent.CONNECT: texts.HOW_TO_CONNECT,
-    Intent.UPCOMING: f"{texts.NO_REMINDERS}\n\n{texts.NO_ROUTINES}",
+    Intent.UPCOMING: texts.NOTHING_UPCOMING,
     Intent.REMINDERS: texts.NO_REMINDERS,
     Intent.ROUTINES: texts.NO_ROUTINES,
     Intent.DONE: texts.TASK_DONE,
@@ -50,6 +50,8 @@ RESULTS = (
     (LIST_REMINDERS, "There are no reminders."),
     (LIST_ROUTINES, "No routines. Add one: ollim-bot routine add"),
     (LIST_TASKS, "No open tasks."),
+    (shell_call("rehearse", "--days", "7", "--brief"), "Nothing would happen until Tue 3 Mar."),
+    (shell_call("cal", "upcoming", "--days", "7", "--json"), '{"events": []}'),
 )
 
 

@@ -34,7 +34,8 @@ from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
 TOPIC, REPLY = "ollim-out", "ollim-reply"
 LIMITS = HttpLimits(step=5.0, whole=5.0, largest=1_000_000)
-STATUS = Status("offline model", True, "offline", False, "Ada", "Ollim", "0")
+BOT = "Ollim"
+STATUS = Status("offline model", True, "offline", False, "Ada", BOT, "0")
 
 
 class PressingService:
@@ -154,9 +155,10 @@ class PhoneScene:
 
     @property
     def published(self) -> list[str]:
-        """The texts that the server got for the phone, in order, without how late they are."""
-        sent = [each.text for each in self.ntfy.published(TOPIC) if each.event == "message"]
-        return [each.splitlines()[-1] for each in sent]
+        """What the server got for the phone, in order: the things, by their titles or texts."""
+        sent = [each for each in self.ntfy.published(TOPIC) if each.event == "message"]
+        said = [(each.title, each.text.splitlines()[-1]) for each in sent]
+        return [title if words == BOT else words for title, words in said]
 
     async def until(self, is_so: Callable[[], object], seconds: float = 600.0) -> None:
         """Wait for the condition by looking after each second of virtual time."""

@@ -90,7 +90,7 @@ async def test_a_press_answers_its_card_once_on_one_of_two_phones(scene: PhoneSc
         await android.shows("water")
         await iphone.shows("water")
         assert android.shown[0].labels == ["Done", "10 min", "1 h"]
-        assert android.shown[0].title == "Ollim"
+        assert android.shown[0].title == "water"
         bodies = [each["body"] for each in android.shown[0].actions]
         assert len({*bodies}) == 3
         assert not any(asked in each or "done" in each for each in bodies)
@@ -311,7 +311,7 @@ async def test_a_phone_is_paired_and_removed_while_the_bot_runs(scene: PhoneScen
         await scene.until(lambda: scene.push.wrong == 1)
     assert scene.service.presses == []
     assert scene.published == ["water"]
-    assert [each.text for each in scene.ntfy.published("ollim-other")] == ["tea"]
+    assert [each.title for each in scene.ntfy.published("ollim-other")] == ["tea"]
     assert scene.push.identity not in ("", pairing.identity)
 
 
@@ -329,7 +329,7 @@ async def test_nothing_goes_to_an_old_phone_before_the_new_one_is_noticed(
         scene.pair("ollim-new")
         await scene.confirmed(tea)
     assert scene.published == ["water"]
-    assert [each.text for each in scene.ntfy.published("ollim-new")] == ["tea"]
+    assert [each.title for each in scene.ntfy.published("ollim-new")] == ["tea"]
 
 
 async def test_a_burst_waits_for_the_server_instead_of_being_refused(scene: PhoneScene) -> None:

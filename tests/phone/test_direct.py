@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from devtools.localdiscord.faults import AnswerLost
 from devtools.localntfy.protocol import Refusal
-from tests.phone.scene import LIMITS, REPLY, TOPIC, PhoneScene
+from tests.phone.scene import BOT, LIMITS, REPLY, TOPIC, PhoneScene
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.push import PER_DAY
@@ -65,11 +65,11 @@ async def test_its_push_is_that_of_the_bot_and_its_button_works_when_the_bot_is_
         await scene.until(lambda: len(phone.shown) == 2)
         water, pill = phone.shown
         assert (pill.labels, pill.priority, pill.tags) == (water.labels, water.priority, water.tags)
-        assert (pill.title, pill.text, pill.sequence_id) == ("Ollim", PILL, part_nonce(card, 0))
+        assert (pill.title, pill.text, pill.sequence_id) == (PILL, BOT, part_nonce(card, 0))
         await phone.press(pill, "Done")
         async with scene.bot():
             await scene.until(lambda: scene.service.presses == [(PILL, "done")])
-            await scene.until(lambda: [each.text for each in phone.shown] == ["Drink water."])
+            await scene.until(lambda: [each.title for each in phone.shown] == ["Drink water."])
     assert scene.published == ["Drink water.", PILL]
     assert scene.push.sent == 3
 

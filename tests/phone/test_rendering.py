@@ -51,20 +51,20 @@ DIGEST = said("While it was quiet\n- water", Card("x", lines=(CardLine("water"),
 
 def test_each_choice_of_content_sends_no_more_than_it_says() -> None:
     expected = {
-        (0, FULL): ("Ollim", "drink water"),
-        (0, TITLE): ("Ollim", "drink water"),
+        (0, FULL): ("drink water", "Ollim"),
+        (0, TITLE): ("drink water", "Ollim"),
         (0, NONE): ("Ollim", "A reminder waits for you."),
-        (1, FULL): ("Ollim", "pay Eve\n\nFrom untrusted content: a mail."),
+        (1, FULL): ("pay Eve", "From untrusted content: a mail."),
         (1, TITLE): ("Ollim", "A reminder waits for you. (from untrusted content)"),
         (1, NONE): ("Ollim", "A reminder waits for you. (from untrusted content)"),
         (2, FULL): ("Run a command?", "rm -r notes"),
-        (2, TITLE): ("Ollim", "Run a command?"),
+        (2, TITLE): ("Run a command?", "Ollim"),
         (2, NONE): ("Ollim", "I need an answer from you."),
         (3, FULL): ("Ollim", "While it was quiet\n- water"),
         (3, TITLE): ("Ollim", "Messages waited while it was quiet."),
         (3, NONE): ("Ollim", "Messages waited while it was quiet."),
         (4, FULL): ("news", "All is well."),
-        (4, TITLE): ("Ollim", "news"),
+        (4, TITLE): ("news", "Ollim"),
         (4, NONE): ("Ollim", "There is something for you."),
     }
     ping = said("All is well.", job="news")

@@ -17,8 +17,10 @@ from ollim_bot.app.records import SharedRecords
 from ollim_bot.app.standby import SharedDatabase
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.travel import PlannedZone
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
+from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
@@ -33,6 +35,8 @@ class Machine:
         self.paths = DataPaths(root)
         prepare_data_directory(self.paths)
         self.heartbeat = HeartbeatFile(self.paths)
+        own = {"OLLIM_DATA_DIR": str(root), "DATABASE_URL": url, "OLLIM_USER_NAME": root.name}
+        self.settings = Settings.from_env({**own, "TZ": "Asia/Kathmandu"}, cwd=root)
         self.problems: list[StoreProblem] = []
         self.ends: list[str] = []
         self.told: list[str] = []
@@ -119,7 +123,10 @@ async def test_the_schedule_goes_on_from_where_the_last_leader_came(
         ),
         SystemClock(UTC),
     )
-    await shelf.shared.take_up(store)
+    await store.transact(lambda tx: tx.zone.put(PlannedZone("America/New_York")))
+    led = await shelf.shared.take_up(store, shelf.settings)
+    assert (str(led.zone), led.user_name) == ("America/New_York", "shelf")
+    assert "OLLIM_TIMEZONE=America/New_York\n" in shelf.paths.shared_settings.read_text()
     assert shelf.heartbeat.read() == came
     await store.close()
     shelf.shared.close()

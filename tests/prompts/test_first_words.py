@@ -16,15 +16,47 @@ from tests.prompts.prompt_parts import (
     message,
 )
 
-from ollim_bot.domain.chat import Attachment
+from ollim_bot.domain.chat import Attachment, MessageId
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.inbox import InputId, JobTurn
+from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, ReportMode, Routine
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.prompts.context import FOR_MAIN, READ_ONLY, owner_prompt, owner_words, updates_block
-from ollim_bot.prompts.turns import continued_prompt, first_words, fork_prompt, resumed_fork_prompt
+from ollim_bot.prompts.context import (
+    FOR_MAIN,
+    joined,
+    open_items_block,
+    owner_prompt,
+    owner_words,
+    updates_block,
+)
+from ollim_bot.prompts.turns import (
+    Briefing,
+    background_prompt,
+    break_down_request,
+    build_bg_preamble,
+    button_prompt,
+    continued_prompt,
+    first_words,
+    foreground_prompt,
+    fork_prompt,
+    idle_prompt,
+    report_prompt,
+    resumed_fork_prompt,
+)
 
 
 def news(*said: str) -> str:
-    waiting = PendingUpdates(tuple(PendingUpdate(ago(5), each) for each in said), omitted=1)
-    return updates_block(waiting, FOR_MAIN, NOW)
+    """What the program writes above a prompt: updates, if there are any, and what waits."""
+    waiting = PendingUpdates(tuple(PendingUpdate(ago(5), each) for each in said), omitted=len(said))
+    return joined("\n", updates_block(waiting, FOR_MAIN, NOW), still_open())
+
+
+def still_open() -> str:
+    pill = Reminder(JobSpec(id="pill", message="pills"), ago(9))
+    occurrence = Occurrence.scheduled(JobKind.REMINDER, "pill", ago(9))
+    return open_items_block([DueItem.of(pill, occurrence, MessageId("m"), ago(9))], NOW)
 
 
 def shortened(text: str) -> str:
@@ -76,11 +108,6 @@ def test_of_several_messages_the_first_that_says_something_comes_first() -> None
         (continued_prompt([call("Bash")], NOW), ""),
         ("[system] Report now.", ""),
         ("[button] show the day", "show the day"),
-        (
-            "[routine:a1] [late: was scheduled for 9:00 AM, running now]\n[2026-02-24 Tue]\n\ngo",
-            "go",
-        ),
-        (f"[reminder:a1]\n[2026-02-24 Tue]\n{READ_ONLY}\n- a\n\nbody", "body"),
         ("[2026-02-24 Tue 10:15 AM PST]", ""),
         (f"[2026-02-24 Tue 10:15 AM PST]\n{FOR_MAIN}\n- (5m ago) cut o", ""),
     ],
@@ -94,6 +121,24 @@ def test_a_fork_is_known_by_its_topic_or_by_what_opened_it(text: str) -> None:
     assert first_words(fork_prompt(NOW, text, news("one"))) == shortened(text)
     words = owner_words([message(text)])
     assert first_words(resumed_fork_prompt(NOW, ago(90), words, news("one"))) == shortened(text)
+
+
+@pytest.mark.parametrize("updates", ["", news(), news("one")])
+def test_no_prompt_of_the_program_is_taken_for_words(updates: str) -> None:
+    plan = Routine(JobSpec(id="plan", message="What is the one thing?"), Cron.parse("0 9 * * *"))
+    briefing = build_bg_preamble(Briefing(ReportMode.ALWAYS, allow_ping=True))
+    prompts = [
+        foreground_prompt(JobTurn.of(plan, InputId("i"), NOW), NOW, updates),
+        background_prompt(plan, NOW, preamble=briefing, updates=updates),
+        idle_prompt(NOW, updates),
+        report_prompt(NOW, updates),
+        continued_prompt([call("Bash")], NOW, updates=updates),
+        fork_prompt(NOW, updates=updates),
+        owner_prompt([message("")], NOW, updates),
+    ]
+    assert [first_words(each) for each in prompts] == [""] * len(prompts)
+    pressed = button_prompt(break_down_request("task:1"), NOW, updates, subject="the taxes")
+    assert first_words(pressed) == "the taxes"
 
 
 def test_what_the_engine_and_the_program_say_are_no_words_of_the_owner() -> None:

@@ -213,12 +213,14 @@ async def schedule_scene(
     prepare_data_directory(paths)
     edits = HandEdits(RecordingJournal(), root, clock)
     state = store or opened_store(paths, clock, disk)
+    changes = FileChanges(paths, state, edits, clock.now)
     repositories = open_repositories(
         paths,
         edits,
         disk,
         lambda rivals: state.query(lambda tx: holder_of_id(tx, rivals)),
         plan=lambda job: state.query(lambda tx: with_known_plan(tx, job)),
+        changes=changes,
     )
     stores = Stores(state, repositories)
     surface, shown = RecordingSurface(), seen(stores)
@@ -230,7 +232,7 @@ async def schedule_scene(
         keeper=FakeAttachmentStore(),
         working_directory=root,
         job_files=JobFileChecker(paths),
-        former=FileChanges(paths, state, edits, clock.now),
+        former=changes,
         channels=channels,
         status=replace(STATUS, is_offline=is_offline),
         reach=reach or Reach(),

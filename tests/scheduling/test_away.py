@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR
 from tests.scheduling.test_full_disk import FullableDisk
+from tests.stores import Stores, on_store
+
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Step, Transaction
+
+R = TypeVar("R")
 
 ONCE = "While I was away I missed “Look at the mail”, today 11:00. Tell me if it should still run."
 
@@ -52,3 +59,45 @@ async def test_on_a_full_disk_it_waits_to_be_told_once(tmp_path: Path) -> None:
         assert "\n".join(at.told).count(ONCE) == 1
         assert updates(at).count(ONCE) == 1
         assert [row.state for row in at.ended("mail")] == ["missed"]
+
+
+class CountingStore:
+    """Notes how many rows of the ledger each step writes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.written: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def transact(self, step: Step[R]) -> R:
+        def counted(tx: Transaction) -> tuple[R, int]:
+            before = tx.ledger.count()
+            return step(tx), tx.ledger.count() - before
+
+        result, rows = await self._store.transact(counted)
+        self.written.append(rows)
+        return result
+
+
+async def test_of_very_many_that_were_missed_a_few_end_in_one_step(tmp_path: Path) -> None:
+    """A message of the owner waits for one step. The owner is told of all in one message."""
+    missed, seen = 350, list[CountingStore]()
+
+    def counting(stores: Stores) -> Stores:
+        seen.append(CountingStore(stores.state))
+        return on_store(stores, seen[-1])
+
+    for start in (NOW, NOW + 6 * HOUR):
+        async with schedule_scene(
+            ScriptedEngine(), tmp_path, clock=ManualClock(start), seen=counting
+        ) as at:
+            for number in range(missed):
+                at.routine(f"bluete-{number}", "0 11 * * *", "Gieß sie.", plain="true", late="tell")
+            await at.advance(40)
+            ended = [row for row in at.rows if row.state == "missed"]
+    assert len(ended) == missed
+    assert max(seen[-1].written) <= 200
+    assert len(at.told) == 1
+    assert f"{missed} things" in at.told[0]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from devtools.doubles.clock import ManualClock
@@ -105,7 +107,19 @@ async def test_an_event_that_is_found_late_is_told_at_once(tmp_path: Path) -> No
         await at.advance(60)
         keep(at, event(15 * MINUTE))
         await at.advance(60, step=30)
-        await at.until(lambda: cards(at) == ["Leave by 10:10\nDentist at 10:30, Main Street 5"])
+        await at.until(lambda: cards(at) == ["Leave now\nDentist at 10:30, Main Street 5"])
+
+
+@pytest.mark.parametrize(("late", "when"), [(60.0, "Leave by 5:40"), (60.001, "Leave now")])
+def test_a_time_to_leave_that_is_over_is_not_told_as_if_it_came(late: float, when: str) -> None:
+    begins = datetime(2026, 11, 20, 0, 15, tzinfo=UTC)
+    now = (begins - 20 * MINUTE + timedelta(seconds=late)).astimezone(ZoneInfo("Asia/Kathmandu"))
+    there = replace(event(), start=begins, end=begins + HOUR)
+    (departure,) = departures([CalendarCopy("Łódź", "a.example", (there,), NOW)], 20)
+    message = departure.message(now)
+    assert message.card is not None
+    assert message.card.text == f"{when}\nDentist at 6:00, Main Street 5"
+    assert message.text == f"{when} for an event at 6:00."
 
 
 async def test_after_downtime_it_is_not_said_when_the_event_has_begun(tmp_path: Path) -> None:
@@ -116,7 +130,7 @@ async def test_after_downtime_it_is_not_said_when_the_event_has_begun(tmp_path: 
         await at.advance(30)
     await clock.advance(90 * 60)
     async with schedule_scene(ScriptedEngine(), tmp_path, clock=clock) as at:
-        await at.until(lambda: cards(at) == ["Leave by 11:35\nBarber at 11:55, Main Street 5"])
+        await at.until(lambda: cards(at) == ["Leave now\nBarber at 11:55, Main Street 5"])
         assert ends(at) == [("missed", "the event had begun")]
         assert is_right(at)
 
@@ -157,7 +171,7 @@ async def test_what_cannot_be_recorded_is_tried_again(tmp_path: Path) -> None:
         await at.advance(6 * 60, step=30)
         disk.is_full = False
         await at.advance(30)
-        await at.until(lambda: cards(at) == ["Leave by 10:20\nDentist at 10:40, Main Street 5"])
+        await at.until(lambda: cards(at) == ["Leave now\nDentist at 10:40, Main Street 5"])
 
 
 @pytest.mark.parametrize(

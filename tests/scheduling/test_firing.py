@@ -146,7 +146,7 @@ async def test_a_reminder_whose_agent_fails_comes_after_three_tries_and_says_why
         told = "“Drink water.” did not work: It failed: overloaded."
         assert at.pending == [f"{told} The owner is given the reminder all the same."]
         listed = (await at.chat.command("web", "/runs")).text
-        assert "Drink water, delivered (in your own words: It failed: overloaded)" in listed
+        assert "Drink water, delivered (sent as written: It failed: overloaded)" in listed
 
 
 async def test_a_refused_login_is_not_tried_again_and_the_reminder_comes_at_once(

@@ -8,6 +8,8 @@ import socket
 import struct
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -15,12 +17,14 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal import SUNDAY, Terminal
+from tests.patience import patience
 from tests.postgres.test_tables import corpus
 from tests.standby.beside import Bot, beside, bot_leading, bot_standing_by
 from tests.standby.scene import StandbyScene
 from tests.standby.test_commands import config_on_server, database_files
 from tests.test_architecture import HEAVY
 
+from ollim_bot.app.orphans import Orphans, adopt
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import MessageId
@@ -32,6 +36,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.domain.taint import TaintedTask, TaintRecord
 from ollim_bot.errors import StorageError
+from ollim_bot.processes import children_of_this
 from ollim_bot.store.bot_rows import rows_beside_bot
 from ollim_bot.store.command_frames import short_address
 from ollim_bot.store.errors import NotLeading
@@ -445,20 +450,35 @@ print(*sorted(name for name in sys.modules if name.partition(".")[0] in sys.argv
 """
 
 
+@pytest.fixture
+def adopting() -> Iterator[None]:
+    """As the bot does from its start on."""
+    before, orphans, latest = {*children_of_this()}, Orphans(), time.monotonic() + patience()
+    adopt()
+    yield
+    adopt(adopts=False)
+    while {*children_of_this()} - before and time.monotonic() < latest:
+        orphans.clear()
+        time.sleep(0.02)
+
+
 @pytest.mark.real_process
+@pytest.mark.usefixtures("adopting")
+@pytest.mark.parametrize("way", ["", 'setsid sh -c \'sleep 0.1; exec "$@"\' sh "$@" &'])
 def test_a_program_below_the_bot_is_the_agents_whatever_it_says(
-    scene: StandbyScene, desk: Terminal
+    scene: StandbyScene, desk: Terminal, way: str
 ) -> None:
-    with bot_leading(scene, desk, "desk"):
-        ran = subprocess.run(
-            [sys.executable, "-c", _OWN_PROGRAM, str(desk.paths.commands), "psycopg", *HEAVY],
-            env=desk.environ,
-            cwd=desk.home,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    refused, *_, loaded = ran.stdout.splitlines()
+    """Also one that goes into the background, whose own parent has ended."""
+    output = desk.home / "output"
+    own = [sys.executable, "-c", _OWN_PROGRAM, str(desk.paths.commands), "psycopg", *HEAVY]
+    with bot_leading(scene, desk, "desk"), output.open("w") as stdout:
+        command = ["sh", "-c", way, "sh", *own] if way else own
+        with subprocess.Popen(command, env=desk.environ, cwd=desk.home, stdout=stdout) as shell:
+            assert shell.wait(patience()) == 0
+        latest = time.monotonic() + patience()
+        while not output.read_text().endswith("loaded\n") and time.monotonic() < latest:
+            time.sleep(0.02)
+    refused, *_, loaded = output.read_text().splitlines()
     assert "only from the owner" in refused
     # A command beside the bot starts as fast as one with a file.
     assert loaded == "loaded"

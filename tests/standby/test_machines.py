@@ -7,10 +7,12 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from devtools.localpostgres import LocalPostgres
 from tests.cli.setup_scene import ScriptedPerson
+from tests.cli.terminal import Terminal
 from tests.standby.scene import StandbyScene, env_of, has_address
 
 from ollim_bot import __version__
@@ -58,6 +60,7 @@ def test_a_second_machine_joins_sees_the_leader_and_leaves(scene: StandbyScene) 
             "is_closed": False,
             "is_copy": False,
             "files": {"unlike": [], "since": None, "set_aside": []},
+            "unlike_settings": [],
         }
         assert "is already running" in shelf.refused("standby", "leave", "--yes", code=1)
     told = shelf.done("standby", "leave", "--yes")
@@ -205,3 +208,14 @@ def test_init_says_who_can_read_and_asks(
     assert not has_address(desk)
     command.init({}, caller, ScriptedPerson(scene.url, "y"))
     assert has_address(desk)
+
+
+def test_where_the_database_takes_no_writes_the_status_still_says_who_leads(
+    scene: StandbyScene, shelf: Terminal
+) -> None:
+    url = scene.url + quote(" -c default_transaction_read_only=on")
+    with scene.leading("desk"):
+        shelf.write(".env", f"DATABASE_URL={url}\n")
+        assert "desk has led for " in shelf.done("standby", "status")
+        assert shelf.json("standby", "status")["leader"] == "desk"
+    assert "desk led last" in shelf.done("standby", "status")

@@ -14,6 +14,7 @@ from tests.stores import Stores
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobRepositories
+from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import Codec, FileStore, StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
@@ -55,7 +56,10 @@ class DataDirectory:
             self.paths, lambda: now, is_holder=True, report=self.problems.append
         )
         at_end_of_test(database.close)
-        return Stores(ImmediateStore(database), self.repositories(disk))
+        store = ImmediateStore(database)
+        changes = FileChanges(self.paths, store, self.journal, lambda: now, disk)
+        repositories = open_repositories(self.paths, self.journal, disk, changes=changes)
+        return Stores(store, repositories)
 
     def repositories(self, disk: Disk | None = None) -> JobRepositories:
         return open_repositories(self.paths, self.journal, disk)

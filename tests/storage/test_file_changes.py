@@ -5,17 +5,22 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from tests.file_changes import NOW as NOW_OF_CHANGES
-from tests.file_changes import file_changes
+from tests.file_changes import RowsBeside, file_changes
 from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder, ProfileFile, UndoOutcome
 from ollim_bot.errors import Unreadable, WriteFailed
+from ollim_bot.paths import DataPaths
 from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.transaction import Step, Transaction
+
+R = TypeVar("R")
 
 DAILY = JobFile(JobFolder.ROUTINES, "daily.md")
 KEY = "0123abcd"
@@ -208,3 +213,31 @@ def test_the_profile_is_put_back_too(data: DataDirectory) -> None:
     undo_store(data).keep(change)
     assert undo_store(data).undo(KEY) == (UndoOutcome.RESTORED, ProfileFile.IDENTITY)
     assert data.paths.identity.read_text() == "before"
+
+
+class CountedRows(RowsBeside):
+    """Notes how many files each step has looked at."""
+
+    def __init__(self, paths: DataPaths) -> None:
+        super().__init__(paths, lambda: NOW)
+        self.looked_at: list[int] = []
+
+    def run(self, step: Step[R]) -> R:
+        def counted(tx: Transaction) -> R:
+            before = tx.changes.stamps()
+            result = step(tx)
+            after = tx.changes.stamps()
+            self.looked_at.append(len(after.items() - before.items()))
+            return result
+
+        return super().run(counted)
+
+
+def test_no_step_looks_at_more_than_a_few_of_very_many_files(data: DataDirectory) -> None:
+    """What is due meanwhile waits for one step, and not for all files of a start."""
+    for number in range(250):
+        (data.paths.routines / f"blumen-{number}.md").write_text("Gieß sie.\n")
+    rows = CountedRows(data.paths)
+    FileChanges(data.paths, rows, data.journal, lambda: NOW).look()
+    assert sum(rows.looked_at) >= 250
+    assert max(rows.looked_at) <= 100

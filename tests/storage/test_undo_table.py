@@ -11,6 +11,7 @@ import hashlib
 import io
 import itertools
 import json
+import re
 import sqlite3
 from contextlib import closing, nullcontext, redirect_stderr, redirect_stdout
 from datetime import timedelta
@@ -27,7 +28,7 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import occurrence_at
-from ollim_bot.domain.shared_files import FileChange
+from ollim_bot.domain.shared_files import FileChange, JobFile
 from ollim_bot.store.changes import FileChanges, UndoRefused, acting, shared_file
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.item_answers import answer_item
@@ -144,6 +145,9 @@ def test_an_undo_takes_back_one_change_or_nothing(hands: Hands, place: str, who:
                 hands.change(Changer.HAND, place, after)
         now, known = hands.text(place), len(hands.newest)
         why = refusal(hands, first)
+        if name == "added" and since == "elsewhere in it":
+            # What is left of a job or a skill would be none.
+            assert (why is None) is not isinstance(shared_file(place), JobFile)
         if why is not None:
             assert since != "nothing", (name, since)
             assert why is NotUndone.CHANGED_SINCE
@@ -155,6 +159,9 @@ def test_an_undo_takes_back_one_change_or_nothing(hands: Hands, place: str, who:
         elif since == "gone or there again":
             # It was gone before, too.
             assert hands.text(place) is None
+        elif name == "added":
+            assert since == "elsewhere in it"
+            assert hands.text(place) == "More.\n"
         else:
             assert (name, since) == ("changed", "elsewhere in it")
             assert hands.text(place) == text_of(place, "old", "More.\n")
@@ -164,6 +171,30 @@ def test_an_undo_takes_back_one_change_or_nothing(hands: Hands, place: str, who:
             hands.changes.undo_file(first, Changer.COMMAND)
         hands.changes.undo_file(undo, Changer.COMMAND)
         assert hands.text(place) == now
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_begun_write_is_the_agents_and_what_comes_after_its_end_is_not(
+    hands: Hands, place: str
+) -> None:
+    for old in (None, text_of(place, "old")):
+        hands.put(place, old)
+        hands.changes.begin(place, "0a1b2c3d", CONVERSATION, "web page")
+        hands.write(place, text_of(place, "neü"))
+        # The next start.
+        hands.changes.look()
+        row = hands.newest[0]
+        assert (row.by, row.before, row.untrusted) == (Changer.AGENT, old, "web page")
+        hands.changes.undo_file(row, Changer.COMMAND)
+        assert hands.text(place) == old
+        hands.put(place, text_of(place, "by hand"))
+        assert hands.newest[0].by is Changer.HAND
+        hands.changes.begin(place, "1a1b2c3d", CONVERSATION, "web page")
+        hands.changes.end(CONVERSATION)
+        hands.put(place, text_of(place, "again"))
+        assert (hands.newest[0].by, hands.newest[0].untrusted) == (Changer.HAND, "")
+        for each in hands.newest:
+            hands.changes.absorb(each.key)
 
 
 def test_no_power_comes_back_unasked(hands: Hands) -> None:
@@ -179,13 +210,49 @@ def test_no_power_comes_back_unasked(hands: Hands) -> None:
         assert hands.text(place) == wide
 
 
-def test_a_policy_that_allowed_more_does_not_come_back_unasked(hands: Hands) -> None:
-    more = "main_session:\n  additional_allowed: ['Bash(curl *)']\n"
-    hands.change(Changer.HAND, "tool-policy.yaml", more)
-    change = hands.change(Changer.HAND, "tool-policy.yaml", None)
-    with pytest.raises(UndoRefused) as refused:
+MORE = "main_session:\n  additional_allowed: ['Bash(curl *)']\n"
+BACKGROUND_MORE = "bg_forks:\n  additional_allowed: ['Bash(curl *)']\n"
+# What the policy says now, what it said before, and what an undo would allow again.
+POLICIES: dict[str, tuple[str | None, str, str]] = {
+    "nothing allowed": (None, "# Höflich\nmain_session:\n  additional_allowed: []\n", ""),
+    "other words for the same": (MORE, f"# Ä\n{MORE.replace(chr(39), chr(34))}", ""),
+    "less": (MORE, "main_session:\n", ""),
+    "more": (None, MORE, "`Bash(curl *)`"),
+    "more in the background": (MORE, MORE + BACKGROUND_MORE, "`Bash(curl *)` in the background"),
+    "one more of two": (
+        MORE,
+        "main_session:\n  additional_allowed:\n  - Bash(curl *)\n  - Bash(ä *)\n",
+        "`Bash(ä *)`",
+    ),
+    "the usual again": (
+        "bg_forks:\n  override: []\n",
+        "# Nothing\n",
+        "the usual tools in the background",
+    ),
+    "only some of the usual": (None, "bg_forks:\n  override: []\n", ""),
+    "not to be read": (None, "main_session: [\n", ""),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_an_undo_of_the_policy_names_what_it_allows_again_or_asks_nothing(
+    hands: Hands, name: str
+) -> None:
+    now, before, allowed = POLICIES[name]
+    place = "tool-policy.yaml"
+    hands.put(place, before)
+    change = hands.change(Changer.HAND, place, now)
+    if not allowed:
+        hands.changes.undo_file(change, Changer.COMMAND)
+        assert hands.text(place) == before
+        return
+    sentence = f"That would allow {allowed} again. If you want that: "
+    with pytest.raises(UndoRefused, match=f"^{re.escape(sentence)}") as refused:
         hands.changes.undo_file(change, Changer.COMMAND)
     assert refused.value.why is NotUndone.WIDER
+    assert hands.text(place) == now
+    hands.changes.undo_file(change, Changer.COMMAND, may_widen=True)
+    assert hands.text(place) == before
 
 
 @pytest.mark.parametrize("is_marked_first", [True, False])
@@ -281,6 +348,19 @@ def test_after_a_crash_at_any_step_an_undo_is_done_or_can_be_done(
         if is_over:
             assert step >= 2
             return
+
+
+@pytest.mark.real_process
+def test_the_first_task_is_taken_back_and_the_later_ones_stay(data: DataDirectory) -> None:
+    for words in ("Käse", "Brot", "Öl"):
+        assert command(data, "tasks", "add", words)[0] == 0
+    rows = json.loads(command(data, "changes", "--json")[1])["changes"]
+    code, said = command(data, "undo", rows[-1]["id"])
+    assert code == 0, said
+    assert data.paths.tasks.read_text() == "- [ ] Brot\n- [ ] Öl\n"
+    code, said = command(data, "undo", rows[1]["id"])
+    assert code == 0, said
+    assert data.paths.tasks.read_text() == "- [ ] Öl\n"
 
 
 def command(data: DataDirectory, *words: str, by: str = "") -> tuple[int, str]:

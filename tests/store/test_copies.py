@@ -10,6 +10,7 @@ import pytest
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.cli.runs import page
+from ollim_bot.conversation.greeting import coming_back
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import NO_CARD, DueItem, card_message, delivery_id
@@ -253,6 +254,22 @@ def test_a_copy_that_a_person_puts_in_place_is_settled_once(scene: StoreScene) -
     assert [each.id for each in returned.inputs] == ["i"]
     assert all(each.is_in_doubt for each in returned.deliveries)
     assert scene.open().run(settle_return) is None
+
+
+def test_a_copy_of_a_running_bot_tells_of_no_crash(scene: StoreScene) -> None:
+    database = scene.open()
+    database.run(lambda tx: tx.presence.change(lambda presence: presence.begun(NOW, None)))
+    copy = copy_database(database.path, NOW)
+    database.run(lambda tx: tx.presence.change(lambda presence: presence.ended(for_restart=False)))
+    scene.close()
+    for path in scene.state.glob("ollim.db*"):
+        path.unlink()
+    copy.rename(scene.state / "ollim.db")
+    database, now = scene.open(), NOW + HOUR
+    assert database.run(settle_return) is not None
+    database.run(lambda tx: tx.presence.change(lambda presence: presence.begun(now, now)))
+    presence = database.run(lambda tx: tx.presence.get())
+    assert coming_back(presence, None, now, goes_on=True) == "back. our conversation goes on."
 
 
 def test_of_two_that_have_the_same_rows_the_damaged_one_counts(scene: StoreScene) -> None:

@@ -11,6 +11,7 @@ from tests.standby.beside import commands_answered
 from tests.update.fake_installation import NEW, NOW, OLD
 from tests.update.test_updater import Scene, in_place
 
+from ollim_bot import __version__
 from ollim_bot.app.command_rows import CommandRows
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.postgres.connection import parse_address
@@ -70,6 +71,8 @@ def test_a_version_that_does_not_start_on_the_standby_leaves_the_leader_and_all_
 def test_the_leader_is_not_updated_before_the_machine_that_stands_by(tmp_path: Path) -> None:
     url = new_url()
     address, scene = parse_address(url), Scene(tmp_path)
+    # Newer than what stands by, which is this program.
+    scene.fake.write_plan(newest="99.0.0")
     # Both machines have the same name.
     other = Lease(address, "desk", machine="another")
     with leading(address, lambda: NOW) as (lease, _), closing(other) as waiting:
@@ -78,7 +81,7 @@ def test_the_leader_is_not_updated_before_the_machine_that_stands_by(tmp_path: P
         rows = CommandRows(address, lease, lambda: NOW)
         with commands_answered(scene.paths.commands, rows):
             obstacle = updater_of(scene, url).check().obstacle
-            assert obstacle.startswith("desk stands by with 0.12.0, and is updated first")
+            assert obstacle.startswith(f"desk stands by with {__version__}, and is updated first")
             assert "ollim-bot standby hand-over" in obstacle
             waiting.close()
             assert updater_of(scene, url).check().obstacle == ""

@@ -312,6 +312,9 @@ def of_the_standby(there: DataDirectory) -> Findings:
         yield from standby.check_standby(here)
     write(there.paths, "state/set-aside/20261118T090000.000000Z/USER.md", "Likes coffee.")
     yield from standby.files_set_aside(there.paths)
+    write(there.paths, "state/settings.env", "OLLIM_BOT_NAME=Otto")
+    unlike = {**environ, "OLLIM_BOT_NAME": "Mühle"}
+    yield from standby.settings_unlike(Settings.from_env(unlike, cwd=there.paths.root))
     led = Leader("desk", 3, 9.0, SCHEMA, __version__, 60.0, 1.0)
     right = FoundServer(
         170_000, "17", "UTF8", False, "ollim", True, frozenset(OUR_TABLES), led, SCHEMA

@@ -67,6 +67,13 @@ async def test_each_job_stands_with_its_moments_its_days_in_words_and_a_button(
     assert "1 on time, 1 waiting, 1 skipped (" in words
     assert "usually $0.0123 a run · last run today 13:30: " in words
     assert "Webhook · Paused" in words
+    assert "has cost nothing yet · not called lately" in words
+    once = replace(hostile_jobs(SUNDAY).lines[0], past=JobPast(), asks_model=False)
+    seldom = replace(once, asks_model=True)
+    jobs.change(replace(jobs.current, lines=(once, seldom)))
+    fresh = (await browser.get("/api/panels/jobs")).json["html"]
+    assert "<bdi>free, no model is asked · has not come yet</bdi>" in fresh
+    assert "<bdi>has cost nothing yet · has not come yet</bdi>" in fresh
     assert "Show more · 5 left" in words
     assert html.count("<rect") == DAYS
     assert 'href="/jobs/a%20b"' in html

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from tests.web.browser import Browser, unknown_browser
 from tests.web.days import HOSTILE, full_day, waiting_line
 from tests.web.markup import ATTRIBUTES, TAGS, Markup
@@ -12,6 +13,7 @@ from tests.web.scene import SUNDAY, Scene
 from ollim_bot.domain.day import DayLine, DayView
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 from ollim_bot.errors import OllimError
+from ollim_bot.surfaces.web.day_html import day_html
 
 
 async def test_the_address_of_a_view_answers_the_page_itself_to_anybody(scene: Scene) -> None:
@@ -53,12 +55,31 @@ async def test_the_fragment_has_every_part_of_the_day_and_its_text_is_data(
     assert reply["change"] == 0
 
 
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (75.3, "in 2 min"),
+        (60.0, "in 1 min"),
+        (0.001, "in 1 min"),
+        (0.0, "now"),
+        (5000, "in 1 h 24 min"),
+    ],
+)
+def test_what_comes_next_is_minutes_away_as_the_page_counts_on(seconds: float, words: str) -> None:
+    now = SUNDAY + timedelta(microseconds=689954)
+    day = DayView(now, next=DayLine("薬", now + timedelta(seconds=seconds)))
+    assert f"<span data-left>{words}</span>" in day_html(day, 100)
+
+
 async def test_that_only_the_page_can_show_it_is_a_quiet_line(
     scene: Scene, browser: Browser
 ) -> None:
     scene.reception.day.current = DayView(SUNDAY, reach="Only here. A phone: `push`.")
     html = (await browser.get("/api/panels/today")).json["html"]
-    assert '<p class="remark">Only here. A phone: <code>push</code>.</p>' in html
+    assert (
+        '<p class="remark">Only here. A phone: <code>push</code>. <a class="back" href="/settings">'
+        in html
+    )
 
 
 async def test_the_bar_of_a_timer_is_as_long_as_the_timer(scene: Scene, browser: Browser) -> None:

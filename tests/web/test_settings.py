@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from tests.conversation.scene import scene, scripted
@@ -30,7 +31,15 @@ def test_every_setting_stands_in_one_group_with_its_sentence_unit_default_and_ef
     assert [key for key, line in lines.items() if line.is_changed] == ["quiet_hours", "auto_backup"]
     late = setting_groups(config, PresentState(NOON.replace(hour=23), quiet, Amount()))
     assert "quiet now, until tomorrow 7:00" in [line.effect for one in late for line in one.lines]
-    shown = Markup(settings_html(SettingsView(groups), 100))
+    without = {line.key for line in lines.values() if line.default in ("off", "none", "default")}
+    assert {"travel_minutes", "nag_default"} <= without
+    html = settings_html(SettingsView(groups), 100)
+    for part in html.split('<li class="thing">')[1:]:
+        key = re.findall('data-field-key="([^"]+)"', part)[0]
+        assert key not in without or f"Default: {lines[key].default}.</p>" in part, key
+    assert "Default: 600 seconds." in html
+    assert "Default: 5 US dollars." in html
+    shown = Markup(html)
     assert shown.tags <= TAGS
     assert shown.attributes <= ATTRIBUTES
 

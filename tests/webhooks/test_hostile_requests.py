@@ -204,6 +204,28 @@ async def test_many_unfinished_requests_leave_room_for_a_call(said: bytes) -> No
                 writer.close()
 
 
+@pytest.mark.parametrize("size", [1, 30_000], ids=["short", "long"])
+@pytest.mark.parametrize(
+    "said", [b"", START.encode(), head(SIGNED, LENGTH)], ids=["silent", "head", "body"]
+)
+async def test_a_signed_call_is_answered_though_a_hundred_strangers_come_with_it(
+    said: bytes, size: int
+) -> None:
+    """A busy machine hands the server all that came meanwhile at once, the call first."""
+    body = json.dumps({"title": "Öl"}).encode() + b" " * size
+    signed = f"X-Hub-Signature-256: {github(SECRET, body)['X-Hub-Signature-256']}"
+    async with serving(new_scene()) as scene, connected(scene) as (reader, writer):
+        crowd = [await asyncio.open_connection("127.0.0.1", scene.port) for _ in range(100)]
+        try:
+            writer.write(head(signed, f"Content-Length: {len(body)}") + body)
+            for _, each in crowd:
+                each.write(said)
+            assert await status_of(reader) == 202
+        finally:
+            for _, each in crowd:
+                each.close()
+
+
 async def test_one_connection_serves_many_calls(scene: HookScene) -> None:
     async with connected(scene) as (reader, writer):
         for number in range(3):

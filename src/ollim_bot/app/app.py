@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +23,7 @@ from ollim_bot.app.lead import end_process
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, engine_on_standby, open_provider_engine
 from ollim_bot.app.records import SharedRecords
-from ollim_bot.app.services import Service, first_error, keep_running
+from ollim_bot.app.services import Service, first_error, in_order, keep_running
 from ollim_bot.app.surfaces import MakeChannel, MakePhone, Surfaces, open_surfaces
 from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
 from ollim_bot.clock import MovableClock, SystemClock, boot_time, zone_of
@@ -239,13 +239,13 @@ class App:
             lifetime.push_async_callback(parts.forks.close)
             await parts.load()
             if chosen.provider.problem:
-                await parts.notices.tell(chosen.provider.problem)
+                await parts.notices.tell(chosen.provider.problem, for_reminder=True)
             await self._tell_of(closing, parts)
             await self._tell_of_limit(store, parts)
-            await reading
             try:
                 self._scheduler = self._schedule(store, repositories, parts, edits, zone, persona)
                 if self._is_trial:
+                    await reading
                     await self._tried_out(parts, self._scheduler)
                     return self._ending
                 heartbeat = HeartbeatFile(paths, self._adapters.disk)
@@ -254,10 +254,11 @@ class App:
                 announce = partial(self._announce, chosen.provider)
                 vital += surfaces.services(parts.conversation, parts)
                 services = [*surfaces.greetings(parts, announce), servers.run]
-                services.append(keep_changes)
+                services.append(partial(self._keep_history, self._scheduler, keep_changes))
                 services += [self._shared.records.run] if self._shared else []
                 services += self._own_services(store, parts, self._scheduler)
-                await self._serve(store, parts, self._scheduler, vital, services)
+                scheduled = in_order(reading, self._scheduler.run)
+                await self._serve(store, parts, self._scheduler, vital, services, scheduled)
             except BaseExceptionGroup as several:
                 error = first_error(several)
                 if isinstance(error, OllimError):
@@ -305,6 +306,7 @@ class App:
             opening = asyncio.to_thread(shared.open_for_reading, self._clock.now)
             store = DatabaseStore(await opening, self._clock)
             lifetime.push_async_callback(store.close)
+            self._settings = await asyncio.to_thread(self._settings.with_shared)
             await self._owner_zone(store)
             engine = self._adapters.engine
             chosen = await engine_on_standby(self._settings, store, self._clock, engine)
@@ -334,13 +336,13 @@ class App:
             partial(self._keep_calendars, store, parts),
             partial(self._serve_webhooks, store, scheduler),
             self._zone_watch(store, parts).run,
-            partial(self._commit_files, scheduler),
         ]
 
-    async def _commit_files(self, scheduler: Scheduler) -> None:
-        """Let git begin when the schedule has: the files of a start may be many."""
+    async def _keep_history(self, scheduler: Scheduler, keep_changes: Service) -> None:
+        """Keep what has changed once the schedule has begun: the files of a start may be many."""
         await scheduler.started()
         self._start_journal()
+        await keep_changes()
 
     def _zone_watch(self, store: Store, parts: ConversationParts) -> MachineZoneWatch:
         async def tell(sentence: str, key: str) -> None:
@@ -360,10 +362,6 @@ class App:
             self._problem(problem)
         return close_to_others(paths)
 
-    def _place_transcripts(self, paths: DataPaths) -> None:
-        for problem in place_transcripts(paths, os.environ, self._clock.now()):
-            self._problem(problem)
-
     async def _tell_of(self, closing: Closing, parts: ConversationParts) -> None:
         if closing.mended:
             # A key with the moment: the notice is told at every such start.
@@ -374,7 +372,6 @@ class App:
 
     async def _tell_of_limit(self, store: Store, parts: ConversationParts) -> None:
         """Tell the owner of a directory from before the daily limit, once, that it has none."""
-
         if await store.read(lambda tx: tx.meta.get(DAILY_LIMIT_NOTICE)) != NOTICE_DUE:
             return
         if (await store.read(lambda tx: tx.config.get())).daily_cost_cap is None:
@@ -478,8 +475,10 @@ class App:
     ) -> Store:
         def opened() -> Backend:
             if not self._is_trial:
-                settle_update(self._settings.paths, __version__, self._clock.now())
-                self._place_transcripts(self._settings.paths)
+                paths, now = self._settings.paths, self._clock.now()
+                settle_update(paths, __version__, now)
+                for problem in place_transcripts(paths, os.environ, now):
+                    self._problem(problem)
             database = self._opened_database(journal)
             if database.is_writable:
                 take_over(database)
@@ -493,7 +492,7 @@ class App:
         vital.append(store.run_upkeep)
         if self._shared is not None:
             self._shared.answer_commands(store)
-            await self._shared.take_up(store)
+            self._settings = await self._shared.take_up(store, self._settings)
             vital += self._shared.services(store, partial(key_names, self._settings))
         return store
 
@@ -744,6 +743,7 @@ class App:
         scheduler: Scheduler,
         vital: Sequence[Service],
         services: Sequence[Service],
+        scheduled: Coroutine[None, None, None],
     ) -> None:
         """Run all until told to end. A failure of the loop, the schedule or the vital ends all.
 
@@ -751,7 +751,7 @@ class App:
         """
         async with asyncio.TaskGroup() as group:
             conversation = group.create_task(parts.loop.run())
-            schedule = group.create_task(scheduler.run())
+            schedule = group.create_task(scheduled)
             others: list[Service] = [parts.notices.run, parts.deliveries.run, parts.failures.run]
             others += [parts.fanout.run, parts.idle_watch.run, parts.quiet_watch.run]
             others += [parts.undo_expiry.run, parts.overviews.run, parts.job_file_changes.follow]

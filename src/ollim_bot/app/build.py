@@ -124,6 +124,7 @@ from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_folder import SharedReadings
+from ollim_bot.store.run_reports import TodayReceipts
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.steps import count_in_tainted_turn
@@ -223,6 +224,7 @@ class ConversationParts:
         deps, paths = self._deps, DataPaths(self._deps.working_directory)
         changes = FileChanges(paths, deps.store, deps.journal, deps.clock.now)
         lines = QuickAdds(deps.store, deps.repositories, deps.tasks, deps.clock, deps.reach)
+        receipts = TodayReceipts()
         job = JobFormView(
             deps.store, deps.repositories, deps.clock, buttons.press, self.week_plans.difference
         )
@@ -236,11 +238,12 @@ class ConversationParts:
                 lines,
                 deps.heartbeat,
                 deps.reach,
+                receipts,
             ),
             week=WeekPanel(deps.store, self.week_plans.week, deps.calendars, deps.clock),
             jobs=JobListing(deps.store, deps.repositories, deps.clock, job.act, lines),
             job=job,
-            runs=RunListView(deps.store, deps.clock, deps.heartbeat),
+            runs=RunListView(deps.store, deps.clock, deps.heartbeat, receipts),
             run=RunView(deps.store, deps.repositories, deps.clock),
             money=money_view(deps.store, deps.clock),
             settings=SettingPage(
@@ -328,7 +331,6 @@ class ConversationParts:
             items=self._items,
             steps=self._steps,
             servers=deps.background_tools.servers,
-            show_added=self._changes.note_added,
         )
         taint = TaintCheck(
             TaintGuard(root, lambda: context.run.taint),

@@ -9,12 +9,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol
 
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import NOT_LEADING, HeldLease, LeaseDuty, duty_of
 from ollim_bot.errors import StorageError
+from ollim_bot.processes import children_of_this
 
 # In seconds: how often the deadline is looked at, and how long a renewal that failed waits.
 _LOOK, _AGAIN = 0.25, 1.0
@@ -147,9 +147,7 @@ def _children() -> Iterator[int]:
 
     Where the system does not list them, a program ends when it finds its input closed.
     """
-    for listing in Path("/proc/self/task").glob("*/children"):
-        with suppress(OSError, ValueError):
-            for child in map(int, listing.read_text().split()):
-                is_git = Path(f"/proc/{child}/comm").read_text().strip() == "git"
-                if os.getpgid(child) == child and not is_git:
-                    yield child
+    for child in children_of_this(but="git"):
+        with suppress(OSError):
+            if os.getpgid(child) == child:
+                yield child

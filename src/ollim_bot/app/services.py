@@ -63,6 +63,12 @@ async def start_again(
             await tell(error)
 
 
+async def in_order(first: Awaitable[None], run: Service) -> None:
+    """Run a service after something that it needs."""
+    await first
+    await run()
+
+
 def first_error(failed: BaseException) -> BaseException:
     """The error behind a group; the other tasks were only cancelled because of it."""
     while isinstance(failed, BaseExceptionGroup):

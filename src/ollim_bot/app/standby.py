@@ -24,6 +24,7 @@ from ollim_bot.domain.standby import Leader
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Journal
+from ollim_bot.settings import Settings
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.command_server import CommandServer
 from ollim_bot.store.errors import OtherSchema
@@ -40,6 +41,7 @@ from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import Store
 from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.upkeep.keys import note_missing
 
 _STANDS_BY = (
     "{leader} leads, and this machine stands by: it shows everything and changes nothing. Use the "
@@ -66,6 +68,11 @@ _logger = logging.getLogger(__name__)
 
 def _put_heartbeat(text: str, tx: Transaction) -> None:
     tx.meta.put(SHARED_HEARTBEAT, text)
+
+
+def _zone_at_home(tx: Transaction) -> str:
+    """The zone of the schedule; empty if it was never planned, or the owner has chosen another."""
+    return "" if tx.config.get().timezone else tx.zone.get().name
 
 
 class SharedDatabase:
@@ -98,7 +105,6 @@ class SharedDatabase:
         self._files = StoredFiles(paths, tell)
         # The lease of the machine that led last.
         self._epoch = 0
-        self.records = records
         self.records = records
         name = platform.node() or "the other machine"
         self.lease = Lease(self._address, name, boot, machine=machine_id(paths))
@@ -158,13 +164,23 @@ class SharedDatabase:
         """The engine, with what it records stored for the other machines."""
         return replace(chosen, engine=RecordedEngine(chosen.engine, self.records))
 
-    async def take_up(self, store: Store) -> None:
-        """Go on with what the engine recorded elsewhere, and from where the schedule has come."""
+    async def take_up(self, store: Store, own: Settings) -> Settings:
+        """Go on with what the engine recorded elsewhere, and from where the schedule has come.
+
+        Gives the settings that count on every machine; this one adds those that none has noted.
+        Where no zone is noted, the schedule goes on in the one in which it is planned.
+        """
         self.records.lead(store)
         found = await store.read(lambda tx: tx.meta.get(SHARED_HEARTBEAT))
         if found is not None:
             with suppress(StorageError):  # a full disk must not prevent a start
                 await asyncio.to_thread(self._heartbeat.write, datetime.fromisoformat(found))
+        planned = await store.read(_zone_at_home)
+        try:
+            return await asyncio.to_thread(note_missing, own, planned)
+        except StorageError as refused:
+            _logger.warning("%s", refused)
+            return own
 
     def services(self, store: Store, key_names: Callable[[], Sequence[str]]) -> list[Service]:
         """What the leader keeps for other machines and for the sentinel of this one."""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from ollim_bot.app.orphans import passing_on
 from ollim_bot.environment import own_command, program_path, python_places
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.paths import DataPaths
@@ -181,17 +182,18 @@ def detached(paths: DataPaths, environ: Mapping[str, str]) -> StartDetached:
         script = _IN_A_SCOPE if is_service else _DETACHED
         places = python_places(environ, os.getcwd())
         try:
-            shell = await asyncio.create_subprocess_exec(
-                "/bin/sh",
-                "-c",
-                script,
-                "sh",
-                *own_command(),
-                *words,
-                env={**environ, **places, "OLLIM_DATA_DIR": str(paths.root)},
-                start_new_session=True,
-            )
-            await shell.wait()
+            with passing_on():
+                shell = await asyncio.create_subprocess_exec(
+                    "/bin/sh",
+                    "-c",
+                    script,
+                    "sh",
+                    *own_command(),
+                    *words,
+                    env={**environ, **places, "OLLIM_DATA_DIR": str(paths.root)},
+                    start_new_session=True,
+                )
+                await shell.wait()
         except OSError as refused:
             raise OllimError(f"The updater cannot be started: {refused.strerror}.") from refused
 

@@ -89,10 +89,7 @@ def _summary(report: CostReport, titles: Mapping[str, str], month: date) -> str:
     ]
     if report.month_at_pace is not None:
         rows.append(("  at this pace", f"${dollars(report.month_at_pace):.2f} a month"))
-    rows += [
-        ("  conversation", report.conversation.in_words()),
-        ("  jobs", report.jobs.in_words()),
-    ]
+    rows += [(f"  {name}", amount.in_words()) for name, amount in report.used]
     head = "What the model costs" if report.since == month else f"Since {report.since:%d %b %Y}"
     parts = [f"{head}\n{columns(rows)}"]
     if report.costliest:

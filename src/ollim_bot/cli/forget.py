@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -34,6 +35,7 @@ _COMMAND = "ollim-bot forget"
 _MOST_NAMED = 5
 _WARNING = (
     "In their place it will say `(forgotten)`; lines of notes go, and what ran stays listed. "
+    "The git history of your data begins anew, with the files as they are then. "
     "This cannot be undone."
 )
 
@@ -120,22 +122,29 @@ def _remove(data: Data, file: str, lines: Sequence[KnownLine]) -> None:
 
 
 def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:
-    from ollim_bot.upkeep.forgetting import OUT_OF_REACH, Forgetting, held_still
+    from ollim_bot.upkeep.forgetting import Forgetting, cut_off_words, held_still
 
     if not data.paths.state.is_dir():
         raise OllimError("There is no data directory yet, so there is nothing to forget.")
     what = str(given["what"])
     with held_still(data.paths, data.now):
+        unfinished = cut_off_words(data.paths)
         if line_reference(what) is not None:
-            (line,) = _meant(what, data)
-            what = line.text.lstrip("#>*- ")
+            # After the cut, the line is perhaps gone, and another one has its number.
+            what = unfinished or _meant(what, data)[0].text.lstrip("#>*- ")
+        elif unfinished not in ("", what.strip()):
+            raise OllimError(
+                f"An earlier run was cut off. Complete it first: `{_COMMAND} --everywhere "
+                f"{quote(unfinished)}`"
+            )
         work = Forgetting(data.paths, caller.environ, data.now, Passage.of(what))
         found = work.find()
         if "json" not in given:
-            show("\n".join(_listed(found, what)))
-        if not (found.places or found.is_unfinished):
+            show("\n".join(_listed(found, what, is_unfinished=bool(unfinished))))
+        if not (found.places or unfinished):
             if "json" in given:
                 print_json({"places": {}, "kept": list(found.kept), "out_of_reach": []})
+            _refuse_rest(found)
             return
         if "yes" not in given and not _agrees():
             show("Nothing was changed.")
@@ -144,12 +153,22 @@ def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:
         left = work.find()
     places = {place.name: place.count for place in found.places}
     if "json" in given:
-        print_json({"places": places, "kept": list(left.kept), "out_of_reach": list(OUT_OF_REACH)})
+        print_json({"places": places, "kept": list(left.kept), "out_of_reach": _out_of_reach(left)})
     else:
         show("\n".join(_ended(data, left)))
-    if left.places:
-        names = ", ".join(place.name for place in left.places)
-        raise OllimError(f"It is still in: {names}. Run the command again.")
+    _refuse_rest(left)
+
+
+def _refuse_rest(left: Found) -> None:
+    """Raises `OllimError` as long as the words are anywhere in the bot's places."""
+    names = [place.name for place in left.places]
+    if left.kept:
+        raise OllimError(
+            f"It is still in: {', '.join((*left.kept, *names))}. The bot cannot change "
+            f"{left.kept[0]}. Delete the words there yourself, then run the command again."
+        )
+    if names:
+        raise OllimError(f"It is still in: {', '.join(names)}. Run the command again.")
 
 
 def _forget_on_server(given: Given, caller: Caller) -> None:
@@ -176,8 +195,8 @@ def _agrees() -> bool:
     return answer.strip().casefold() in ("y", "yes")
 
 
-def _listed(found: Found, what: str) -> Iterator[str]:
-    if found.is_unfinished:
+def _listed(found: Found, what: str, *, is_unfinished: bool) -> Iterator[str]:
+    if is_unfinished:
         yield "An earlier run was cut off. This one completes what it had begun."
     if not found.places:
         yield f"“{title(what)}” is in none of the bot's places."
@@ -186,7 +205,7 @@ def _listed(found: Found, what: str) -> Iterator[str]:
         yield columns([(f"  {place.name}", plain(_counted(place))) for place in found.places])
     for each in found.kept:
         yield plain(f"It stays in {each}, which the bot cannot change.")
-    if found.places or found.is_unfinished:
+    if found.places or is_unfinished:
         yield _WARNING
 
 
@@ -198,15 +217,19 @@ def _counted(place: Place) -> str:
 
 
 def _ended(data: Data, left: Found) -> Iterator[str]:
-    from ollim_bot.upkeep.forgetting import OUT_OF_REACH, backups_beside
+    from ollim_bot.upkeep.forgetting import backups_beside
 
-    if not left.places:
+    if not (left.places or left.kept):
         yield "Forgotten."
-    yield f"The bot cannot reach: {'; '.join(OUT_OF_REACH)}."
+    yield plain(f"The bot cannot reach: {'; '.join(_out_of_reach(left))}.")
     if (folder := backups_beside(data.paths)) is not None:
         yield plain(f"Automatic backups are in {folder}. Delete those that are older than today.")
-    for each in left.kept:
-        yield plain(f"It is still in {each}. Delete that yourself if you want it gone.")
+
+
+def _out_of_reach(left: Found) -> list[str]:
+    from ollim_bot.upkeep.forgetting import OUT_OF_REACH
+
+    return [*OUT_OF_REACH, *(f"the git remote “{name}”" for name in left.remotes)]
 
 
 def _object(line: KnownLine) -> dict[str, object]:

@@ -42,7 +42,6 @@ _RECENT = "7d"
 _MOST = 1000
 _SHOWN_ID = 8
 _SHORTEST_PREFIX = 4
-_LOOKED_AT = 10
 _LONGEST_EXCERPT = 160
 _DATE = len("2026-11-16")
 _PROMPT = "prompt"
@@ -356,11 +355,7 @@ def _session_rows(
         begins.setdefault(event.session_id, event)
     listed = [each for each in begins.values() if is_all or each.event not in _BACKGROUND]
     for first in listed[::-1][:limit]:
-        said = [each.message for each in tx.messages.of_session(first.session_id, _LOOKED_AT)]
         newest = tx.messages.newest_of_session(first.session_id, 1)
-        owners = (
-            one for one in said if who_spoke(one.author) is Speaker.OWNER and one.untrusted is None
-        )
         yield {
             "id": first.session_id,
             "kind": _KINDS.get(first.event, "conversation"),
@@ -369,7 +364,7 @@ def _session_rows(
             "ended": _end(tx, first, events),
             "topic": _topic(tx, first, for_agent=for_agent),
             "answers": tx.messages.count_of_session(first.session_id),
-            "first_words": title(next((one.text for one in owners), said[0].job if said else "")),
+            "first_words": title(tx.messages.opening_of(first.session_id)),
         }
 
 

@@ -247,9 +247,12 @@ def _note(warnings: Sequence[str]) -> None:
 def _failed(sentences: str, exit_code: int) -> int:
     from ollim_bot.cli.framework import plain
     from ollim_bot.cli.terminal import show
+    from ollim_bot.domain.database_address import IS_KEY, shows_key
 
     with suppress(OSError):
         print(end="", flush=True)
+    if shows_key(sentences):  # an argument that is shown again
+        sentences = IS_KEY
     for sentence in sentences.splitlines():
         show(plain(sentence), "  ", stream=sys.stderr)
     return exit_code

@@ -20,6 +20,7 @@ from ollim_bot.cli.framework import (
     command,
     plain,
     print_json,
+    small,
     title,
     zone_of,
 )
@@ -34,6 +35,7 @@ from ollim_bot.cli.terminal import show
 from ollim_bot.domain.calendar import CalendarCopy, event_row, time_words, without_text
 from ollim_bot.domain.costs import PAST, PastCosts
 from ollim_bot.domain.forecast import Forecast
+from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
@@ -48,7 +50,8 @@ from ollim_bot.domain.rehearsal import (
     rehearse,
     warnings,
 )
-from ollim_bot.domain.schedule import JobKey, Skips, key_of
+from ollim_bot.domain.schedule import JobKey, Skips, day_of, key_of, moments_of_day
+from ollim_bot.domain.text import counted
 from ollim_bot.domain.week import DAYS, WeekEvent, WeekView, around, fate, fates, week_of
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.calendars import readable_copies
@@ -84,7 +87,7 @@ def page(week: WeekView, *, has_titles: bool, is_running: bool) -> str:
     rehearsal, days = week.rehearsal, [*_calendar(week, has_titles=has_titles)]
     until = describe(rehearsal.until.replace(second=0), rehearsal.now)
     if not rehearsal.fires:
-        return plain("\n\n".join([_NOTHING.format(until=until), *days]))
+        return plain("\n\n".join([_nothing(rehearsal), *days]))
     start = "" if is_running else "the bot started now, "
     parts = [
         f"What would happen until {until}, if {start}{week.assumed}.",
@@ -96,6 +99,10 @@ def page(week: WeekView, *, has_titles: bool, is_running: bool) -> str:
     if not rehearsal.is_whole:
         parts.append(f"There is more than can be shown: this ends {until}.")
     return plain("\n\n".join(parts))
+
+
+def _nothing(rehearsal: Rehearsal) -> str:
+    return _NOTHING.format(until=describe(rehearsal.until.replace(second=0), rehearsal.now))
 
 
 def _phone(rehearsal: Rehearsal) -> Iterator[str]:
@@ -113,18 +120,17 @@ def _to_look_at(found: Sequence[Finding]) -> str:
         lines += [f"- {sentence}" for sentence in sentences[:_MOST_FINDINGS]]
         if len(sentences) > _MOST_FINDINGS:
             lines.append(f"- {len(sentences) - _MOST_FINDINGS} more like this ({kind}).")
-    return "\n".join(["Look at:", *lines])
+    return "\n".join(["Worth a look:", *lines])
 
 
 def _calendar(week: WeekView, *, has_titles: bool) -> Iterator[str]:
     """One part for each day, or for consecutive days on which the same happens."""
     rehearsal, today = week.rehearsal, week.now.date()
-    shown = [fire for fire in rehearsal.fires if fire.state is not OccurrenceState.MISSED]
-    shown.sort(key=lambda fire: fire.at)
     days: dict[date, list[tuple[datetime, Row]]] = {}
     for event in week.events:
         row = event.begins, _event_row(event, week.now, has_titles=has_titles)
         days.setdefault(max(event.begins.date(), today), []).append(row)
+    shown = _shown(rehearsal)
     for day, fires in groupby(shown, key=lambda fire: _local(fire.at, rehearsal).date()):
         days.setdefault(day, []).extend(_rows([*fires], rehearsal))
     for stretch in _stretches([(day, _in_order(rows)) for day, rows in sorted(days.items())]):
@@ -207,6 +213,33 @@ def _clock(moment: datetime, rehearsal: Rehearsal) -> str:
 
 def _local(moment: datetime, rehearsal: Rehearsal) -> datetime:
     return moment.astimezone(rehearsal.zone)
+
+
+def brief(rehearsal: Rehearsal) -> str:
+    """A line for each moment; what comes often has one for each day."""
+    found: dict[tuple[date, JobKey], list[Fire]] = {}
+    for fire in _shown(rehearsal):
+        found.setdefault((_local(fire.at, rehearsal).date(), key_of(fire.job)), []).append(fire)
+    rows = [row for fires in found.values() for row in _brief_rows(fires, rehearsal)]
+    return plain("\n".join(sorted(rows)))
+
+
+def _brief_rows(fires: Sequence[Fire], rehearsal: Rehearsal) -> Iterator[str]:
+    job = fires[0].job
+    day = day_of(fires[0].at, rehearsal.zone)
+    is_often = moments_of_day(job, day, rehearsal.zone) is None
+    for fire in fires[:1] if is_often else fires:
+        notes = [title(job.spec.title)]
+        if is_often and isinstance(job, Routine):
+            notes.append(f"{small(job.rhythm.explain())}, {counted(len(fires), 'time')}")
+        if fire.is_skipped:
+            notes.append(fate(fire))
+        yield f"{_local(fire.at, rehearsal):%Y-%m-%d %H:%M}  {' · '.join(notes)}"
+
+
+def _shown(rehearsal: Rehearsal) -> list[Fire]:
+    shown = [fire for fire in rehearsal.fires if fire.state is not OccurrenceState.MISSED]
+    return sorted(shown, key=lambda fire: fire.at)
 
 
 def page_object(
@@ -327,6 +360,7 @@ class _Jobs(NamedTuple):
         metavar="FILE",
         help="with this job file in place of the job with its id, or beside the others",
     ),
+    argument("--brief", action="store_true", help="only what comes when, a line for each"),
     JSON,
 )
 def run(given: Given, caller: Caller) -> None:
@@ -346,6 +380,9 @@ def run(given: Given, caller: Caller) -> None:
     calendars = readable_copies(data.paths)
     past = data.read(lambda tx: tx.usage.since(data.now - PAST)) or []
     rehearsal = rehearse(jobs.jobs if draft is None else draft.jobs, circumstances, days)
+    if "brief" in given and "json" not in given:
+        show(brief(rehearsal) or _nothing(rehearsal))
+        return
     week = week_of(
         rehearsal,
         findings(rehearsal),

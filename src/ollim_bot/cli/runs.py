@@ -19,7 +19,6 @@ from ollim_bot.cli.framework import (
     columns,
     plain,
     print_json,
-    small,
     title,
 )
 from ollim_bot.cli.messages import EXPORT_ARGUMENTS, PAGE_SIZE, export
@@ -45,13 +44,14 @@ from ollim_bot.domain.run_pages import (
 from ollim_bot.domain.run_words import (
     answer_in_words,
     decisions,
+    first_sentence,
     listed,
+    reason,
     state_in_words,
     tools_of,
     used_in_words,
     why,
 )
-from ollim_bot.domain.runs import outcome
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted
 from ollim_bot.errors import OllimError
 from ollim_bot.store.codecs.records import LEDGER_ROWS
@@ -70,7 +70,7 @@ def listing(found: Sequence[RunStory], now: datetime) -> str:
     """Each line begins with a word by which `runs show` finds the run."""
     return columns(
         [
-            (plain(word), describe(_minute(record.fired), now), _state(record), _line(record))
+            (plain(word), describe(_minute(record.fired), now), _state(record), _line(record, now))
             for word, record in zip(_words(found), found, strict=True)
         ]
     )
@@ -100,9 +100,9 @@ def _words(found: Sequence[RunStory]) -> Iterator[str]:
             named.add(job)
 
 
-def _line(record: RunStory) -> str:
-    said = outcome(record.facts, is_delivered=record.is_delivered)
-    notes = (part_in_words(record.occurrence), " ".join(said.split()), answer_in_words(record))
+def _line(record: RunStory, now: datetime) -> str:
+    said = " ".join(reason(record, now).split())
+    notes = (part_in_words(record.occurrence), said, answer_in_words(record))
     note, name = plain("; ".join(each for each in notes if each)), title(record.title)
     return f"{name}  ({note})" if note else name
 
@@ -170,8 +170,8 @@ def _pings(record: RunStory, said: Sequence[str]) -> list[str]:
     if len(sent) > len(said):
         words.append(f"{len(sent) - len(said)} sent")
     return words + [
-        f"refused: {_quoted(text)}, because {_why(reason)}"
-        for text, reason in refused_pings(record)
+        f"refused: {_quoted(text)}, because {first_sentence(told)}"
+        for text, told in refused_pings(record)
     ]
 
 
@@ -195,11 +195,6 @@ def _held_pings(record: RunStory, now: datetime) -> Iterator[str]:
 
 def _quoted(text: str) -> str:
     return f"“{title(text)}”"
-
-
-def _why(reason: str) -> str:
-    """The first sentence; the rest is advice for the agent."""
-    return small(reason.partition(". ")[0].removesuffix("."))
 
 
 def _state(record: RunStory) -> str:

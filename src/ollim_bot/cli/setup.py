@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ollim_bot.upkeep.checks.network import DiscordBot
     from ollim_bot.upkeep.installation import Supervisor
 
-_INDENT = " " * 5
+_INDENT = " " * 6
 _ADDRESS = "Its address, such as localhost:11434 (Enter: not now)"
 _NOT_SHOWN = "not shown as you type; Enter: not now"
 TAKEN = "{name} is set in {place}, which counts before what set-up writes: change it there."

@@ -113,6 +113,9 @@ class Installation:
             return {}
         names, config = found
         values = {_USER_NAME: names.user, _BOT_NAME: names.bot, _ZONE: config.timezone}
+        if (own := self.settings).database_url is not None:  # `.env` alone would change nothing
+            counts = {_USER_NAME: own.user_name, _BOT_NAME: own.bot_name, _ZONE: str(own.zone)}
+            values = {name: value or counts[name] for name, value in values.items()}
         return {name: value for name, value in values.items() if value}
 
     @property

@@ -53,6 +53,7 @@ _MISSING = (
     "The other machine uses keys that are not here: {names}. Run `ollim-bot standby keys FILE` "
     "there, carry the file here, and run `ollim-bot standby join --keys FILE`."
 )
+_OTHER_ZONE = "The clock of this machine is on {machine}; the bot keeps {zone}."
 _WROTE_KEYS = (
     "Keys: {file} has {names}. Whoever has this file is you: carry it to the other machine "
     "yourself, run `ollim-bot standby join --keys FILE` there, and delete it on both."
@@ -60,6 +61,7 @@ _WROTE_KEYS = (
 _TOOK_KEYS = "Keys put in place: {names}."
 _KEPT_KEYS = "These differ here and stay as they are: {names}. `--replace` takes those of the file."
 _DELETE = "Delete {file} now, here and on the other machine."
+_DELETE_ADDRESS = "Delete {file} now: it holds the password, and `.env` has the address."
 _STILL_LEADS = "{name} still leads. Stop its bot first; after a crash, wait for 15 seconds."
 _NOT_MOVED = "Nothing was changed."
 
@@ -90,7 +92,7 @@ def init(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if the rows were not moved."""
     _require_psycopg()
     from ollim_bot.upkeep import standby
-    from ollim_bot.upkeep.keys import key_names
+    from ollim_bot.upkeep.keys import key_names, note_shared
 
     settings = caller.settings()
     here = _stopped_machine(caller, settings)
@@ -107,13 +109,21 @@ def init(given: Given, caller: Caller, console: Console) -> None:
     if not _agrees(given, console, f"Move the data of {caller.shown(here.paths.root)} there?"):
         console.say(_NOT_MOVED)
         return
+    note_shared(settings)
     counts = standby.move_there(here, url, key_names(settings))
     rows = counted(sum(counts.values()), "row")
     show(plain(_MOVED.format(rows=rows, place=place)))
     show(_KEPT)
+    _tell_to_delete(given)
     if target is not None:
         _write_keys(target, caller)
     show(_START)
+
+
+def _tell_to_delete(given: Given) -> None:
+    """Say that the file with the address, which is a key, is needed no more."""
+    if "file" in given:
+        show(plain(_DELETE_ADDRESS.format(file=given["file"])))
 
 
 def _new_key_file(given: Given, caller: Caller) -> Path | None:
@@ -178,7 +188,9 @@ def join(given: Given, caller: Caller, console: Console) -> None:
         found = standby.join(here, url)
         _take_keys(here, replace(keys, settings=own), given)
         show(plain(_JOINED.format(place=standby.place_of(url))))
-        for line in _key_lines(found, caller.settings()):
+        _tell_to_delete(given)
+        settings = caller.settings()
+        for line in (*_key_lines(found, settings), *_unlike_lines(settings, caller)):
             show(plain(line))
     else:
         _take_keys(here, replace(keys, settings=own), given)
@@ -214,13 +226,26 @@ def _status(given: Given, caller: Caller) -> None:
     has_files = found.is_ours and not found.closed and not found.is_replica
     files = look_at_files(here, url) if has_files else None
     if "json" in given:
-        print_json(_as_json(place, found, here, role) | _files_as_json(files))
+        unlike = {"unlike_settings": [*_unlike_lines(settings, caller)]}
+        print_json(_as_json(place, found, here, role) | _files_as_json(files) | unlike)
         return
     lines = _status_lines(place, found, here, role)
     for line in (*lines, *(_files_lines(files, role, here.now()) if files else ())):
         show(plain(line))
-    for line in _key_lines(found, settings):
+    for line in (*_key_lines(found, settings), *_unlike_lines(settings, caller)):
         show(plain(line))
+
+
+def _unlike_lines(settings: Settings, caller: Caller) -> Iterator[str]:
+    """What this machine says otherwise, and what counts."""
+    from ollim_bot.environment import system_zone
+    from ollim_bot.settings import Settings as Reading
+
+    yield from settings.unlike
+    is_set = "OLLIM_TIMEZONE" in Reading.values(caller.environ, cwd=caller.path("."))
+    machine = None if is_set else system_zone(caller.environ)
+    if machine is not None and str(machine) != str(settings.zone):
+        yield _OTHER_ZONE.format(machine=machine, zone=settings.zone)
 
 
 def _key_lines(found: FoundServer, settings: Settings) -> Iterator[str]:

@@ -13,6 +13,7 @@ from functools import partial
 
 from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
+from ollim_bot.app.orphans import Orphans
 from ollim_bot.app.surfaces import MakeChannel, MakePhone
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
@@ -80,6 +81,8 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
         stream=sys.stderr,
     )
     allow_many_descriptors()
+    orphans = Orphans()
+    orphans.adopt()
     try:
         ending = asyncio.run(_until_stopped(settings, clock, caller, redacting, is_trial=is_trial))
     except OllimError:
@@ -92,6 +95,8 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
         # The last line of a trial is the reason that the owner is told.
         reason = redacting.redacted(f"{type(fault).__name__}: {fault}") if is_trial else _FAULT
         raise OllimError(reason) from None
+    finally:
+        orphans.end()
     if ending is Ending.STOPPED and not is_trial:
         show(_STOPPED)
     if ending is Ending.RESTART:

@@ -104,7 +104,7 @@ def _as_object(day: _Day, coming: Sequence[UpcomingToday], now: datetime) -> dic
                 "at": _local(each.moment, now),
                 "set_at": _local(_set_at(each.job), now),
                 "skipped": each.is_skipped,
-                "more_today": each.more,
+                "more_today": each.more or 0,
             }
             for each in coming
         ],

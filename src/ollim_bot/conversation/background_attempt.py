@@ -25,7 +25,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState,
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import CUT_SHORT, EFFECT
-from ollim_bot.domain.run_words import LOOKED_AT
+from ollim_bot.domain.run_words import LOOKED_AT, first_sentence
 from ollim_bot.domain.runs import DeliveryRight, Run, RunKind
 from ollim_bot.domain.schedule import UpcomingSchedule, is_late
 from ollim_bot.domain.session_use import fitting_model
@@ -251,13 +251,7 @@ def why_silent(run: Run, error: str) -> str:
 
 def why_refused(run: Run) -> str:
     """Why the last refused ping of the run was refused."""
-    return _first_sentence(run.refused_pings[-1].reason)
-
-
-def _first_sentence(reason: str) -> str:
-    """The first sentence, which has the reason; the others are advice for the agent."""
-    sentence = reason.partition(". ")[0].removesuffix(".")
-    return sentence[:1].lower() + sentence[1:]
+    return first_sentence(run.refused_pings[-1].reason)
 
 
 # How many seconds a run that was overtaken has to end by itself.

@@ -288,7 +288,7 @@ class MainSession(ChatSession):
     def forgetting(self) -> Step[None]:
         lost = self.id
         _logger.warning("The engine does not know session %s any more", lost)
-        notice = new_notice(texts.SESSION_LOST, key=f"session-lost {lost}")
+        notice = new_notice(texts.SESSION_LOST, key=f"session-lost {lost}", for_reminder=True)
         now = self._clock.now()
 
         def step(tx: Transaction) -> None:

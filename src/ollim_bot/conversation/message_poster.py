@@ -339,15 +339,15 @@ def open_items(tx: Transaction) -> tuple[Sequence[DueItem], DueItem | None]:
     if not waiting:
         return (), None
     cards = {each.card: each for each in waiting}
-    newest = (each.message for each in tx.messages.page(_NEAREST))
-    said = [each.id for each in newest if each.author is not Author.OWNER]
-    is_alone = not any(each in cards for each in said[-2:-1])
-    return waiting, cards.get(said[-1]) if said and is_alone else None
+    newest = (each.message for each in tx.messages.newest(_NEAREST))
+    said = (each.id for each in newest if each.author is not Author.OWNER)
+    last, above = next(said, None), next(said, None)
+    return waiting, None if last is None or above in cards else cards.get(last)
 
 
 def open_question(tx: Transaction) -> ChatMessage | None:
     """The card on which the agent has just asked something, with a button for each answer."""
-    for each in reversed(tx.messages.page(_NEAREST)):
+    for each in tx.messages.newest(_NEAREST):
         message, card = each.message, each.message.card
         if message.author is Author.OWNER:
             return None
@@ -381,7 +381,7 @@ def undo_of_change(
     """The card of a change that can be undone: the one replied to, else the only one since the
     owner's last message.
     """
-    newest = (each.message for each in reversed(tx.messages.page(_NEAREST)))
+    newest = (each.message for each in tx.messages.newest(_NEAREST))
     since = takewhile(lambda each: each.author is not Author.OWNER, newest)
     quoted = None if replied_to is None else tx.messages.get(replied_to)
     found = [

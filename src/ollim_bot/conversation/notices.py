@@ -35,8 +35,8 @@ class Notices:
     """Tells each thing once, also across restarts, never during a turn and not while it is quiet.
 
     Things that occur together are told in one notice, and later ones are gathered for ten minutes;
-    if a reminder is at stake, only for seconds. A notice that cannot be committed is shown in the
-    status until it can be.
+    if a reminder or the conversation is at stake, only for seconds. A notice that cannot be
+    committed is shown in the status until it can be.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class Notices:
         try:
             await self._keep(notice)
         except StorageError as error:  # the notice is kept in memory, and the caller goes on
-            _logger.warning("What is to be told could not be kept yet: %s", sentence, exc_info=True)
             refused = error
             if not any(each.key == notice.key for each in self._unkept):
+                _logger.warning("Told once it can be kept: %s", sentence, exc_info=True)
                 self._unkept.append(notice)
                 await self._show_unkept()
         self._wanted.set()

@@ -32,13 +32,14 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.quiet import QuietChoice, ended_now, is_quiet, quiet_until
-from ollim_bot.domain.receipts import counted_since, receipt_of, told_day
+from ollim_bot.domain.receipts import told_day
 from ollim_bot.domain.run_history import RELEASED
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.store.item_answers import release_card
 from ollim_bot.store.messages import Sender
+from ollim_bot.store.run_reports import receipt_for
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
@@ -66,9 +67,7 @@ def add_digest(tx: Transaction, poster: MessagePoster, now: datetime) -> None:
 
 
 def _receipt(tx: Transaction, now: datetime) -> str:
-    day = told_day(now)
-    rows = tx.ledger.rows_about(counted_since(day, now))
-    return receipt_of(rows, day, now).sentence(now)
+    return receipt_for(tx, told_day(now), now, None).sentence(now)
 
 
 def _is_to_be_told(tx: Transaction, held: HeldMessage) -> bool:
@@ -247,7 +246,10 @@ _LONGEST = timedelta(days=3)
 _UNTIL, _FOR = "until ", "for "
 _HOW_TO = "`/quiet 2h` or `/quiet until 15:00` makes it quiet for a while."
 _HOW_TO_EVERY_NIGHT = "`/config quiet_hours 22:00-07:00` does so every night."
-_WHAT_COMES = "What must come and what is critical comes; the rest waits for one message then."
+_WHAT_COMES = (
+    "Reminders that must come and urgent messages still come. The rest waits, and comes in one "
+    "message at the end."
+)
 
 
 class QuietCommands:

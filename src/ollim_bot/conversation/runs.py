@@ -12,7 +12,7 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_pages import RunFilter, RunList, RunPage
 from ollim_bot.errors import NotFound
 from ollim_bot.ports import Clock, JobRepositories
-from ollim_bot.store.run_reports import run_list, run_named, said_by
+from ollim_bot.store.run_reports import TodayReceipts, run_list, run_named, said_by
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
 
@@ -32,10 +32,17 @@ def no_heartbeat() -> datetime | None:
 class RunListView:
     """A `View` of the newest `most` runs that fit `show`, `job` and `day`, with a receipt."""
 
-    def __init__(self, store: Store, clock: Clock, heartbeat: ReadHeartbeat = no_heartbeat) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        heartbeat: ReadHeartbeat = no_heartbeat,
+        receipts: TodayReceipts | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._heartbeat = heartbeat
+        self._receipts = receipts or TodayReceipts()
 
     async def look(self, asked: Mapping[str, str]) -> RunList:
         return await asyncio.to_thread(
@@ -48,7 +55,9 @@ class RunListView:
     def _read(self, wanted: RunFilter, most: int) -> RunList:
         # Read before the ledger, which then has everything that was claimed until this moment.
         watched_until, now = self._heartbeat(), self._clock.now()
-        return self._store.query(lambda tx: run_list(tx, wanted, most, now, watched_until))
+        return self._store.query(
+            lambda tx: run_list(tx, wanted, most, now, watched_until, self._receipts)
+        )
 
 
 class RunView:

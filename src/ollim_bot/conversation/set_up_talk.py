@@ -177,7 +177,7 @@ def _with_prompt(prompt: ButtonPrompt, known: ButtonPrompts) -> ButtonPrompts:
 def _open_question(tx: Transaction, message: OwnerMessage) -> tuple[int, ChatMessage] | None:
     """The question that waits for the next message, unless a newer card is answered by it."""
     has_card = False
-    for logged in reversed(tx.messages.page(_LOOKED_AT)):
+    for logged in tx.messages.newest(_LOOKED_AT):
         said = logged.message
         if said.author in (Author.OWNER, Author.ASSISTANT):
             return None

@@ -23,7 +23,9 @@ from ollim_bot.domain.tool_servers import (
     ToolDefinition,
     whole_definition,
 )
+from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.ports import Clock
+from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -78,6 +80,9 @@ class ServerCards:
         for name, state in servers.items():
             if state.question and state.question != state.asked:
                 await self._store.transact(partial(self._ask, name))
+        over = {_update(name) for name, state in servers.items() if not state.change}
+        if any(each.id in over for each in (await self._store.read(_pending)).entries):
+            await self._store.transact(lambda tx: tx.updates.put(_pending(tx).without(over)))
         troubles = {name: state.trouble for name, state in servers.items() if state.trouble}
         for name, trouble in troubles.items():
             await self._notices.tell(_not_working(name, trouble), key=_key(name))
@@ -95,6 +100,9 @@ class ServerCards:
         source = Untrusted(f"tool server {name}", f"what {name} says about its tools")
         message = ChatMessage(message_id, tx.now, Author.PROGRAM, "", card=card, untrusted=source)
         self._poster.hold_or_add(tx, message, key=f"server {name}")
+        if state.change:
+            told = f"The owner's tool server {name} {state.change}. The owner is asked about it."
+            leave_update(tx, PendingUpdate(tx.now, told, _update(name)))
         tx.tool_servers.put(record.holding(name, state.having_asked()))
 
     async def _start(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
@@ -200,3 +208,11 @@ def _not_working(name: str, trouble: str) -> str:
 
 def _key(name: str) -> str:
     return f"tool server {name}"
+
+
+def _update(name: str) -> str:
+    return f"server changed {name}"
+
+
+def _pending(tx: Transaction) -> PendingUpdates:
+    return tx.updates.get()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
@@ -63,6 +63,12 @@ class CatchUp:
     run: tuple[Missed, ...] = ()
     tell: tuple[Missed, ...] = ()
     skip: tuple[Missed, ...] = ()
+
+    def parts(self, most: int) -> Iterator[CatchUp]:
+        """The same in parts with at most `most` jobs in each list; there is at least one part."""
+        for first in range(0, max(len(self.run), len(self.tell), len(self.skip), 1), most):
+            end = first + most
+            yield CatchUp(self.run[first:end], self.tell[first:end], self.skip[first:end])
 
 
 def catch_up(

@@ -105,6 +105,24 @@ class ChangeRow:
         return [line for line in self.difference() if not line.startswith("@@")]
 
 
+@dataclass(frozen=True, slots=True)
+class BegunWrites:
+    """The writes that tools of the agent have begun, as changes that have no texts yet."""
+
+    rows: tuple[ChangeRow, ...] = ()
+
+    def including(self, row: ChangeRow) -> BegunWrites:
+        return BegunWrites((*self.without(place=row.place).rows, row))
+
+    def without(self, *, place: str = "", session: str = "") -> BegunWrites:
+        """What is left without those at the place or of the session."""
+        left = (each for each in self.rows if each.place != place and each.session != session)
+        return BegunWrites(tuple(left))
+
+    def at(self, place: str) -> ChangeRow | None:
+        return next((each for each in self.rows if each.place == place), None)
+
+
 def _lines(text: str | None) -> list[str]:
     return (text or "").splitlines(keepends=True)
 

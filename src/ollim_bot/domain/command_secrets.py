@@ -27,6 +27,9 @@ _WORDS_IN_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _OF_PAIRS = frozenset({"-H", "--header", "-e", "--env"})
 _SHORT_SECRETS = frozenset({"-p", "-k", "-u", "-t"})
 _NAMED = re.compile(r"(?P<head>(?P<name>-{0,2}[A-Za-z_][\w.-]*)\s*(?:=|:\s))(?P<value>.+)", re.S)
+# A short option with its value in the same word; so short a value is rather more options.
+_GLUED = re.compile(r"(?P<flag>-[A-Za-z])(?P<equals>=?)(?P<value>[^-=].{2,})", re.S)
+_GLUING = _OF_PAIRS | _SHORT_SECRETS
 # A command line in one word that begins with a variable.
 _VARIABLE_FIRST = re.compile(r"[A-Za-z_]\w*=\S*\s")
 _PAIR = re.compile(r"""(['"]?[A-Za-z_][\w.-]*['"]?\s*[=:]\s*)(.+)""", re.S)
@@ -55,7 +58,11 @@ def _quoted(word: str) -> str:
 def _shown_words(words: Sequence[str], hide: _Hider) -> Iterator[str]:
     flag = ""
     for word in words:
-        yield hide.word(word, flag)
+        glued = _GLUED.fullmatch(word)
+        if glued and glued["flag"] in _GLUING and word[1:].lower() not in _SECRET_WORDS:
+            yield f"{glued['flag']}{glued['equals']}{hide.word(glued['value'], glued['flag'])}"
+        else:
+            yield hide.word(word, flag)
         flag = word if word.startswith("-") and "=" not in word else ""
 
 

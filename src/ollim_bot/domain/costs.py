@@ -16,6 +16,7 @@ from ollim_bot.domain.provider import Price
 from ollim_bot.domain.usage import UsageRow, dollars
 
 CONVERSATION = "conversation"
+BUILT_IN = "built-in"
 # The runs from which the cost of another one is taken.
 PAST = timedelta(days=60)
 _DAY = timedelta(days=1)
@@ -47,7 +48,7 @@ class Amount:
         return dollars(self.micros) if is_known else None
 
     def in_words(self, digits: int = 2) -> str:
-        """`$0.42`, `included ($0.42 at list price)`, `free`, or `price unknown`."""
+        """`$0.42`, `included ($0.42 at list price)`, `free`, or `your own server`."""
         if not self.prices:
             return f"${0:.{digits}f}"
         words = []
@@ -56,8 +57,8 @@ class Amount:
         if Price.INCLUDED in self.prices:
             words.append(f"included (${dollars(self.included):.{digits}f} at list price)")
         if Price.UNKNOWN in self.prices:
-            words.append("an unknown price" if words else "price unknown")
-        return " and ".join(words) or "free"
+            words.append(Price.UNKNOWN.in_words)
+        return " and ".join(words) or Price.FREE.in_words
 
     def as_object(self) -> dict[str, object]:
         prices = sorted(each.value for each in self.prices)
@@ -101,6 +102,12 @@ class CostReport:
     costliest: Sequence[CostLine]
     titles: Mapping[str, str]
 
+    @property
+    def used(self) -> Sequence[tuple[str, Amount]]:
+        """The conversation and the jobs, as far as they have used a model."""
+        both = ((CONVERSATION, self.conversation), ("jobs", self.jobs))
+        return [(name, amount) for name, amount in both if amount.prices]
+
 
 def month_start(now: datetime) -> datetime:
     return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
@@ -119,6 +126,7 @@ def cost_report(
     chosen = [row for row in rows if row.at >= since]
     month = Amount.of(row for row in rows if row.at >= month_start(now))
     by_job = _lines(chosen, _job_of)
+    dear = [row for row in chosen if row.occurrence and row.micros]
     return CostReport(
         since=since.date(),
         today=Amount.of(row for row in rows if row.at >= midnight),
@@ -132,10 +140,8 @@ def cost_report(
             key=lambda line: line.name,
         ),
         by_job=by_job,
-        by_model=_lines(chosen, lambda row: row.model),
-        costliest=_lines((row for row in chosen if row.occurrence), lambda row: row.occurrence)[
-            :_MOST_RUNS
-        ],
+        by_model=_lines(chosen, _model_of),
+        costliest=_lines(dear, lambda row: row.occurrence)[:_MOST_RUNS],
         titles=titles or {},
     )
 
@@ -148,6 +154,11 @@ def job_name(occurrence: str) -> str:
 
 def _job_of(row: UsageRow) -> str:
     return job_name(row.occurrence) if row.occurrence else CONVERSATION
+
+
+def _model_of(row: UsageRow) -> str:
+    # The engine takes it for one of Claude's, and calls it so.
+    return BUILT_IN if row.price is Price.FREE else row.model
 
 
 def _lines(rows: Iterable[UsageRow], key: Callable[[UsageRow], str]) -> list[CostLine]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
 from urllib.parse import parse_qs, urlsplit
 
@@ -39,6 +40,16 @@ def problem_with_address(text: str) -> str:
     return ""
 
 
+def shows_key(text: str) -> bool:
+    """Whether the text holds an address with a password."""
+    return re.search(r"postgres(ql)?:/+([^\s/]*:[^\n]*@|\S*password=)", text, re.I) is not None
+
+
+IS_KEY = (
+    "The address of the database is a key, and no command takes it as an argument: the history of "
+    "your shell would keep it. Write it into a file that only you can read, and name that: "
+    "`--from FILE`."
+)
 _NO_ADDRESS = (
     "is not the address of a PostgreSQL database. Right: "
     "postgresql://ollim:password@db.example.org/ollim, or postgresql:///ollim on this machine."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import overload
 
 from ollim_bot.domain.answer_undo import undo_button, why_not_undone
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
@@ -24,7 +25,6 @@ from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.overviews import (
     UpcomingToday,
-    coming_buttons,
     coming_today,
     in_overdue_order,
     short_moment,
@@ -142,8 +142,9 @@ def day_of(
     moments: NextMoments | None = None,
 ) -> DayView:
     """The day of the owner, from what `ollim-bot today` is made of; `moments` are kept ones."""
-    coming = [_coming(each, now) for each in coming_today(jobs, skips, now, moments)]
-    following = next((each for each in coming if not each.is_skipped), None)
+    coming = coming_today(jobs, skips, now, moments)
+    first = next((number for number, each in enumerate(coming) if not each.is_skipped), None)
+    following = None if first is None else coming.pop(first)
     put_off = [each for each in answered if each.is_still_put_off(now)]
     done = [each for each in answered if not each.is_put_off]
     known = frozenset(each.spec.id for each in jobs)
@@ -152,8 +153,8 @@ def day_of(
     return DayView(
         now,
         overdue=[_waiting(each, now, known) for each in in_overdue_order(waiting)],
-        next=following,
-        later=[each for each in coming if each is not following],
+        next=following and _coming(following, now),
+        later=_ComingLines(coming, now),
         events=[_event(each, now) for each in events if not each.all_day],
         all_day=[_event(each, now) for each in events if each.all_day],
         quiet=[*_quiet_lines(quiet, now)],
@@ -197,7 +198,8 @@ def _waiting(item: DueItem, now: datetime, known: Set[str]) -> DayLine:
     unanswered = " · not answered" if item.is_dose else ""
     more = item.earlier_count
     earlier = f" · {more} more before it, not answered" if more else ""
-    note = f"since {short_moment(item.due, now)}{unanswered}{earlier}"
+    held = " · held until the quiet ends" if item.waiting else ""
+    note = f"since {short_moment(item.due, now)}{unanswered}{earlier}{held}"
     buttons = waiting_buttons(item)
     return DayLine(item.owner_title, item.due, note=note, buttons=buttons, job=_job(item, known))
 
@@ -215,17 +217,37 @@ def _jobs_of(items: Sequence[DueItem], jobs: Iterable[ScheduledJob]) -> Jobs:
     return {(each.kind, each.spec.id): each for each in found}
 
 
+class _ComingLines(Sequence[DayLine]):
+    """Makes a line when it is looked at: of ten thousand, the page shows a hundred."""
+
+    def __init__(self, coming: Sequence[UpcomingToday], now: datetime) -> None:
+        self._coming = coming
+        self._now = now
+
+    def __len__(self) -> int:
+        return len(self._coming)
+
+    @overload
+    def __getitem__(self, index: int) -> DayLine: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[DayLine]: ...
+
+    def __getitem__(self, index: int | slice) -> DayLine | list[DayLine]:
+        if isinstance(index, slice):
+            return [_coming(each, self._now) for each in self._coming[index]]
+        return _coming(self._coming[index], self._now)
+
+
 def _coming(coming: UpcomingToday, now: datetime) -> DayLine:
-    job, moment, is_skipped, more = coming
-    notes = ["skipped"] if is_skipped else []
-    notes += [f"{more} more today"] if more else []
+    job = coming.job
     return DayLine(
         job.spec.owner_title or job.spec.id,
-        moment.astimezone(now.tzinfo),
+        coming.moment.astimezone(now.tzinfo),
         since=job.set_at if isinstance(job, Reminder) else None,
-        note=" · ".join(notes),
-        buttons=coming_buttons(job, is_skipped=is_skipped),
-        is_skipped=is_skipped,
+        note=" · ".join(coming.notes),
+        buttons=coming.buttons,
+        is_skipped=coming.is_skipped,
         job=job.spec.id,
     )
 

@@ -393,14 +393,16 @@ _MOVES: Mapping[str, str] = {"today": "Later today", "9am": "Tomorrow"}
 _ASK_WHEN = "When? (in 20 minutes, 17:30, friday 9:00)"
 
 
-def open_card(item: DueItem, now: datetime, words: str = "") -> Card:
-    """The card of an open item; `words` are the agent's, where it words the message itself.
+def open_card(item: DueItem, now: datetime, words: str = "", title: str = "") -> Card:
+    """The card of an open item; `words` below a `title` come in place of those of the job.
 
     Each time that the item comes, the card has other words: those of the job, then the first step
     or how long ago it was, then a question with other buttons, and that with the time it is open.
     """
     if item.shown == 1:
-        return _titled(words or item.title, _asking(item), item)
+        if not words:
+            title, words = ("", item.title) if item.untrusted else item.as_reminder.spec.said
+        return _titled(words, _asking(item), item, title)
     if item.shown == 2:
         return _titled(_second_words(item, now), _asking(item), item)
     since = f" after {_age(item, now)}" if item.shown > 3 else ""
@@ -415,13 +417,13 @@ def _age(item: DueItem, now: datetime) -> str:
     return duration_in_words(_minutes(item.due, now))
 
 
-def _titled(words: str, buttons: tuple[Button, ...], item: DueItem) -> Card:
-    line = " ".join(words.split())
+def _titled(words: str, buttons: tuple[Button, ...], item: DueItem, title: str = "") -> Card:
     # The file of a reminder is gone when it asks.
     job = Occurrence.parse(item.occurrence).job_id if item.is_of_routine else ""
-    if line == words and len(line) <= _LONGEST_TITLE:
-        return Card(line, buttons=buttons, job=job)
-    return Card("Reminder", words, buttons=buttons, job=job)
+    first, rest = (title, words) if title else (words, "")
+    if first == " ".join(first.split()) and len(first) <= _LONGEST_TITLE:
+        return Card(first, rest, buttons=buttons, job=job)
+    return Card("Reminder", "\n".join(filter(None, (first, rest))), buttons=buttons, job=job)
 
 
 def waiting_buttons(item: DueItem) -> tuple[Button, ...]:
@@ -546,14 +548,14 @@ def item_message(
 ) -> tuple[ChatMessage, DueItem]:
     """The card that carries the job's own words, and the due item that it shows."""
     item = DueItem.of(job, occurrence, delivery_id(occurrence), now)
-    taint = marked_taint(job.spec.untrusted)
+    taint, (title, words) = marked_taint(job.spec.untrusted), job.spec.said
     message = ChatMessage(
         item.card,
         now,
         Author.BACKGROUND,
-        job.spec.words,
+        "\n".join(filter(None, (title, words))),
         footer=" ".join(filter(None, (footer, untrusted_label(taint)))),
-        card=open_card(item, now, job.spec.words),
+        card=open_card(item, now, words, title),
         job=item.short_title,
         occurrence=item.occurrence,
         untrusted=untrusted_message(taint),

@@ -163,6 +163,13 @@ class JobSpec:
         return self.description or " ".join(self.message.split())
 
     @property
+    def said(self) -> tuple[str, str]:
+        """What the program tells the owner: a title, empty if there is none, and the text."""
+        title, text = (each.casefold().strip(" .") for each in (self.description, self.message))
+        is_one = not title or not text or title == " ".join(text.split())
+        return ("", self.words) if is_one else (self.description, self.message)
+
+    @property
     def _name(self) -> str:
         return self.id if self.is_template and not self.description else self.words
 

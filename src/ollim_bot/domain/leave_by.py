@@ -13,6 +13,7 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import delivery_id
 from ollim_bot.domain.job_kinds import EventKind
 from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.schedule import is_late
 from ollim_bot.domain.text import literal, one_line
 
 LEAVE_BY = "leave by"
@@ -45,14 +46,15 @@ class Departure(NamedTuple):
         """
         zone = now.tzinfo or UTC
         leave, begins = (clock_words(each.astimezone(zone)) for each in (self.at, self.begins))
+        when = "Leave now" if is_late(self.at, now) else f"Leave by {leave}"
         where = literal(one_line(self.event.location, _LONGEST_PLACE))
         what = literal(event_title(self.event))
         return ChatMessage(
             delivery_id(self.occurrence),
             now,
             Author.BACKGROUND,
-            f"Leave by {leave} for an event at {begins}.",
-            card=Card(f"Leave by {leave}", f"{what} at {begins}, {where}"),
+            f"{when} for an event at {begins}.",
+            card=Card(when, f"{what} at {begins}, {where}"),
             job=LEAVE_BY,
             occurrence=self.occurrence.id,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
@@ -29,7 +29,7 @@ from ollim_bot.domain.run_history import (
     RunStory,
     moment_in,
 )
-from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.schedule import Agenda, JobKey
 
 _STATES = frozenset({ARMED, CHANGED, REMOVED, ROSTER})
 _SECOND = timedelta(seconds=1)
@@ -52,12 +52,13 @@ class DefinitionPeriod:
     earliest: datetime
     until: datetime | None = None
 
-    def expected(self, horizon: datetime) -> Iterator[datetime]:
-        """The moments that must have occurrences by `horizon`."""
+    def expected(self, horizon: datetime, since: datetime | None = None) -> Iterator[datetime]:
+        """The moments that must have occurrences by `horizon`; of routines, those after `since`."""
         end = horizon if self.until is None else min(horizon, self.until)
         if not self.definition.enabled or end <= self.after:
             return iter(())
-        due = takewhile(lambda moment: moment <= end, self.definition.moments(self.after))
+        start = max(self.after, since or self.after)
+        due = takewhile(lambda moment: moment <= end, self.definition.moments(start))
         # Before the first row of a truncated ledger, a reminder may already have been served.
         return (moment for moment in due if moment > self.after or not self.is_first)
 
@@ -85,11 +86,12 @@ class DefinitionPeriod:
 class DefinitionHistory:
     """The periods of all definitions, from rows passed to `note` in the order of the ledger.
 
-    `has_begun` says that all armed jobs are known.
+    `has_begun` says that all armed jobs are known. `touched` are the jobs with new periods.
     """
 
     def __init__(self) -> None:
         self.of: dict[JobKey, list[DefinitionPeriod]] = {}
+        self.touched: set[JobKey] = set()
         self.findings: list[str] = []
         self.has_begun = False
         self._clock: datetime | None = None
@@ -157,9 +159,63 @@ class DefinitionHistory:
         self.of.setdefault(job.key, []).append(DefinitionPeriod(job, since, is_first, since))
 
     def _end(self, key: JobKey, since: datetime) -> None:
+        self.touched.add(key)
         held = self.held(key)
         if held is not None:
             held.until = since
+
+
+class ExpectedMoments:
+    """The moments from `start` on and before `end` that must have occurrences.
+
+    It is told the rows of the ledger in order, and looks at each row and each moment once, however
+    often it is asked.
+    """
+
+    def __init__(self, start: datetime, end: datetime) -> None:
+        self._start = self._horizon = start - datetime.resolution
+        self._end = end
+        self._definitions = DefinitionHistory()
+        self._agenda: Agenda[JobKey] = Agenda()
+        self._missing: list[Occurrence] = []
+        self.watched_until: datetime | None = None
+        self.started: datetime | None = None
+
+    def note(self, row: LedgerRow) -> None:
+        self._definitions.note(row)
+        if row.state == CHECKPOINT:
+            self.watched_until = moment_in(row, "watched_until") or self.watched_until
+        elif row.state == STARTED:
+            self.started = row.ts
+
+    def missing(self, horizon: datetime, known: Container[Occurrence]) -> Sequence[Occurrence]:
+        """Those not later than `horizon` that are not `known`; what was known stays known."""
+        definitions, before, self._horizon = self._definitions, self._horizon, horizon
+        anew = set(definitions.of) if horizon < before else definitions.touched
+        definitions.touched = set()
+        found = [one for one in self._missing if JobKey(one.kind, one.job_id) not in anew]
+        for key in anew:
+            found += self._planned(key, self._start, horizon)
+        for key, _ in self._agenda.due(horizon):
+            # A reminder that was overdue when it was armed is expected from then on.
+            since = before if key.kind is JobKind.ROUTINE else self._start
+            found += self._planned(key, since, horizon)
+        self._missing = [one for one in found if one not in known]
+        return self._missing
+
+    def _planned(self, key: JobKey, since: datetime, horizon: datetime) -> Iterator[Occurrence]:
+        """The moments of a job later than `since`; those after `horizon` are left for later."""
+        for period in self._definitions.of[key]:
+            for moment in period.expected(horizon, since):
+                if since < moment < self._end:
+                    yield Occurrence.scheduled(key.kind, key.id, moment)
+        self._agenda.remove(key)
+        held = self._definitions.held(key)
+        if held is not None and held.definition.enabled:
+            coming = next(held.definition.moments(max(horizon, held.after)), self._end)
+            at = max(coming, held.after + datetime.resolution)
+            if horizon < at < self._end:
+                self._agenda.put(key, at)
 
 
 # An occurrence without a `limit` waits for its turn, or for the owner's conversation.
@@ -190,23 +246,6 @@ def check(
         *(_no_cause(story) for story in found.stories if not found.has_cause(story, expected)),
         *(_no_trace(one) for one in expected if one not in found.history.stories),
     ]
-
-
-def lost_occurrences(
-    rows: Iterable[LedgerRow], now: datetime, watched_until: datetime | None = None
-) -> list[Occurrence]:
-    """The occurrences of which nothing came: they have no rows, or no end for too long."""
-    found = _Reading(rows)
-    horizon = _horizon(now, watched_until or found.watched_until)
-    if horizon is None:
-        return []
-    given_up = (
-        story.occurrence
-        for story in found.stories
-        if not story.ends and found.is_given_up(story, horizon)
-    )
-    known = found.history.stories
-    return [*given_up, *(one for one in found.expected(horizon) if one not in known)]
 
 
 def _horizon(now: datetime, watched_until: datetime | None) -> datetime | None:
@@ -282,19 +321,8 @@ class _Reading:
             yield f"{story.occurrence.id}: {text}."
         elif story.occurrence not in self._oldest and not _has_all_attempts(steps):
             yield f"{story.occurrence.id}: an attempt is missing."
-        elif not ends and horizon is not None and self.is_given_up(story, horizon):
+        elif not ends and horizon is not None and is_given_up(story, horizon, self._started):
             yield f"{story.occurrence.id}: has no end; the last word is `{story.state}`."
-
-    def is_given_up(self, story: RunStory, horizon: datetime) -> bool:
-        """Whether it has had no end for longer than it can take.
-
-        The time counts anew from each start, because the program did not run before.
-        """
-        planned_at = moment_in(story.rows[-1], PLANNED_AT)
-        since = max(story.rows[-1].ts, planned_at or story.rows[-1].ts)
-        if self._started is not None:
-            since = max(since, self._started)
-        return horizon - since > (_GRACE if planned_at else _patience(story))
 
     def _disorder(self, story: RunStory) -> str | None:
         one, steps = story.occurrence, story.steps
@@ -305,6 +333,16 @@ class _Reading:
             if not (is_plain or may_follow(before, after)):
                 return f"`{after}` cannot follow `{before}`"
         return None
+
+
+def is_given_up(story: RunStory, horizon: datetime, started: datetime | None) -> bool:
+    """Whether it has had no end for longer than it can take.
+
+    The time counts anew from each start, because the program did not run before.
+    """
+    planned_at = moment_in(story.rows[-1], PLANNED_AT)
+    since = max(story.rows[-1].ts, planned_at or story.rows[-1].ts, started or story.rows[-1].ts)
+    return horizon - since > (_GRACE if planned_at else _patience(story))
 
 
 def _firsts(one: Occurrence) -> Set[OccurrenceState]:

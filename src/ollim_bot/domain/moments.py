@@ -94,11 +94,10 @@ def clock_time(moment: datetime) -> str:
 def describe(moment: datetime, now: datetime, *, is_exact: bool = False) -> str:
     """`today 15:00`, `tomorrow 9:00`, `Tue 26 Oct 09:00`, in the zone of `now`.
 
-    The year is added where it is not this one; the seconds where it is less than two minutes away,
-    or where they are part of the story.
+    The year is added where it is not this one; the seconds where they are part of the story.
     """
     local = moment.astimezone(now.tzinfo)
-    if not is_exact and abs(elapsed(now, moment)) >= _WITH_SECONDS:
+    if not is_exact:
         local = local.replace(second=0, microsecond=0)
     days = (local.date() - now.date()).days
     if days in _NEAR_DAYS:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
 
-from ollim_bot.domain.schedule import ScheduledJob, count_between, next_due
+from ollim_bot.domain.schedule import ScheduledJob, count_between, day_of, moments_of_day, next_due
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class NextMoment(NamedTuple):
-    """`more` moments of the job follow before `end`; 0 if its own is not before it."""
+    """The next moment of a job, and the `others` that follow it before `end`.
+
+    Of a job that comes too often for a line each, only their number is known: `more`.
+    """
 
     job: ScheduledJob
     moment: datetime | None
     end: datetime
-    more: int
+    more: int | None = None
+    others: Sequence[datetime] = ()
 
     def holds(self, now: datetime, end: datetime) -> bool:
         """Whether it is as true at `now`, which is not earlier, for the time before `end`."""
@@ -26,8 +30,21 @@ class NextMoment(NamedTuple):
         return self.moment > now and (self.moment >= end or self.end == end)
 
 
+class DayMoment(NamedTuple):
+    """A moment of a job; `is_next` says whether it is the first to come.
+
+    Of a job that comes too often for a line each there is only the first, with how many `more`
+    follow.
+    """
+
+    job: ScheduledJob
+    moment: datetime
+    is_next: bool
+    more: int | None
+
+
 class _Look(NamedTuple):
-    """What was known at `now`: the next moment of each job, and those before `end` in order.
+    """What was known at `now`: the next moment of each job, and all before `end` in order.
 
     `found` is by the identity of the job, which it keeps alive; `until` is the first moment of all.
     """
@@ -38,7 +55,7 @@ class _Look(NamedTuple):
     until: datetime
     zone: tzinfo
     found: Mapping[int, NextMoment]
-    coming: Sequence[NextMoment]
+    coming: Sequence[DayMoment]
 
 
 class NextMoments:
@@ -52,8 +69,8 @@ class NextMoments:
 
     def before(
         self, end: datetime, jobs: Sequence[ScheduledJob], now: datetime
-    ) -> Sequence[NextMoment]:
-        """The next moment of each job that has one after `now` and before `end`, by time.
+    ) -> Sequence[DayMoment]:
+        """What comes after `now` and before `end`, the end of its day, by time.
 
         It costs nothing while `jobs` is the same object and no moment is over.
         """
@@ -75,20 +92,31 @@ def _look(
     known: Mapping[int, NextMoment],
 ) -> _Look:
     found: dict[int, NextMoment] = {}
+    day = day_of(end - datetime.resolution, zone)
     for job in jobs:
         kept = known.get(id(job))
         is_kept = kept is not None and kept.holds(now, end)
-        found[id(job)] = kept if kept is not None and is_kept else _next(job, now, end, zone)
+        found[id(job)] = kept if kept is not None and is_kept else _next(job, now, day, zone)
     moments = [(each.moment, each) for each in found.values() if each.moment is not None]
-    coming = [each for moment, each in moments if moment < end]
-    coming.sort(key=lambda each: each.moment or end)
+    coming = [
+        DayMoment(each.job, at, at is moment, each.more)
+        for moment, each in moments
+        if moment < end
+        for at in (moment, *each.others)
+    ]
+    coming.sort(key=lambda each: each.moment)
     until = min((moment for moment, _ in moments), default=_NEVER)
     return _Look(jobs, now, end, until, zone, found, coming)
 
 
-def _next(job: ScheduledJob, now: datetime, end: datetime, zone: tzinfo) -> NextMoment:
-    moment = next_due(job, now, zone)
+def _next(
+    job: ScheduledJob, now: datetime, day: tuple[datetime, datetime], zone: tzinfo
+) -> NextMoment:
+    moment, (_, end) = next_due(job, now, zone), day
     if moment is None or moment >= end:
-        return NextMoment(job, moment, end, 0)
-    more = count_between(job, moment, end - timedelta.resolution, zone)
-    return NextMoment(job, moment, end, more)
+        return NextMoment(job, moment, end)
+    whole_day = moments_of_day(job, day, zone)
+    if whole_day is None:
+        more = count_between(job, moment, end - datetime.resolution, zone)
+        return NextMoment(job, moment, end, more)
+    return NextMoment(job, moment, end, others=[each for each in whole_day if each > moment])

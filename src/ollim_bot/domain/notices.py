@@ -18,7 +18,8 @@ MOST_NAMED = 8
 class Notice:
     """`key` identifies what must not be told again.
 
-    `for_reminder`: a reminder is at stake, so the notice may follow the last one at once.
+    `for_reminder`: a reminder or the conversation is at stake, so that the notice may follow the
+    last one at once.
     `untrusted` names who else wrote a part of the text; empty if it is all the program's own.
     """
 

@@ -6,10 +6,11 @@ An overview has a line for each thing, with the buttons that are most wanted bes
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
@@ -64,6 +65,9 @@ _MOST_JOBS = 10
 # Lines that routines leave to jobs that are called on their overview.
 _LEFT_TO_CALLED = 3
 _MOST_IN_GROUP = 6
+# So many characters of what comes leave room for the other groups in one message.
+_ROOM_FOR_COMING = 1500
+_OVERDUE, _NEXT = "Overdue", "Next"
 # The name of the line that turns the page, and words of lines that came or went since.
 _PAGE, _NEW, _GONE = "page", "New", " · no longer here"
 _NOTHING: Mapping[JobKind, str] = {
@@ -196,11 +200,6 @@ def _first_button(job: ScheduledJob, *, is_skipped: bool) -> Button:
     if is_skipped:
         return Button("Do not skip", RESUME, _name(job))
     return Button("Skip once", SKIP, _name(job))
-
-
-def coming_buttons(job: ScheduledJob, *, is_skipped: bool) -> tuple[Button, ...]:
-    """What can be done about a moment before it comes."""
-    return (_first_button(job, is_skipped=is_skipped),)
 
 
 def ensure_button(job: Job) -> Button:
@@ -369,10 +368,10 @@ def today_overview(
 
     overdue = [item for item in in_overdue_order(waiting) if item.key not in hidden]
     groups = {
-        "Overdue": [line for item in overdue for line in _waiting_lines(item, title_of(item), now)],
+        _OVERDUE: [line for item in overdue for line in _waiting_lines(item, title_of(item), now)],
         "Tasks": [*task_lines(tasks, undos, now)],
         "Calendar": [*_calendar_lines(calendars, now, has_titles=has_titles)],
-        "Next": [
+        _NEXT: [
             _coming_line(each, title_of(each.job.spec), now)
             for each in coming_today(jobs, skips, now)
         ],
@@ -380,11 +379,11 @@ def today_overview(
         "Done": [*answered_lines(item for item in answered if not item.is_put_off)],
     }
     if hidden:
-        groups["Overdue"].append(_page_line(waiting, overdue, hidden))
+        groups[_OVERDUE].append(_page_line(waiting, overdue, hidden))
     is_empty = not any(groups.values())
     words = "Nothing waits for you, and nothing more comes today." if is_empty else ""
     title = f"Today, {WEEKDAYS[now.weekday()]} {now.day} {MONTHS[now.month - 1]}"
-    few = {name: each if name == "Overdue" else _few(each) for name, each in groups.items()}
+    few = {name: _few(name, each) for name, each in groups.items()}
     if shown is not None:
         return _kept_in_place(shown, title, words, groups, few)
     drawn = [line for group in few.values() for line in group]
@@ -413,9 +412,15 @@ def _kept_in_place(
     """
     every = {line.name: line for group in groups.values() for line in group}
     places = _taken_over(shown.places, every)
-    new = [line for group in few.values() for line in group if line.name not in places]
+    drawn = [line for group in few.values() for line in group if line.name in every]
+    new = [line for line in drawn if line.name not in places]
+    there = {*places, *(line.name for line in new)}
+    left = [line for heading in few for line in _left_of(heading, groups[heading], there)]
+    every |= {line.name: line for line in left}
+    new += [line for line in left if line.name not in places]
     while places and not new and places[-1] not in every:
         places.pop()
+    every = {_place("more", heading): _Line("and no more") for heading in few} | every
     rows = {each.line for each in shown.card.buttons}
     are_rows = len(rows) <= MOST_BUTTONS
     lines: list[CardLine] = []
@@ -509,14 +514,24 @@ def still_today(calendars: Sequence[CalendarCopy], now: datetime) -> list[Calend
     return [each for each in events if each.ends(zone).astimezone(UTC) > now.astimezone(UTC)]
 
 
-def _few(lines: Sequence[_Line]) -> Sequence[_Line]:
-    if len(lines) <= _MOST_IN_GROUP:
+def _few(heading: str, lines: Sequence[_Line]) -> Sequence[_Line]:
+    """The lines of a group that are drawn; of what comes, the first few have buttons."""
+    if heading == _OVERDUE:
         return lines
-    shown = lines[: _MOST_IN_GROUP - 1]
-    return [
-        *shown,
-        _Line(f"and {len(lines) - len(shown)} more", name=_place("more", lines[0].name)),
-    ]
+    most = _MOST_IN_GROUP
+    if heading == _NEXT:
+        ends = [*accumulate(len(each.text) for each in lines)]
+        most = max(most, bisect_right(ends, _ROOM_FOR_COMING))
+    shown = lines if len(lines) <= most else lines[: most - 1]
+    plain = [replace(each, buttons=()) for each in shown[_MOST_IN_GROUP:]]
+    left = _left_of(heading, lines, [each.name for each in shown])
+    return [*shown[:_MOST_IN_GROUP], *plain, *left]
+
+
+def _left_of(heading: str, lines: Sequence[_Line], shown: Collection[str]) -> Iterator[_Line]:
+    """The line that says how many of the group are not shown, if any."""
+    if left := sum(each.name not in shown for each in lines):
+        yield _Line(f"and {left} more", name=_place("more", heading))
 
 
 def _waiting_lines(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
@@ -528,12 +543,12 @@ def _waiting_lines(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
 
 
 def _former_names(item: DueItem) -> tuple[str, ...]:
-    """The line of the reminder before it was due, or those of the routine's earlier moments."""
+    """The line of the moment before it was due, and those of the routine's earlier moments."""
     one = Occurrence.parse(item.occurrence)
     if one.kind is JobKind.REMINDER:
         return (_place("job", f"{one.kind}:{one.job_id}"),)
     moments = (Occurrence.scheduled(one.kind, one.job_id, each) for each in item.earlier)
-    return tuple(item_key(each.id) for each in moments)
+    return (_place("job", one.whole.id), *(item_key(each.id) for each in moments))
 
 
 def _answered_lines(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
@@ -555,34 +570,50 @@ def _earlier_line(item: DueItem, title: str, now: datetime) -> Iterator[_Line]:
 
 
 class UpcomingToday(NamedTuple):
-    """The next moment of a job today, and how many more it has today."""
+    """A `DayMoment` of today, with what to say about it and the buttons of its job."""
 
     job: ScheduledJob
     moment: datetime
+    is_next: bool
+    more: int | None
     is_skipped: bool
-    more: int
+
+    @property
+    def name(self) -> str:
+        """What comes often keeps its line, and so does a reminder that is moved."""
+        has_one_line = isinstance(self.job, Reminder) or self.more is not None
+        return _name(self.job) if has_one_line else occurrence_at(self.job, self.moment).id
+
+    @property
+    def notes(self) -> list[str]:
+        """What there is to say beside the title."""
+        notes = ["skipped"] if self.is_skipped else []
+        if self.more is not None and isinstance(self.job, Routine):
+            rhythm = _rhythm(self.job)
+            notes.append(f"{rhythm[:1].lower()}{rhythm[1:]}")
+        return [*notes, f"{self.more} more today"] if self.more else notes
+
+    @property
+    def buttons(self) -> tuple[Button, ...]:
+        """What can be done about it before it comes."""
+        return (_first_button(self.job, is_skipped=self.is_skipped),) if self.is_next else ()
 
 
 def coming_today(
     jobs: Sequence[ScheduledJob], skips: Skips, now: datetime, moments: NextMoments | None = None
 ) -> list[UpcomingToday]:
-    """The next moment of each job that has one today, by its time; `moments` are kept ones."""
+    """The moments of today by their time; `moments` are kept ones."""
     coming = (moments or NextMoments()).before(midnight_after(now), jobs, now)
     has_skips = bool(skips.moments or skips.repetitions)
     return [
-        UpcomingToday(job, at, has_skips and skips.has(occurrence_at(job, at)), more)
-        for job, at, _, more in coming
-        if at is not None
+        UpcomingToday(*each, has_skips and skips.has(occurrence_at(each.job, each.moment)))
+        for each in coming
     ]
 
 
 def _coming_line(coming: UpcomingToday, title: str, now: datetime) -> _Line:
-    job, moment, is_skipped, more = coming
-    notes = [short_moment(moment, now), title or job.spec.id]
-    notes += ["skipped"] if is_skipped else []
-    notes += [f"{more} more today"] if more else []
-    buttons = coming_buttons(job, is_skipped=is_skipped)
-    return _Line(" · ".join(notes), buttons, _place("job", _name(job)))
+    words = (short_moment(coming.moment, now), title or coming.job.spec.id, *coming.notes)
+    return _Line(" · ".join(words), coming.buttons, _place("job", coming.name))
 
 
 def short_moment(moment: datetime, now: datetime) -> str:

@@ -204,6 +204,14 @@ class ToolPolicy:
         usual = defaults if self.background_instead is None else self.background_instead
         return (*usual, *self.background_more)
 
+    @property
+    def allowed(self) -> Iterator[str]:
+        """All that it allows, as a sentence names it."""
+        yield from (f"`{each}`" for each in self.main_more)
+        yield from (f"`{each}` in the background" for each in self.background(()))
+        if self.background_instead is None:
+            yield "the usual tools in the background"
+
 
 def server_of(tool: str) -> str | None:
     """The owner's server that `mcp__server__tool` belongs to; None for every other tool."""

@@ -22,6 +22,15 @@ _TOLERANCE = 1e-9
 _MOST_HELD = 50
 
 
+class Refused(StrEnum):
+    """Why a ping may not be sent, as the agent is told."""
+
+    OFF = "Pings are switched off for this job"
+    ONCE = "This run has pinged once already"
+    BUSY = "The owner is in the middle of a conversation"
+    EMPTY = "The ping budget is used up"
+
+
 class Charge(StrEnum):
     """What a message costs of the ping budget; refunded if it certainly was not sent."""
 
@@ -223,7 +232,7 @@ def charged(
     refused nor charged.
     """
     if not run.policy.allow_ping:
-        return budget, PingRefused(f"Pings are switched off for this job. {_instead(run)}")
+        return budget, PingRefused(f"{Refused.OFF}. {_instead(run)}")
     if is_must_ping(run):
         return budget, PingAllowed(Charge.NOTHING)
     if wants_critical and not run.critical_used:
@@ -231,14 +240,14 @@ def charged(
         if is_paid:
             return paid, PingAllowed(Charge.CRITICAL)
     if run.has_pinged:
-        return budget, PingRefused(f"This run has pinged once already. {_instead(run)}")
+        return budget, PingRefused(f"{Refused.ONCE}. {_instead(run)}")
     if is_busy:
-        return budget, PingRefused(f"The owner is in the middle of a conversation. {_instead(run)}")
+        return budget, PingRefused(f"{Refused.BUSY}. {_instead(run)}")
     paid, is_paid = budget.spent_by(run.occurrence, now)
     if is_paid:
         return paid, PingAllowed(Charge.TOKEN)
     line = paid.status_line(now)
-    return paid, PingRefused(f"The ping budget is used up ({line}). {_instead(run)}")
+    return paid, PingRefused(f"{Refused.EMPTY} ({line}). {_instead(run)}")
 
 
 def _instead(run: Run) -> str:

@@ -59,6 +59,11 @@ class Price(StrEnum):
         """Whether the list price is known, which counts towards the daily limit."""
         return self in (Price.LISTED, Price.INCLUDED)
 
+    @property
+    def in_words(self) -> str:
+        """What stands in the place of a sum that is not known; empty if it is known."""
+        return {Price.FREE: "free", Price.UNKNOWN: "your own server"}.get(self, "")
+
 
 @dataclass(frozen=True, slots=True)
 class Provider:

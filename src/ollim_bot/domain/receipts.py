@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
 
-from ollim_bot.domain.ledger_check import lost_occurrences
+from ollim_bot.domain.ledger_check import ExpectedMoments, is_given_up
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.run_history import DROPPED, HELD, RELEASED, History, RunStory
+from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.run_words import why
 from ollim_bot.domain.schedule import is_late
 from ollim_bot.domain.text import counted
@@ -41,6 +41,7 @@ _FATES = {
 # They stand in every receipt, also when there is none of them.
 _ALWAYS = (Fate.CAME, Fate.HELD, Fate.LOST)
 _MARGIN = timedelta(days=2)
+_BESIDE = timedelta(hours=3)
 # The days that have names, by how long ago they are.
 DAYS = {"today": 0, "yesterday": 1}
 _NOON = 12
@@ -113,22 +114,73 @@ class Receipt:
         return f"{day}: {self}."
 
 
+class DayReading:
+    """What the ledger tells of a day in a zone, read on as rows are added.
+
+    What the owner started by hand was not due, and heads-ups and times that something comes again
+    belong to the moment that they are about. If it `is_lean`, what simply came has no story.
+    """
+
+    def __init__(self, day: date, zone: tzinfo, *, is_lean: bool = False) -> None:
+        self.day = day
+        self._zone = zone
+        self._is_lean = is_lean
+        self._expected = ExpectedMoments(*around(day, zone))
+        self._things: dict[Occurrence, DueThing] = {}
+        self._unended: dict[Occurrence, RunStory] = {}
+
+    def note(self, rows: Iterable[LedgerRow], stories: Iterable[RunStory]) -> None:
+        """Take further rows in the order of the ledger, and all that they are about as it is now.
+
+        The rows begin at `counted_since`, after those that tell which jobs were armed then.
+        """
+        for row in rows:
+            self._expected.note(row)
+        for thing in due_things(stories):
+            if self._has(thing.due):
+                self._put(thing)
+
+    def receipt(self, now: datetime, watched_until: datetime | None = None) -> Receipt:
+        """The receipt at `now`; everything due until `watched_until` has its rows.
+
+        By default, that is until the last checkpoint.
+        """
+        watched_until = watched_until or self._expected.watched_until
+        things = self._things
+        if watched_until is not None:
+            lost = self._lost(min(now, watched_until))
+            things = things | {each.occurrence: each for each in lost}
+        return Receipt(self.day, sorted(things.values(), key=lambda each: each.due.timestamp()))
+
+    def _has(self, moment: datetime) -> bool:
+        return moment.astimezone(self._zone).date() == self.day
+
+    def _put(self, thing: DueThing) -> None:
+        story, one = thing.story, thing.occurrence
+        if story is not None and not story.ends:
+            self._unended[one] = story
+        else:
+            self._unended.pop(one, None)
+        is_plain = self._is_lean and thing.fate is Fate.CAME and not thing.is_late
+        self._things[one] = replace(thing, story=None) if is_plain else thing
+
+    def _lost(self, horizon: datetime) -> Iterator[DueThing]:
+        """What has no end for too long, and what has no rows."""
+        for one, story in self._unended.items():
+            if is_given_up(story, horizon, self._expected.started):
+                yield replace(self._things[one], fate=Fate.LOST, is_late=False)
+        for one in self._expected.missing(horizon, self._things):
+            if one.scheduled_at is not None and self._has(one.scheduled_at):
+                yield DueThing(one, one.scheduled_at, Fate.LOST)
+
+
 def receipt_of(
     rows: Sequence[LedgerRow], day: date, now: datetime, watched_until: datetime | None = None
 ) -> Receipt:
-    """The receipt of a day in the zone of `now`.
-
-    `rows` is the ledger since `counted_since`, with the rows that tell which jobs were armed then.
-
-    What the owner started by hand was not due, and heads-ups and times that something comes again
-    belong to the moment that they are about.
-    """
-    zone = now.tzinfo or UTC
-    lost = {one for one in lost_occurrences(rows, now, watched_until) if _counts(one)}
-    stories = History.of(rows).stories
-    found = [*_things(stories.values(), lost), *_without_rows(lost - stories.keys())]
-    of_day = (each for each in found if _day_of(each, zone) == day)
-    return Receipt(day, sorted(of_day, key=lambda each: each.due.timestamp()))
+    """The receipt of a day in the zone of `now`, from all rows about it."""
+    reading = DayReading(day, now.tzinfo or UTC)
+    reading.note(rows, History.of(rows).stories.values())
+    return reading.receipt(now, watched_until)
 
 
 def day_named(word: str, now: datetime) -> date:
@@ -146,7 +198,14 @@ def day_named(word: str, now: datetime) -> date:
 
 def due_things(stories: Iterable[RunStory]) -> Iterator[DueThing]:
     """What came of each moment or call; what has no rows is not among them."""
-    return _things(stories, set())
+    for story in stories:
+        one = story.occurrence
+        # One without a moment, whose beginning is older than the rows, was not due on the day.
+        is_cut = one.scheduled_at is None and story.rows[0].state != OccurrenceState.DUE
+        if not (one.manual or one.part or is_cut):
+            due = one.scheduled_at or story.rows[0].ts
+            fate = fate_of(story)
+            yield DueThing(one, due, fate, _is_late(story, due, fate), story)
 
 
 def told_day(now: datetime) -> date:
@@ -156,46 +215,28 @@ def told_day(now: datetime) -> date:
 
 def counted_since(day: date, now: datetime) -> datetime:
     """From when on the ledger tells all about the day."""
-    wall = datetime(day.year, day.month, day.day)
     # A clock that was set back may have written rows of the day before it began.
-    return instant(wall, now.tzinfo or UTC).astimezone(UTC) - _MARGIN
+    return _midnight(day, now.tzinfo or UTC) - _MARGIN
 
 
-def _counts(one: Occurrence) -> bool:
-    return not (one.manual or one.part)
+def around(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
+    """From when and until when something can be due on the day, also if midnight comes twice."""
+    return _midnight(day, zone) - _BESIDE, _midnight(day + timedelta(days=1), zone) + _BESIDE
 
 
-def _things(stories: Iterable[RunStory], lost: set[Occurrence]) -> Iterator[DueThing]:
-    for story in stories:
-        one = story.occurrence
-        # One without a moment, whose beginning is older than the rows, was not due on the day.
-        is_cut = one.scheduled_at is None and story.rows[0].state != OccurrenceState.DUE
-        if _counts(one) and not is_cut:
-            due = one.scheduled_at or story.rows[0].ts
-            fate = Fate.LOST if one in lost else fate_of(story)
-            yield DueThing(one, due, fate, _is_late(story, due, fate), story)
-
-
-def _without_rows(lost: Iterable[Occurrence]) -> Iterator[DueThing]:
-    for one in lost:
-        if one.scheduled_at is not None:
-            yield DueThing(one, one.scheduled_at, Fate.LOST)
+def _midnight(day: date, zone: tzinfo) -> datetime:
+    """The instant at which the day begins."""
+    return instant(datetime(day.year, day.month, day.day), zone).astimezone(UTC)
 
 
 def fate_of(story: RunStory) -> Fate:
     """What came of the run so far."""
-    if _waits(story):
+    if story.waiting is not None:
         return Fate.HELD
     if story.is_delivered:
         return Fate.CAME
     state = story.state
     return Fate.UNDER_WAY if state is None else _FATES.get(state, Fate.UNDER_WAY)
-
-
-def _waits(story: RunStory) -> bool:
-    """Whether a message of it still waits for the end of the quiet."""
-    over = [row.facts.get("message") for row in story.rows if row.state in (RELEASED, DROPPED)]
-    return any(row.facts.get("message") not in over for row in story.rows if row.state == HELD)
 
 
 def is_late_story(story: RunStory) -> bool:
@@ -210,7 +251,3 @@ def _is_late(story: RunStory, due: datetime, fate: Fate) -> bool:
         return False
     came = (row.ts for row in story.rows if row.state != OccurrenceState.DUE)
     return is_late(due, next(came, story.rows[-1].ts))
-
-
-def _day_of(thing: DueThing, zone: tzinfo) -> date:
-    return thing.due.astimezone(zone).date()

@@ -162,6 +162,15 @@ class RunStory:
         return [row for row in self.rows if row.state == HELD]
 
     @property
+    def waiting(self) -> LedgerRow | None:
+        """The row of what still waits for the end of the quiet: a message, or its turn."""
+        over = {row.facts.get("message") for row in self.rows if row.state in (RELEASED, DROPPED)}
+        if self.end is not None:
+            over.add(None)
+        left = (row for row in self.held if row.facts.get("message") not in over)
+        return next(left, None)
+
+    @property
     def ends(self) -> list[LedgerRow]:
         """The end rows; a correct ledger has at most one."""
         return [row for row in self.rows if row.state in _ENDS]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ollim_bot.domain.due_items import ANSWERED, Answer
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState, SkipReason
+from ollim_bot.domain.pings import Refused
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import (
     BY,
@@ -17,6 +18,7 @@ from ollim_bot.domain.run_history import (
     DROPPED,
     EFFECT,
     HELD,
+    RELEASED,
     SENTINEL,
     RunStory,
     moment_in,
@@ -34,7 +36,7 @@ REACHED_AT = "reached_at"
 LOOKED_AT = "looked_at"
 
 _ANSWERS = {Answer.NOT_TAKEN.value: "skipped", Answer.LET_GO.value: "let go"}
-_PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
+_PRICES = {price.value: price.in_words for price in Price}
 _COUNTED = ("mail", "file", "web page")
 _SKIPPED: Mapping[str, str] = {
     SkipReason.POLICY: "you wanted it skipped",
@@ -45,6 +47,13 @@ _SKIPPED: Mapping[str, str] = {
     SkipReason.BUDGET: "the ping budget was used up",
     SkipReason.QUIET: "it was quiet",
 }
+_REFUSED: Mapping[str, str] = {
+    Refused.OFF: "pings are switched off for this job",
+    Refused.ONCE: "one run pings once",
+    Refused.BUSY: "you were being answered",
+    Refused.EMPTY: "the ping budget was used up",
+}
+_SILENT, _AWAY = "silent, because", "I was away"
 _TRIED = (
     OccurrenceState.ATTEMPT_FAILED,
     OccurrenceState.FAILED,
@@ -60,16 +69,37 @@ class Decision(NamedTuple):
 
 def why(story: RunStory, now: datetime) -> str:
     """Why the run came out as it did, in one sentence; empty while it has no end."""
-    facts, end = story.facts, story.end
+    said = reason(story, now)
+    if story.end is None or not _ended_without_it(story):
+        return said
+    state = in_words(story.end.state)
+    return f"{state}: {said}" if said else state
+
+
+def reason(story: RunStory, now: datetime) -> str:
+    """The sentence without the state in which it ended."""
+    facts, end, quiet = story.facts, story.end, _in_quiet(story, now)
+    if end is not None and _ended_without_it(story):
+        if end.state == OccurrenceState.MISSED:
+            return str(facts.get("reason") or _AWAY)
+        return _why_skipped(facts, now) if end.state == OccurrenceState.SKIPPED else outcome(facts)
+    if quiet:
+        reported = "reported" if facts.get("report") else ""
+        return "; ".join(filter(None, (_looked_at(facts), quiet, reported)))
     if end is None and not story.is_delivered:
         return ""
-    said = outcome(facts, is_delivered=story.is_delivered)
-    if end is not None and end.state != OccurrenceState.DONE and not story.is_delivered:
-        state = in_words(end.state)
-        is_skipped = end.state == OccurrenceState.SKIPPED
-        reason = _why_skipped(facts, now) if is_skipped else said
-        return f"{state}: {reason}" if reason else state
-    return "; ".join(filter(None, (_looked_at(facts), said, _kept_ping(facts))))
+    said, refused = outcome(facts, is_delivered=story.is_delivered), _refused_ping(facts)
+    if refused and said.startswith(_SILENT):
+        said, refused = f"{_SILENT} {refused}", ""
+    elif not refused:
+        refused = _kept_ping(facts)
+    return "; ".join(filter(None, (_looked_at(facts), said, refused)))
+
+
+def first_sentence(reason: str) -> str:
+    """The first sentence of what the agent is told, which has the reason; the others advise it."""
+    sentence = reason.partition(". ")[0].removesuffix(".")
+    return sentence[:1].lower() + sentence[1:]
 
 
 def decisions(story: RunStory, now: datetime) -> list[Decision]:
@@ -136,6 +166,37 @@ def _looked_at(facts: Mapping[str, object]) -> str:
 def _things(things: Counter[str]) -> Iterator[str]:
     for thing, times in things.items():
         yield counted(times, thing) if thing in _COUNTED else thing
+
+
+def _ended_without_it(story: RunStory) -> bool:
+    """Whether the owner got nothing of it, and waits for nothing."""
+    is_done = story.end is not None and story.end.state == OccurrenceState.DONE
+    return not (is_done or story.is_delivered or story.waiting)
+
+
+def _in_quiet(story: RunStory, now: datetime) -> str:
+    """What waits for the end of the quiet, or did not come after it; empty if neither."""
+    if (waiting := story.waiting) is not None:
+        until = moment_in(waiting, "until")
+        return "waits for the end of the quiet" + (f", {describe(until, now)}" if until else "")
+    over = [row for row in story.rows if row.state in (RELEASED, DROPPED)]
+    if not over or over[-1].state == RELEASED:
+        return ""
+    return f"did not come after the quiet: {over[-1].facts.get('why')}"
+
+
+def _refused_ping(facts: Mapping[str, object]) -> str:
+    """Why the last ping that it wanted was refused, or would have been; empty if none was."""
+    told = [each for each in listed(facts.get("refused_pings")) if isinstance(each, Mapping)]
+    if not told:
+        off = str(facts.get("silent_because") or "")
+        return off if off == _REFUSED[Refused.OFF] else ""
+    said = str(told[-1].get("reason"))
+    known = (words for start, words in _REFUSED.items() if said.startswith(start))
+    left, most = facts.get(PINGS_LEFT), facts.get(PINGS_OF)
+    of = "" if left is None or most is None else f" ({left} of {most} left)"
+    which = "a further ping" if facts.get("pings") else "its ping"
+    return f"{which} was refused: {next(known, first_sentence(said))}{of}"
 
 
 def _kept_ping(facts: Mapping[str, object]) -> str:

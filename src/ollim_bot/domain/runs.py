@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from threading import Lock
 
-from ollim_bot.domain.agent_caller import PROGRAM, read_command_line, shell_words
+from ollim_bot.domain.agent_caller import CONVERSATION, PROGRAM, read_command_line, shell_words
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.forks import ForkExit
 from ollim_bot.domain.jobs import Job, ReportMode
@@ -68,7 +68,7 @@ _DEEDS = {
     "answered": "spoke in the conversation",
     "pings": "pinged",
     "report": "reported",
-    "plain": "in your own words",
+    "plain": "sent as written",
 }
 _UNTAINTED = Taint()
 _REASONS = {"policy": "you wanted it skipped"}
@@ -86,7 +86,7 @@ def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
     """
     if is_delivered and not any(facts.get(name) for name in ("answered", "pings", "report")):
         error = str(facts.get("error") or "").removesuffix(".")
-        return f"in your own words: {error}" if error else "in your own words"
+        return f"sent as written: {error}" if error else "sent as written"
     if error := str(facts.get("error") or facts.get("why") or facts.get("reason") or ""):
         return _REASONS.get(error, error).removesuffix(".")
     did = deeds(facts)
@@ -238,6 +238,11 @@ class Run:
     @property
     def is_main(self) -> bool:
         return self.policy.kind is RunKind.MAIN
+
+    @property
+    def called_by(self) -> str:
+        """Where the agent acts, as `CALLED_BY` has it."""
+        return self.occurrence if self.policy.kind.is_background else CONVERSATION
 
     @property
     def has_effects(self) -> bool:

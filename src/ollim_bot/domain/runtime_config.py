@@ -309,16 +309,16 @@ class RuntimeConfig:
         "asks",
         f"one of {', '.join(PushWhat)}",
         _one_of({each: each.value for each in PushWhat}),
-        about="What rings on your phone: asks is what waits for your answer, must only what has to "
-        "come, all whatever comes by itself",
+        about="What rings on your phone: asks is what waits for your answer, must is only what "
+        "must come, all is everything that comes by itself",
     )
     push_content: str = _setting(
         "push_content",
         "full",
         f"one of {', '.join(PushContent)}",
         _one_of({each: each.value for each in PushContent}),
-        about="How much of it leaves this machine for your phone: full the words, title the title "
-        "only, none neither",
+        about="How much of a message goes to your phone: full is all its words, title is only its "
+        "title, none is just the news that something waits",
     )
     desktop_notifications: str = _setting(
         "desktop_notifications",

@@ -5,7 +5,7 @@ wrong in the hour that occurs twice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -25,6 +25,8 @@ from ollim_bot.domain.tool_patterns import problems
 _DAY = timedelta(days=1)
 _HAIR = datetime.resolution
 _FEW = 16
+# What comes more often on a day is one line of it.
+MOST_A_DAY = 6
 
 ScheduledJob = Routine | Reminder
 K = TypeVar("K")
@@ -98,7 +100,7 @@ def count_between(job: ScheduledJob, start: datetime, end: datetime, zone: tzinf
     end = end.astimezone(UTC)
     total, usual = 0, 0
     while (moment := next_due(job, start, zone)) is not None and moment <= end:
-        begin, close = _day_of(moment, zone)
+        begin, close = day_of(moment, zone)
         # Far from a clock change, every day on which a line is due has the same times.
         is_usual = begin > start and close <= end and _runs_evenly(begin, close, zone)
         if is_usual and usual:
@@ -111,7 +113,16 @@ def count_between(job: ScheduledJob, start: datetime, end: datetime, zone: tzinf
     return total
 
 
-def _day_of(moment: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
+def moments_of_day(
+    job: ScheduledJob, day: tuple[datetime, datetime], zone: tzinfo
+) -> Sequence[datetime] | None:
+    """All moments of a `day_of`; None if the job comes too often for a line each."""
+    begin, close = day
+    found = [*moments_between(job, begin - _HAIR, close - _HAIR, zone, MOST_A_DAY + 1)]
+    return found if len(found) <= MOST_A_DAY else None
+
+
+def day_of(moment: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
     """The instants at which the local day of `moment` and the next day begin."""
     local = moment.astimezone(zone)
     midnight = datetime(local.year, local.month, local.day)

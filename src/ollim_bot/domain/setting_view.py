@@ -94,7 +94,7 @@ def _line(config: RuntimeConfig, key: str, at: PresentState) -> SettingLine:
         config.in_words(key),
         config.defaults.in_words(key),
         known.takes,
-        known.unit,
+        known.unit if config.defaults.value(key) is not None else "",
         ("on", "off") if is_switch else modes,
         _effect(config, key, at),
     )

@@ -201,6 +201,16 @@ class ServerState:
         return _hash(self._place, [_form(each) for each in waiting])
 
     @property
+    def change(self) -> str:
+        """What is off since the owner approved it, and why; empty if nothing is."""
+        condition = self.condition
+        if condition in (ServerCondition.CHANGED, ServerCondition.REWRITTEN):
+            return f"is off: {condition.value}"
+        off = sum(each.is_off for each in self.tools) if self.may_start and self.waiting else 0
+        verb = "is" if off == 1 else "are"
+        return f"has {counted(off, 'tool')} off that {verb} not as they approved" if off else ""
+
+    @property
     def _place(self) -> str:
         """The entry, and where it would be started: each machine has a question of its own."""
         return f"{self.present} {self.machine}".rstrip()

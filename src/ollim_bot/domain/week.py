@@ -423,13 +423,14 @@ def _budget_hours(rehearsal: Rehearsal) -> Iterator[BudgetHour]:
     payments = list(reversed(rehearsal.budgets[1:]))
     at = rehearsal.now
     while at < rehearsal.until:
-        end = (full_hour(at).astimezone(UTC) + _HOUR).astimezone(zone)
+        # A clock that is set back by half an hour shows the same hour again.
+        end = (at.astimezone(UTC) + (_HOUR - (at - full_hour(at)))).astimezone(zone)
         left = lowest = budget.refilled(at).available
         paid = 0
         while payments and elapsed(end, payments[-1].last_refill) < timedelta(0):
             budget, paid = payments.pop(), paid + 1
             lowest = min(lowest, budget.available)
-        yield BudgetHour(at, left, lowest, paid, refused[full_hour(at).astimezone(UTC)])
+        yield BudgetHour(at, left, lowest, paid, refused.pop(full_hour(at).astimezone(UTC), 0))
         at = end
 
 

@@ -208,11 +208,10 @@ def show_routines(situation: Situation) -> Part:
     return _show(_LISTINGS[JobKind.ROUTINE], situation)
 
 
-def show_upcoming(situation: Situation) -> Part:
-    parts = (show_reminders(situation), show_routines(situation))
-    calls = (part for part in parts if isinstance(part, CallTool))
-    said = "\n\n".join(part.text for part in parts if isinstance(part, Say))
-    return next(calls, None) or Say(said)
+def moments_within(days: int, situation: Situation) -> ToolResult | CallTool | Say:
+    """A line for each moment of so many days; or the call for them, or why that cannot be."""
+    call = shell_call("rehearse", "--days", str(days), "--brief")
+    return _outcome(call, situation, texts.not_seen)
 
 
 def listed_jobs(situation: Situation) -> list[ListedJob] | CallTool | Say:
@@ -426,7 +425,11 @@ def _change_job(intent: Change, kind: JobKind, job: ListedJob, situation: Situat
         return done
     if intent.verb == "cancel":
         return Say(texts.cancelled(kind, job.title, _moment_of(job.when)))
-    return Say(_without_place(done.text), FollowUp(about=job.id))
+    answer = _without_place(done.text)
+    if intent.verb == "snooze":
+        # The card that the change has says what was moved, and to when.
+        answer = "\n".join([texts.MOVED, *answer.splitlines()[1:]])
+    return Say(answer, FollowUp(about=job.id))
 
 
 def _which_day(intent: Change, job: ListedJob, situation: Situation) -> Say | None:

@@ -15,7 +15,14 @@ from typing import NamedTuple
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time
 from ollim_bot.domain.text import literal, one_line
 from ollim_bot.offline import texts
-from ollim_bot.offline.actions import LIST_TASKS, ListedJob, listed_jobs, shell_call, tasks_in
+from ollim_bot.offline.actions import (
+    LIST_TASKS,
+    ListedJob,
+    listed_jobs,
+    moments_within,
+    shell_call,
+    tasks_in,
+)
 from ollim_bot.offline.messages import CallTool, Part, Say, ToolResult
 from ollim_bot.offline.situation import Situation
 
@@ -32,6 +39,7 @@ class Intent(StrEnum):
     TODAY = auto()
     TOMORROW = auto()
     WEEK = auto()
+    NEXT_WEEK = auto()
     UPCOMING = auto()
     REMINDERS = auto()
     ROUTINES = auto()
@@ -291,12 +299,12 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
         r"what is my week(?: like)?",
         rf"what is (?:on|in) {_CALENDAR}|{_SHOW} (?:my |the )?calendar|(?:my |the )?calendar",
     ),
+    Intent.NEXT_WEEK: _on("next week"),
     Intent.UPCOMING: (
-        *_on("next week"),
         r"what is (?:coming up|coming|up next|upcoming|next|planned|scheduled|due)(?: for me)?",
         rf"{_SHOW} (?:me )?what is (?:coming up|coming|next|planned|scheduled|due)",
         r"what (?:do i have|have i got) (?:coming up|planned|scheduled)|what comes next|coming up",
-        rf"{_SHOW} (?:my |the )?(?:schedule|agenda|reminders and routines|routines and reminders)",
+        rf"{_SHOW} (?:my |the )?(?:schedule|agenda)",
         r"(?:my |the )?schedule|what is (?:on )?(?:my|the) schedule|upcoming",
     ),
     Intent.REMINDERS: _lists("reminders"),
@@ -415,13 +423,13 @@ _WHEN = re.compile(
     rf"|\w{{3}} (?P<date>\d{{1,2}}) (?P<month>{'|'.join(MONTHS)})(?: (?P<year>\d{{4}}))?)"
     r"(?: (?P<clock>\d{1,2}:\d\d))?"
 )
+# A moment, as `ollim-bot rehearse --brief` has it.
+_MOMENT = re.compile(r"(?P<day>\d{4}-\d\d-\d\d) 0?(?P<clock>\d{1,2}:\d\d)  (?P<title>.*)")
 _WEEK = 7
-_MOST_SHOWN = 25
+_MOST_SHOWN = 200
+_MOST_UPCOMING = 25
 _LONGEST_TITLE = 100
 _FENCED = re.compile(r"<(untrusted-[0-9a-f]+)>\n(?P<text>.*)\n</\1>", re.DOTALL)
-_CAL_TODAY = shell_call("cal", "today", "--json")
-_CAL_TOMORROW = shell_call("cal", "upcoming", "--days", "2", "--json")
-_CAL_WEEK = shell_call("cal", "upcoming", "--days", str(_WEEK), "--json")
 
 
 class _Event(NamedTuple):
@@ -472,27 +480,52 @@ class _Entry(NamedTuple):
 
 def show_today(situation: Situation) -> Part:
     """What is open, then what is on today in order of time."""
-    return _show(situation, _CAL_TODAY, 0, 1, texts.TODAY, texts.NOTHING_TODAY)
+    return _show(situation, range(1), texts.TODAY, texts.NOTHING_TODAY)
 
 
 def show_tomorrow(situation: Situation) -> Part:
-    return _show(situation, _CAL_TOMORROW, 1, 1, texts.TOMORROW, texts.NOTHING_TOMORROW)
+    return _show(situation, range(1, 2), texts.TOMORROW, texts.NOTHING_TOMORROW)
 
 
 def show_week(situation: Situation) -> Part:
-    """The events, jobs and tasks of seven days, by day."""
-    return _show(situation, _CAL_WEEK, 0, _WEEK, texts.THE_WEEK, texts.NOTHING_THIS_WEEK)
+    """The events, moments and tasks of seven days, by day."""
+    return _show(situation, range(_WEEK), texts.THE_WEEK, texts.NOTHING_THIS_WEEK)
+
+
+def show_next_week(situation: Situation) -> Part:
+    now = situation.prompt.moment
+    monday = _WEEK - now.weekday() if now else _WEEK
+    days = range(monday, monday + _WEEK)
+    return _show(situation, days, texts.NEXT_WEEK, texts.NOTHING_NEXT_WEEK)
+
+
+def show_upcoming(situation: Situation) -> Part:
+    """What comes first in the coming week, and what comes later only."""
+    jobs, now = listed_jobs(situation), situation.prompt.moment
+    if not isinstance(jobs, list):
+        return jobs
+    later = [*_entries(jobs, now.date())] if now else []
+    found = texts.UPCOMING, texts.NOTHING_UPCOMING
+    return _show(situation, range(_WEEK), *found, later=later, most=_MOST_UPCOMING)
 
 
 def _show(
-    situation: Situation, call: CallTool, first: int, count: int, head: str, nothing: str
+    situation: Situation,
+    days: range,
+    head: str,
+    nothing: str,
+    *,
+    later: Sequence[_Entry] = (),
+    most: int = _MOST_SHOWN,
 ) -> Part:
-    """The answer about the days from `first` on, counted from today."""
+    """The answer about these days, counted from today, and about what comes `later` than them."""
     now = situation.prompt.moment
-    jobs, calendar = listed_jobs(situation), _looked_up(call, situation)
+    moments = moments_within(days.stop, situation)
+    when = ("upcoming", "--days", str(days.stop)) if days.stop > 1 else ("today",)
+    calendar = _looked_up(shell_call("cal", *when, "--json"), situation)
     tasks = situation.outcome(LIST_TASKS)
-    if not isinstance(jobs, list):
-        return jobs
+    if not isinstance(moments, ToolResult):
+        return moments
     if isinstance(calendar, CallTool):
         return calendar
     if now is None:
@@ -500,22 +533,29 @@ def _show(
     if tasks is None and LIST_TASKS.name in situation.tools:
         return LIST_TASKS
     today = now.date()
+    first, last = (today + timedelta(days=each) for each in (days.start, days.stop - 1))
     entries = [
         *(_Entry(date.fromisoformat(each.day), each.clock, each.words) for each in calendar.events),
-        *_entries(jobs, today),
+        *_moments(moments.text),
         *_entries(tasks_in(tasks.text) if tasks and not tasks.is_error else (), today),
     ]
-    days = [today + timedelta(days=each) for each in range(first, first + count)]
-    wanted = sorted(each for each in entries if each.day in days)
-    lines = [f"- open: {title}" for title, _ in situation.prompt.open_items if today in days]
-    if count == 1:
-        lines += [f"- {each.words}" for each in wanted[:_MOST_SHOWN]]
+    wanted = sorted(each for each in entries if first <= each.day <= last)
+    wanted += sorted(each for each in later if each.day > last)
+    lines = [f"- open: {title}" for title, *_ in situation.prompt.open_items if not days.start]
+    if len(days) == 1:
+        lines += [f"- {each.words}" for each in wanted[:most]]
     else:
-        lines += _by_day(wanted[:_MOST_SHOWN], today)
-    more = len(wanted) - _MOST_SHOWN
+        lines += _by_day(wanted[:most], today)
+    more = len(wanted) - most
     lines += [f"and {more} more"] if more > 0 else []
     lines += _problems(calendar.events)
     return Say("\n".join([*([head, *lines] if lines else [nothing]), *calendar.failure]))
+
+
+def _moments(printed: str) -> Iterator[_Entry]:
+    for row in filter(None, map(_MOMENT.fullmatch, printed.splitlines())):
+        words = f"{row['clock']}: {row['title']}"
+        yield _Entry(date.fromisoformat(row["day"]), row["clock"].zfill(5), words)
 
 
 def _entries(jobs: Iterable[ListedJob], today: date) -> Iterator[_Entry]:

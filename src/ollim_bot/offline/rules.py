@@ -18,7 +18,6 @@ from ollim_bot.offline.actions import (
     show_reminders,
     show_routines,
     show_tasks,
-    show_upcoming,
     show_when,
 )
 from ollim_bot.offline.change_intents import about_it, finished_task, settled_by_words
@@ -28,8 +27,10 @@ from ollim_bot.offline.phrasings import (
     COURTESIES,
     Intent,
     intents_in,
+    show_next_week,
     show_today,
     show_tomorrow,
+    show_upcoming,
     show_week,
 )
 from ollim_bot.offline.situation import (
@@ -304,6 +305,7 @@ _ANSWERS: Mapping[Intent, Callable[[Situation], Part]] = {
     Intent.TODAY: show_today,
     Intent.TOMORROW: show_tomorrow,
     Intent.WEEK: show_week,
+    Intent.NEXT_WEEK: show_next_week,
     Intent.UPCOMING: show_upcoming,
     Intent.REMINDERS: show_reminders,
     Intent.ROUTINES: show_routines,

@@ -326,10 +326,13 @@ def button_prompt(
     return joined("\n\n", head, _stored_prompt(prompt, untrusted))
 
 
+_BREAK_DOWN = "The owner wants the thing below broken down."
+
+
 def break_down_request(key: str) -> str:
     """What a press of Break it down asks for; the words of the thing follow."""
     return (
-        "The owner wants the thing below broken down. Think of three to seven small steps in the "
+        f"{_BREAK_DOWN} Think of three to seven small steps in the "
         "owner's language, each one thing to do, the first done in two minutes. Call `break_down` "
         f"once with the thing `{key}`, then say one short sentence. Ask nothing first."
     )
@@ -468,7 +471,8 @@ _ABOVE = re.compile(
     rf"""
     (?: \[ (?: {TAG_NAMES} ) (?: : [^\]\n]* )? \] [ ]? )*  \n?
     (?: \[ \d{{4}}-\d\d-\d\d [^\]\n]* \] (?: \n | \Z ) )?
-    (?: RECENT[ ]BACKGROUND[ ]UPDATES[ ]\( [^\n]* (?: \n | \Z ) (?: [^\n]+ (?: \n | \Z ) )* )?
+    (?: (?: RECENT[ ]BACKGROUND[ ]UPDATES | OPEN[ ]REMINDERS ) [ ]\( [^\n]* (?: \n | \Z )
+        (?: [^\n]+ (?: \n | \Z ) )* )?
     \n*
     """,
     re.VERBOSE,
@@ -503,8 +507,12 @@ def first_words(prompt: str) -> str:
     rest = _without(_ABOVE, prompt)
     if prompt.startswith(FORK_STARTED):
         rest = _said_in_fork(rest)
-    if prompt.startswith(SYSTEM):
+    elif prompt.startswith(SYSTEM):
         rest = rest.partition(f"\n{THE_WORDS}\n\n")[2]
+    elif is_of_program(prompt):
+        return ""
+    elif rest.startswith(_BREAK_DOWN):
+        rest = rest.partition("\n\n")[2]
     while (shorter := _without(_ASIDE, rest)) != rest:
         rest = shorter
     return shortened(" ".join(restored(rest).split()), _LONGEST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Sequence, Set
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from ollim_bot.clock import wait_until_set, zone_of
 from ollim_bot.conversation.notices import DiskGate
@@ -52,6 +53,8 @@ from ollim_bot.store.transaction import Transaction
 # Two zones are at most 26 hours apart.
 _LONGEST_JUMP = timedelta(hours=26)
 _LONGEST_CLAIM = 5.0
+# So many missed jobs end in one step: messages of the owner must not wait for ten thousand.
+_ENDED_AT_ONCE = 100
 
 
 class JobAgenda(Agenda[JobKey]):
@@ -251,14 +254,15 @@ class DueJobs:
         """Write the ends of occurrences that do not run, and tell them; on a full disk, later."""
         news = await self._store.read(lambda tx: _unclaimed(tx, plan.tell))
         away = away_notice(news, self._clock.now(), cause)
-        try:
-            await self._store.transact(lambda tx: end_missed(tx, plan, away))
-        except StorageError:
-            written = asyncio.Event()
-            self._claiming.append(written)
-            self._do_later(self._end_missed_later(plan, away, written))
-        else:
-            await self._files.make()
+        for part in plan.parts(_ENDED_AT_ONCE):
+            try:
+                await self._store.transact(partial(end_missed, plan=part, away=away))
+            except StorageError:
+                written = asyncio.Event()
+                self._claiming.append(written)
+                self._do_later(self._end_missed_later(part, away, written))
+            away = None
+        await self._files.make()
 
     async def _end_missed_later(
         self, plan: CatchUp, away: Notice | None, written: asyncio.Event

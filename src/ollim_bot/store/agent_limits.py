@@ -43,8 +43,18 @@ _OPEN_TABLES = frozenset(
 )
 _OPEN_RECORDS = frozenset(
     {
-        *("agent_skills", "breakdowns", "budget", "config", "fork", "grants", "initiative"),
-        *("names", "overviews", "quiet", "session", "skips", "taint", "task_moves", "task_undos"),
+        *("agent_skills", "begun_writes", "breakdowns", "budget", "config", "fork", "grants"),
+        *(
+            "initiative",
+            "names",
+            "overviews",
+            "quiet",
+            "session",
+            "skips",
+            "taint",
+            "task_moves",
+            "task_undos",
+        ),
         *("tool_servers", "zone"),
     }
 )

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.breakdowns import (
     Breakdown,
     Thing,
@@ -32,6 +33,7 @@ from ollim_bot.domain.text import counted
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, StorageError, TaskNotFound, WrongInput
 from ollim_bot.ports import TaskList
+from ollim_bot.store.changes import cause_of
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
@@ -314,8 +316,11 @@ def _keep_change(
     """Keep what was changed at a service; changes of the file are seen in it."""
     if one.list != FILE_LIST:
         place = f"{PLACE_OF_TASK}:{task}"
-        key = tx.changes.new_key(place)
-        tx.changes.put(ChangeRow(key, tx.now, place, by, before, after, untrusted=one.untrusted))
+        key, cause = (
+            tx.changes.new_key(place),
+            cause_of(tx, CONVERSATION) if one.is_by_agent else "",
+        )
+        tx.changes.put(ChangeRow(key, tx.now, place, by, before, after, cause, one.untrusted))
 
 
 def _of_open_items(tx: Transaction) -> list[tuple[Breakdown, DueItem]]:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.changes import OF_CALENDAR, Changer, ChangeRow, NotUndone, merged
+from ollim_bot.domain.changes import OF_CALENDAR, BegunWrites, Changer, ChangeRow, NotUndone, merged
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.shared_files import (
     SKILLS,
@@ -48,6 +48,7 @@ from ollim_bot.store.files import (
     replace_unchanged,
 )
 from ollim_bot.store.job_checker import JobFileChecker, text_at
+from ollim_bot.store.owner_files import policy_in
 from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
@@ -60,8 +61,12 @@ TASKS, _POLICY = "tasks.md", "tool-policy.yaml"
 CALENDAR = ".ics"
 # The name under which it is known that all files were looked at once.
 _ALL = ""
+# So many files are looked at in one step: what is due must not wait for ten thousand.
+_AT_ONCE = 100
 CUT = "It was too long to be kept. `git log` there has it."
 _NOTHING_DONE = "; nothing was undone."
+# A file was found changed, and no writer of the program has said so.
+_FOUND = (Changer.HAND, Changer.AGENT)
 _FOLDERS = (*(kind.plural for kind in JobKind), SKILLS, ".claude/agents")
 
 
@@ -75,10 +80,15 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """Who acts in this thread or task now; `key` is the key of the change, if that is given."""
+    """Who acts in this thread or task now; `key` is the key of the change, if that is given.
+
+    `session` says where the agent acts, as `CALLED_BY`; with `is_told` the owner needs no card.
+    """
 
     by: Changer = Changer.PROGRAM
     key: str = ""
+    session: str = ""
+    is_told: bool = False
 
 
 _BY_ITSELF = Acting()
@@ -86,10 +96,13 @@ _ACTING: ContextVar[Acting] = ContextVar("acting", default=_BY_ITSELF)
 
 
 @contextmanager
-def acting(by: Changer, key: str = "") -> Iterator[None]:
+def acting(
+    by: Changer, key: str = "", session: str = "", *, is_told: bool = False
+) -> Iterator[None]:
     """What is changed while this is entered is changed by `by`, unless it is known who acts."""
-    known = _ACTING.get().by
-    token = _ACTING.set(Acting(by if known is Changer.PROGRAM else known, key))
+    known = _ACTING.get()
+    here = Acting(by, key, session, is_told)
+    token = _ACTING.set(here if known.by is Changer.PROGRAM else replace(known, key=key))
     try:
         yield
     finally:
@@ -133,6 +146,26 @@ class FileChanges:
         self._disk = disk or OsDisk()
         self._files = JobFileChecker(paths, self._disk)
 
+    def begin(self, place: str, key: str, session: str, untrusted: str) -> None:
+        """Note that a tool of the agent is about to write the file.
+
+        If the bot dies then, the next start keeps what was written as this change.
+        """
+
+        def step(tx: Transaction) -> None:
+            cause = cause_of(tx, session)
+            row = ChangeRow(key, tx.now, place, Changer.AGENT, None, None, cause, untrusted)
+            begun = replace(row, session=session)
+            tx.begun_writes.change(lambda known: known.including(begun))
+
+        self._rows.run(step)
+
+    def end(self, session: str) -> None:
+        """Forget the writes that were begun there: what they have changed is kept."""
+        self._rows.run(
+            lambda tx: tx.begun_writes.change(lambda begun: begun.without(session=session))
+        )
+
     def keep(self, change: FileChange, untrusted: str = "") -> None:
         """Keep what the agent or a button has changed; it replaces a change with the same key."""
         by = Changer(change.by) if change.by in [*Changer] else Changer.AGENT
@@ -141,6 +174,7 @@ class FileChanges:
         def step(tx: Transaction) -> None:
             cause = cause_of(tx, change.by) if by is Changer.AGENT else ""
             known = tx.changes.find(change.key)
+            former = known.untrusted if known else ""
             row = ChangeRow(
                 change.key,
                 known.at if known else change.at,
@@ -149,11 +183,12 @@ class FileChanges:
                 change.before,
                 change.after,
                 known.cause if known else cause,
-                untrusted or self._mark(place, change.before, change.after),
+                untrusted or self._mark(place, change.before, change.after) or former,
                 session=known.session if known else "",
             )
             tx.changes.put(row)
             tx.changes.remember(place, change.after)
+            tx.begun_writes.change(lambda begun: begun.without(place=place))
 
         self._rows.run(step)
 
@@ -165,13 +200,14 @@ class FileChanges:
         *,
         key: str = "",
         session: str = "",
+        is_told: bool = False,
         undoes: str = "",
         untrusted: str = "",
     ) -> str:
         """Keep a change of a file that is about to be made, and return its key.
 
-        The caller holds the lock of the file's folder until the change is made. Raises
-        `StorageError`.
+        The owner is shown what the agent changes in a `session`, unless `is_told`. The caller holds
+        the lock of the file's folder until the change is made. Raises `StorageError`.
         """
         key = key or secrets.token_hex(4)
         before, at = self._text(place), self._now()
@@ -179,7 +215,8 @@ class FileChanges:
 
         def step(tx: Transaction) -> None:
             cause = cause_of(tx, session)
-            row = ChangeRow(key, at, place, by, before, after, cause, mark, undoes, session)
+            untold = "" if is_told else session
+            row = ChangeRow(key, at, place, by, before, after, cause, mark, undoes, untold)
             tx.changes.put(replace(row, is_begun=bool(undoes)))
             tx.changes.remember(place, after)
 
@@ -300,8 +337,8 @@ class FileChanges:
         if now in (change.after, change.before):
             return change.before
         mixed = None
-        if may_merge and None not in (now, change.after, change.before):
-            mixed = merged(str(change.after), str(now), str(change.before))
+        if may_merge and now is not None and change.after is not None:
+            mixed = merged(change.after, now, change.before or "")
         if mixed is not None:
             mixed = self._checked(change, str(now), mixed)
         if mixed is None:
@@ -331,25 +368,25 @@ class FileChanges:
         """Refuse an undo that would let something use a tool that it may not use now."""
         more = sorted(self._tools(change.place, wanted) - self._tools(change.place, now))
         if more:
-            names = ", ".join(f"`{tool}`" for tool in more)
             raise UndoRefused(
                 NotUndone.WIDER,
-                f"That would allow {names} again. If you want that: "
+                f"That would allow {', '.join(more)} again. If you want that: "
                 f"`ollim-bot undo {change.key} --with-tools`.",
             )
 
     def _tools(self, place: str, text: str | None) -> set[str]:
+        """What the text of the file allows, as a sentence names it."""
+        if place == _POLICY:
+            return set(policy_in(text or "").allowed)
         if text is None:
             return set()
-        if place == _POLICY:
-            # Each line of the policy may allow something.
-            return {line.strip() for line in text.splitlines() if line.strip()}
         file = shared_file(place)
         if not isinstance(file, JobFile):
             return set()
         reading = self._files.read(file, text)
         skills = reading.job.spec.skills if reading.job else ()
-        return {*reading.tools, *self._files.tools_of_skills(skills)}
+        tools = (*reading.tools, *self._files.tools_of_skills(skills))
+        return {f"`{tool}`" for tool in tools}
 
     def _put(self, place: str, now: str | None, wanted: str | None) -> None:
         # Keep a link and change its target.
@@ -386,10 +423,12 @@ class FileChanges:
             if not stamps.get(place) or stamps[place] != self._stamp(place):
                 by_lock.setdefault(self._lock_of(place), []).append(place)
         for lock, changed in by_lock.items():
-            with FileLock(lock).held():
-                self._look_at(changed, by, session, is_whole=places is None)
+            for first in range(0, len(changed), _AT_ONCE):
+                with FileLock(lock).held():
+                    some = changed[first : first + _AT_ONCE]
+                    self._look_at(some, by, session, is_whole=places is None)
         if places is None:
-            self._rows.run(lambda tx: tx.changes.remember(_ALL, None))
+            self._rows.run(_note_looked)
 
     def _look_at(self, places: Sequence[str], by: Changer, session: str, *, is_whole: bool) -> None:
         at = self._now()
@@ -416,9 +455,14 @@ class FileChanges:
                     continue
                 mark = self._mark(place, before, text)
                 if place == TASKS:
-                    mark = ",".join(tx.taint.get().marks_in(f"{before}{text}"))
-                key, cause = rows.new_key(place), cause_of(tx, session)
-                rows.put(ChangeRow(key, at, place, by, before, text, cause, mark))
+                    mark = marked_taint(",".join(tx.taint.get().marks_in(f"{before}{text}"))).mark
+                row = ChangeRow(rows.new_key(place), at, place, by, before, text, untrusted=mark)
+                begun = tx.begun_writes.get().at(place) if by in _FOUND else None
+                rows.put(
+                    _as_begun(tx, row, begun)
+                    if begun
+                    else replace(row, cause=cause_of(tx, session))
+                )
 
         self._rows.run(step)
 
@@ -504,6 +548,25 @@ class FileChanges:
         return self._paths.lock_of(self._paths.root / place.partition("/")[0])
 
 
+def _as_begun(tx: Transaction, row: ChangeRow, begun: ChangeRow) -> ChangeRow:
+    """The change that was found, as that of the write that the agent had begun there.
+
+    The owner is shown that of a file that has cards.
+    """
+    mark = marked_taint(",".join(filter(None, (begun.untrusted, row.untrusted)))).mark
+    if shared_file(row.place) is None:
+        return replace(row, by=begun.by, cause=begun.cause, untrusted=mark)
+    known = tx.changes.find(begun.key)
+    before = row.before if known is None else known.before
+    return replace(begun, before=before, after=row.after, untrusted=mark)
+
+
+def _note_looked(tx: Transaction) -> None:
+    """Note that all files were looked at: no write that was begun is under way."""
+    tx.changes.remember(_ALL, None)
+    tx.begun_writes.put(BegunWrites())
+
+
 def undo_setting(tx: Transaction, change: ChangeRow, by: Changer) -> None:
     """Give the setting the value that it had. Raises `UndoRefused` with the reason."""
     refuse_setting_undo(tx, change)
@@ -543,23 +606,27 @@ class CommandNotes:
     ) -> None:
         self._changes = changes
         self._folder = folder
-        self._by = by
-        self._session = session
+        self._who = None if by is None else Acting(by, session=session)
 
     def leave(self, name: str, after: str | None) -> str:
         """Keep a change; the caller holds the folder's lock.
 
         Returns a key. Raises `StorageError`.
         """
-        who = _ACTING.get() if self._by is None else Acting(self._by)
+        who = self._who or _ACTING.get()
         if who.by is Changer.PROGRAM:
             return ""
         try:
             return self._changes.leave(
-                f"{self._folder}/{name}", after, who.by, key=who.key, session=self._session
+                f"{self._folder}/{name}",
+                after,
+                who.by,
+                key=who.key,
+                session=who.session,
+                is_told=who.is_told,
             )
         except StorageError:
-            if self._session:
+            if who.session:
                 raise
             return ""
 

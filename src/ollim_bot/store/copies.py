@@ -350,7 +350,9 @@ def settle_return(tx: Transaction, heartbeat: datetime | None = None) -> AfterRe
     else:
         due_since = after.due_since or since
         tx.discord.change(lambda state: state.seen_until(until))
-        # The backup of a running bot says that it runs, and the next start would tell of a crash.
+    is_salvaged = mark.endswith(_SALVAGED)
+    if not is_salvaged:
+        # A copy of a running bot says that it runs, and the next start would tell of a crash.
         tx.presence.change(lambda presence: presence.ended(for_restart=False))
     # What came between the copy and the end of the bot that ran then is not caught up on.
     if due_since < until:
@@ -361,7 +363,6 @@ def settle_return(tx: Transaction, heartbeat: datetime | None = None) -> AfterRe
     held = _brought(tx, since, until)
     # They may have been asked again since, when the login worked again.
     tx.failed_turns.change(lambda failed: failed.answered())
-    is_salvaged = mark.endswith(_SALVAGED)
     return AfterReturn(
         since, inputs, occurrences, deliveries, after, held, _titles(stories), is_salvaged
     )

@@ -15,9 +15,9 @@ from ollim_bot.store.snapshot import DATABASE_FILES, MIRROR_FILES
 
 # All that several machines share in these: the rest of `state/` is in the database, or of one
 # machine.
-_TASK_IDS = "state/task_ids.json"
+_SINGLE = ("state/task_ids.json", "state/settings.env")
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
-    "state": ("state/attachments", "state/last_good", _TASK_IDS),
+    "state": ("state/attachments", "state/last_good", *_SINGLE),
     ".claude": (".claude/agents",),
 }
 _MOST_PATHS = 20_000
@@ -102,7 +102,7 @@ def is_shared(path: str) -> bool:
     if len(parts) == 1:
         is_below = parts[0] not in ONLY_IN
     elif parts[0] in ONLY_IN:
-        is_below = path == _TASK_IDS
+        is_below = path in _SINGLE
         is_below |= "/".join(parts[:2]) in ONLY_IN[parts[0]] and len(parts) > 2
     else:
         is_below = may_hold_shared(parts[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ollim_bot.domain.chat import ChatMessage, MessageId, TurnId
 from ollim_bot.domain.forks import end_id, entry_id
 from ollim_bot.domain.pings import Charge
-from ollim_bot.domain.search import Search, Term, folded_words, searched_text, who_spoke
+from ollim_bot.domain.search import Search, Speaker, Term, folded_words, searched_text, who_spoke
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.codecs.records import CHAT_MESSAGES
 from ollim_bot.store.connection import (
@@ -28,6 +28,7 @@ from ollim_bot.store.connection import (
 )
 
 # The session of an answer is known; a message of the owner belongs to that of the next answer.
+_READ_FOR_OPENING = 10
 SESSION = (
     "coalesce(messages.session, (SELECT answer.session FROM messages AS answer"
     " WHERE answer.seq > messages.seq AND answer.turn IS NOT NULL"
@@ -258,6 +259,12 @@ class MessageLog:
             return []
         return self._found("WHERE seq < ? ORDER BY seq DESC LIMIT ?", found.seq, limit)[::-1]
 
+    def newest(self, limit: int) -> Iterator[LoggedMessage]:
+        """The newest messages, newest first. None is read before it is asked for."""
+        sql = f"SELECT {_COLUMNS} FROM messages ORDER BY seq DESC LIMIT ?"
+        for row in self._statements.rows(sql, limit):
+            yield from logged_messages([row])
+
     def around(self, message_id: MessageId, limit: int) -> list[LoggedMessage]:
         """The message with `limit` messages before and after it; none if it is unknown."""
         found = self.logged(message_id)
@@ -324,6 +331,16 @@ class MessageLog:
             stored,
             limit,
         )
+
+    def opening_of(self, session: SessionId) -> str:
+        """The owner's first words in the session, else the title of its job; may be empty."""
+        said = [each.message for each in self.of_session(session, _READ_FOR_OPENING)]
+        spoken = (
+            each.text
+            for each in said
+            if who_spoke(each.author) is Speaker.OWNER and each.untrusted is None
+        )
+        return next(spoken, said[0].job if said else "")
 
     def search(self, search: Search) -> list[LoggedMessage]:
         """The messages that fit best, newer ones first among equals.

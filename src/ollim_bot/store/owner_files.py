@@ -360,6 +360,14 @@ class PolicyFile:
             raise BadDocument(None, f"it cannot be read: {refused.strerror}") from refused
 
 
+def policy_in(text: str) -> ToolPolicy:
+    """The policy of the text; one that cannot be read allows nothing more."""
+    try:
+        return _policy(text)
+    except BadDocument:
+        return ToolPolicy()
+
+
 def _policy(text: str) -> ToolPolicy:
     fields = yaml_fields(text)
     for name, field in fields.items():

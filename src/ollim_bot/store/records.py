@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from ollim_bot.domain.added_lines import AddedLines
 from ollim_bot.domain.breakdowns import Breakdowns
+from ollim_bot.domain.changes import BegunWrites
 from ollim_bot.domain.digest import Digests
 from ollim_bot.domain.inbox import FailedTurns
 from ollim_bot.domain.initiative import SetByAgent
@@ -150,6 +151,7 @@ class Records:
     task_undos = _plain("task_undos", TaskUndos)
     task_moves = _plain("task_moves", TaskMoves)
     breakdowns = _plain("breakdowns", Breakdowns)
+    begun_writes = _plain("begun_writes", BegunWrites)
     added_lines = _plain("added_lines", AddedLines)
     taint = _plain("taint", TaintRecord)
     discord = _plain("discord", DiscordState)

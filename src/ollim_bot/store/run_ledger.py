@@ -42,8 +42,8 @@ class LedgerRows:
 
     def append(self, *rows: LedgerRow) -> None:
         """Append the rows; an occurrence is open until it has its end, and is delivered if owed."""
-        for row in rows:
-            seq = self._statements.number("SELECT max(seq) FROM ledger") + 1
+        last = self._statements.number("SELECT max(seq) FROM ledger") if rows else 0
+        for seq, row in enumerate(rows, last + 1):
             occurrence = None if row.occurrence is None else escaped(row.occurrence.id)
             self._statements.write(
                 "ledger",
@@ -193,10 +193,16 @@ class LedgerRows:
         )
         return _decoded(rows)
 
-    def rows_about(self, since: datetime, until: datetime | None = None) -> list[LedgerRow]:
+    def rows_about(
+        self,
+        since: datetime,
+        until: datetime | None = None,
+        due: tuple[datetime, datetime] | None = None,
+    ) -> list[LedgerRow]:
         """The rows not older than `since`, after those that tell which jobs were armed then.
 
         With `until`, those before it, and the later rows of the occurrences that they are about.
+        With `due`, without the rows of moments before the first of these or from the second on.
         """
         begin, end = microseconds(since), _LAST if until is None else microseconds(until)
         first = self._statements.number(
@@ -206,7 +212,7 @@ class LedgerRows:
             begin,
         )
         rows = self._statements.rows(
-            "SELECT value FROM ledger WHERE seq IN ("
+            "SELECT value, occurrence FROM ledger WHERE seq IN ("
             " SELECT seq FROM ledger WHERE at >= ? AND at < ?"
             " UNION SELECT seq FROM ledger WHERE occurrence IS NULL AND state IN (?, ?, ?, ?)"
             " AND seq >= ? AND at < ?"
@@ -215,7 +221,7 @@ class LedgerRows:
             " AND occurrence IS NOT NULL AND ? < ?)) ORDER BY seq + 0",
             *(begin, end, *_DEFINING, first, end, begin, begin, end, end, _LAST),
         )
-        return _decoded(rows)
+        return _decoded(rows if due is None else _due_between(rows, *due))
 
     def first_moment_after(self, moment: datetime) -> datetime | None:
         """When the first row was written that is not older than `moment`; None if there is none."""
@@ -293,6 +299,18 @@ class LedgerRows:
             with suppress(ValueError):
                 roster_of(_decoded([found])[0])
                 return before
+
+
+def _due_between(rows: Sequence[Row], first: datetime, end: datetime) -> list[Row]:
+    """The rows without those of moments outside of the two; it decodes none of them."""
+    moments = tuple(kind.value + ":" for kind in JobKind if kind.has_moments)
+    # The ids of moments end with the moment, and such texts are in the order of time.
+    least, most = (Occurrence.scheduled(JobKind.ROUTINE, "x", each).key for each in (first, end))
+    return [
+        row
+        for row in rows
+        if row[1] is None or not row[1].startswith(moments) or least <= row[1][-len(least) :] < most
+    ]
 
 
 def _decoded(rows: Sequence[Row]) -> list[LedgerRow]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.receipts import Receipt, counted_since, receipt_of
-from ollim_bot.domain.run_history import RunStory, short_id_of
+from ollim_bot.domain.receipts import DayReading, Receipt, around, counted_since, receipt_of
+from ollim_bot.domain.run_history import History, RunStory, short_id_of
 from ollim_bot.domain.run_pages import (
     RunFilter,
     RunList,
@@ -67,11 +68,52 @@ def run_named(tx: Transaction, word: str) -> RunStory:
     return find_run(ids[0] if ids else word, stories_named(tx, ids[0]) if ids else [])
 
 
+class TodayReceipts:
+    """The receipt of today. Each look reads only the rows since the last one.
+
+    Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._reading: DayReading | None = None
+        self._made_for: tuple[date, tzinfo] | None = None
+        self._read_at = datetime.min.replace(tzinfo=UTC)
+        self._place = 0
+
+    def read(self, tx: Transaction, now: datetime, watched_until: datetime | None) -> Receipt:
+        """The receipt of the day of `now`; the bot ran until `watched_until`."""
+        day, zone = now.date(), now.tzinfo or UTC
+        with self._lock:
+            # What a failure has left half read is read anew.
+            reading, self._reading = self._reading, None
+            if reading is None or self._made_for != (day, zone) or now < self._read_at:
+                reading = DayReading(day, zone, is_lean=True)
+                self._place = tx.ledger.newest_place()
+                rows = tx.ledger.rows_about(counted_since(day, now), due=around(day, zone))
+                stories = History.of(rows).stories
+            else:
+                rows, self._place = tx.ledger.page(self._place, _FIRST)
+                ids = dict.fromkeys(each.occurrence.id for each in rows if each.occurrence)
+                stories = History.of(tx.ledger.rows_of(ids)).stories
+            reading.note(rows, stories.values())
+            self._reading, self._made_for, self._read_at = reading, (day, zone), now
+            return reading.receipt(now, watched_until)
+
+
 def run_list(
-    tx: Transaction, wanted: RunFilter, most: int, now: datetime, watched_until: datetime | None
+    tx: Transaction,
+    wanted: RunFilter,
+    most: int,
+    now: datetime,
+    watched_until: datetime | None,
+    today: TodayReceipts | None = None,
 ) -> RunList:
     """At most `most` runs that fit, with the receipt of the day, or of today."""
-    about = _rows_about(tx, wanted.day or now.date(), now)
+    if wanted.day is None:
+        listed = _newest_runs(tx, wanted, most, now, ())
+        return replace(listed, receipt=(today or TodayReceipts()).read(tx, now, watched_until))
+    about = _rows_about(tx, wanted.day, now)
     listed = _newest_runs(tx, wanted, most, now, about.rows)
     return replace(listed, receipt=about.receipt(now, watched_until))
 
@@ -101,7 +143,7 @@ def receipt_for(
     tx: Transaction, day: date, now: datetime, watched_until: datetime | None
 ) -> Receipt:
     """The receipt of the day, read from the rows about it; the bot ran until `watched_until`."""
-    return _rows_about(tx, day, now).receipt(now, watched_until)
+    return _rows_about(tx, day, now, only_due=True).receipt(now, watched_until)
 
 
 def said_by(tx: Transaction, record: RunStory) -> list[str]:
@@ -122,11 +164,12 @@ class _DayRows(NamedTuple):
         return receipt_of(self.rows, self.day, now, horizon)
 
 
-def _rows_about(tx: Transaction, day: date, now: datetime) -> _DayRows:
+def _rows_about(tx: Transaction, day: date, now: datetime, *, only_due: bool = False) -> _DayRows:
     """A bot that was away ends what was due on the day when it is back."""
     end = counted_since(day + timedelta(days=1), now) + _SETTLED
     until = max(end, tx.ledger.first_moment_after(end) or end) + _SETTLED
-    return _DayRows(day, until, tx.ledger.rows_about(counted_since(day, now), until))
+    due = around(day, now.tzinfo or UTC) if only_due else None
+    return _DayRows(day, until, tx.ledger.rows_about(counted_since(day, now), until, due))
 
 
 def _chunks(

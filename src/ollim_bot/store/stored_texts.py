@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from typing import NamedTuple
 
 from ollim_bot.domain.forgetting import Passage
@@ -67,10 +68,16 @@ class StoredTexts:
             self._statements.write(
                 cell.table.name,
                 f"UPDATE {cell.table.name} SET {cell.column} = ? WHERE {is_row}",
-                cell.after,
+                self._free_key(cell) if (cell.column,) == cell.table.key else cell.after,
                 *cell.key,
             )
         self._statements.write(_LOG, "DELETE FROM search_state")
+
+    def _free_key(self, cell: _Cell) -> str:
+        """The key without the words; numbered, if another row has it by now."""
+        sql = f"SELECT count(*) FROM {cell.table.name} WHERE {cell.column} = ?"
+        keys = (f"{cell.after}-{number}" if number > 1 else cell.after for number in count(1))
+        return next(key for key in keys if not self._statements.number(sql, key))
 
     def _cells(self, passage: Passage) -> Iterator[_Cell]:
         for table in tables():
@@ -83,10 +90,10 @@ class StoredTexts:
 
     def _values(self, table: Table, column: str, passage: Passage) -> list[tuple[Row, str]]:
         """The texts that may have the words, each with the key of its row."""
+        may_have = " OR ".join([f"instr(lower({column}), ?) > 0"] * len(passage.hints))
         rows = self._statements.rows(
-            f"SELECT {', '.join(table.key)}, {column} FROM {table.name}"
-            f" WHERE instr(lower({column}), ?) > 0",
-            passage.rarest,
+            f"SELECT {', '.join(table.key)}, {column} FROM {table.name} WHERE {may_have}",
+            *passage.hints,
         )
         return [(row[:-1], str(row[-1])) for row in rows]
 

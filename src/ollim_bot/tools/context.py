@@ -78,9 +78,8 @@ class ToolContext:
 
     `is_busy` says whether the owner is being answered now. `wants` stores durably what shall happen
     to the conversation after this turn. `items` answers due items and `steps` breaks things down,
-    in the conversation only. `servers` gives the tools of the owner's servers as of now.
-    `show_added` shows the owner a new reminder, by the name of its file, with an Undo. `pinging` is
-    held while a ping of the run is being paid for, so that two at once are not both the first.
+    in the conversation only. `servers` gives the tools of the owner's servers as of now. `pinging`
+    is held while a ping of the run is being paid for, so that two at once are not both the first.
     """
 
     run: Run
@@ -94,7 +93,6 @@ class ToolContext:
     items: ItemAnswers | None = None
     steps: StepWriter | None = None
     servers: Callable[[], Mapping[str, Sequence[Tool]]] = dict
-    show_added: Callable[[str], None] = lambda _: None
     docs: Path = field(default_factory=docs_folder)
     pinging: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import PurePath
 
 from ollim_bot.domain.cards import Card
+from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.initiative import (
     HELD_BACK,
@@ -45,6 +45,7 @@ from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.wishes import wish_from_words
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
 from ollim_bot.ports import JobRepository, ToolAnswer
+from ollim_bot.store.changes import acting
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.steps import count_in_tainted_turn, count_set, quiet_settings
 from ollim_bot.store.transaction import Transaction
@@ -105,9 +106,10 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
         reminder = set_by(reminder, setter)
     if refusal := await _refusal(context, reminder, setter):
         return ToolAnswer(refusal, is_error=True)
-    reminder, path = await asyncio.to_thread(_stored, context, reminder)
-    if reminder.spec.untrusted:
-        context.show_added(PurePath(path).name)
+    # The answer names it; words of others the owner is shown.
+    is_told = setter is not None or not reminder.spec.untrusted
+    with acting(Changer.AGENT, session=context.run.called_by, is_told=is_told):
+        reminder, path = await asyncio.to_thread(_stored, context, reminder)
     when = _when(reminder, context.clock.now())
     budget = await context.poster.budget()
     warned = await asyncio.to_thread(_warnings, context, reminder, budget, config)
@@ -175,7 +177,7 @@ ADD_REMINDER = OwnTool(
         delay_minutes=number("in so many minutes"),
         timer=flag("a timer, with the time left"),
         run_at=text("or when: ISO 8601, or words such as `tomorrow 9am`"),
-        description=text("one line for lists"),
+        description=text("one line for lists, the title of its card"),
         foreground=flag("in the main conversation"),
         max_chain=whole("how many follow-ups it may set", 0),
         must=flag("whether it comes whatever happens"),
@@ -223,7 +225,10 @@ async def _cancel_reminder(context: ToolContext, given: Arguments) -> ToolAnswer
         return ToolAnswer(message, is_error=True)
     except WrongInput as several:
         return ToolAnswer(str(several), is_error=True)
-    await asyncio.to_thread(context.repositories.reminders.remove, found.spec.id)
+    # Else a run could set and cancel its own to write for nothing.
+    is_told = bool(found.spec.set_by) and context.run.policy.kind.is_background
+    with acting(Changer.AGENT, session=context.run.called_by, is_told=is_told):
+        await asyncio.to_thread(reminders.remove, found.spec.id)
     return ToolAnswer(f"Cancelled: {found.spec.title}.")
 
 
@@ -267,11 +272,12 @@ async def _follow_up_chain(context: ToolContext, given: Arguments) -> ToolAnswer
     moment = max(asked, later(now, shortest), key=datetime.timestamp)
     follow_up = _follow_up(job, moment)
     follow_up = marked(follow_up, context.run.taint)
-    follow_up, path = await asyncio.to_thread(_stored, context, follow_up)
-    earlier, context.run.follow_up = context.run.follow_up, follow_up.spec.id
-    if earlier is not None:
-        # The last call of a run counts: the chain has one next check.
-        await asyncio.to_thread(_remove_if_there, context, earlier)
+    with acting(Changer.AGENT, session=context.run.called_by, is_told=True):
+        follow_up, path = await asyncio.to_thread(_stored, context, follow_up)
+        earlier, context.run.follow_up = context.run.follow_up, follow_up.spec.id
+        if earlier is not None:
+            # The last call of a run counts: the chain has one next check.
+            await asyncio.to_thread(_remove_if_there, context, earlier)
     answer = f"Next check set: {_when(follow_up, context.clock.now())}. File: {path}"
     raised = [] if moment == asked else [_RAISED.format(duration_in_words(shortest))]
     return ToolAnswer("\n".join([answer, *raised]))

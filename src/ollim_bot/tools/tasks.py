@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ollim_bot.domain.breakdowns import checked_steps
+from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.text import counted
 from ollim_bot.ports import ToolAnswer
+from ollim_bot.store.changes import acting
 from ollim_bot.tools.context import (
     FORK,
     MAIN,
@@ -22,7 +24,8 @@ async def _break_down(context: ToolContext, given: Arguments) -> ToolAnswer:
     steps = checked_steps([str(each) for each in said] if isinstance(said, list) else [])
     assert context.steps is not None
     ref = await context.steps.named(str(given["thing"]).strip())
-    thing = await context.steps.write(ref, steps, context.run.taint.mark, is_by_agent=True)
+    with acting(Changer.AGENT, session=context.run.called_by):
+        thing = await context.steps.write(ref, steps, context.run.taint.mark, is_by_agent=True)
     shown = f"{counted(len(steps), 'step')} of “{thing.safe_words}” added"
     return ToolAnswer(f"{shown}, and shown to the owner. Do not repeat them.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,9 +20,10 @@ from ollim_bot.settings import CHANNELS
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.errors import Damaged
 from ollim_bot.store.file_kinds import Kind, kind_of
-from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, replace_unchanged
-from ollim_bot.store.git_history import HistoryText
+from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, replace_unchanged, write_atomically
+from ollim_bot.store.git_history import SETTINGS, HistoryText
 from ollim_bot.store.journal import open_journal
+from ollim_bot.store.kept_state import drop_kept_state
 from ollim_bot.store.opening import DATABASE, ask, open_database
 from ollim_bot.store.snapshot import DATABASE_FILES, MIRROR_FILES, known_sessions
 from ollim_bot.store.steps import forget_words
@@ -30,11 +31,19 @@ from ollim_bot.upkeep.backup import automatic_folder
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 from ollim_bot.upkeep.instance import single_instance
 
-# A file that is there while the work is unfinished: then a further run does every step.
+# A file with the words while the work is unfinished: then a further run does every step.
 _UNFINISHED = "forgetting"
+_STATE = PurePosixPath("state")
+_COPIES = ("copies", "before-update")
+_OWN_NAMES = frozenset(
+    str(path)
+    for path in (getattr(DataPaths(Path()), name) for name in dir(DataPaths))
+    if isinstance(path, Path)
+)
 _LARGEST = 256 * 1024 * 1024
-_NOT_FILES = frozenset((".git", "copies", ".locks"))
-_OWN_FILES = frozenset(("bot.pid", "maintenance.json", "ballast", _UNFINISHED, *DATABASE_FILES))
+_OWN_FILES = frozenset(
+    ("bot.pid", "maintenance.json", "ballast", "known_schedule.db", _UNFINISHED, *DATABASE_FILES)
+)
 _OF_TABLES = {"messages": "the log", "ledger": "run records", "deliveries": "the log"}
 # Words that the program itself writes into its rows.
 _RESERVED = frozenset(
@@ -65,11 +74,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`places` can be cleaned; `kept` are files and ids that hold the words and stay."""
+    """`places` can be cleaned; `kept` are files and ids that hold the words and stay.
+
+    `remotes` are the repositories elsewhere that may have the former history.
+    """
 
     places: tuple[Place, ...]
     kept: tuple[str, ...] = ()
-    is_unfinished: bool = False
+    remotes: tuple[str, ...] = ()
 
 
 class Forgetting:
@@ -95,25 +107,27 @@ class Forgetting:
         self._database = paths.state / DATABASE
         self._mark = paths.state / _UNFINISHED
         self._disk = OsDisk()
+        self._is_written_anew = False
 
     def find(self) -> Found:
         """Look for the words in every place; nothing is changed. Raises `OllimError`."""
         _refuse_own_words(self._passage)
-        places = [*self._in_files(), *self._in_database(), *self._in_transcripts()]
-        versions = HistoryText(self._paths.root).count(self._passage)
-        if versions:
+        history = HistoryText(self._paths.root)
+        files, kept = self._in_files()
+        places = [Place("files", len(files), tuple(files))] if files else []
+        places += [*self._in_database(), *self._in_transcripts()]
+        if versions := history.count(self._passage):
             places.append(Place("history", versions))
         copies = [copy for copy in self._copies() if self._is_in_bytes(copy)]
         if copies:
             places.append(Place("automatic copies", len(copies)))
-        kept = (*self._unchangeable(), *self._names())
-        return Found(tuple(places), kept, self._mark.exists())
+        return Found(tuple(places), (*kept, *self._names()), tuple(history.remotes()))
 
     def run(self) -> None:
         """Replace the words everywhere. Raises `OllimError`; then a second run may complete it."""
         self._reached("begin")
-        self._mark.touch(mode=0o600)
-        self._disk.sync_folder(self._paths.state)
+        # The words, as a line is not found any more when its file is clean.
+        write_atomically(self._disk, self._mark, self._passage.text.encode(), PRIVATE)
         if self._database.exists():
             self._forget_rows()
             self._reached("copies")
@@ -121,13 +135,13 @@ class Forgetting:
         self._reached("transcripts")
         for path in self._transcript_files():
             self._clean(path, is_memory=False)
-        self._forget_in_history()
-        # The files come last: until they are clean, a line is found under its number.
-        for relative in self._files():
-            self._clean(self._paths.root / relative, is_memory=is_about_me(relative))
+        for relative in self._entries():
+            if self._is_changeable(relative):
+                self._clean(self._paths.root / relative, is_memory=is_about_me(relative))
+            # The deepest come first, so a folder is renamed after what is in it.
             self._rename(relative)
-        self._reached("commit")
-        open_journal(self._paths, on_problem=lambda _: None).prepare()
+        self._begin_history()
+        self._is_written_anew = True
         self._reached("end")
         self._mark.unlink(missing_ok=True)
 
@@ -152,47 +166,64 @@ class Forgetting:
             ) from damaged
 
     def _replace_copies(self) -> None:
+        new = copy_database(self._database, self._now)
+        self._reached("old copies")
         for path in self._copies():
-            path.unlink(missing_ok=True)
-        self._reached("new copy")
-        copy_database(self._database, self._now)
+            if path != new:
+                path.unlink(missing_ok=True)
+        drop_kept_state(self._paths)
+        if not new.exists():  # the clock went back, and it was taken for the oldest of many
+            copy_database(self._database, self._now)
 
     def _copies(self) -> list[Path]:
         """The automatic copies, and what a killed copy left behind."""
-        folder = self._paths.state / "copies"
-        return [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+        folders = (self._paths.state / "copies", self._paths.before_update)
+        found = [path for folder in folders if folder.is_dir() for path in folder.iterdir()]
+        return [path for path in (*found, self._paths.known_schedule) if path.is_file()]
 
-    def _forget_in_history(self) -> None:
-        history = HistoryText(self._paths.root)
+    def _begin_history(self) -> None:
         with FileLock(self._paths.lock_of(self._paths.root / ".git")).held():
             self._reached("history")
-            history.rewrite(self._passage)
-            self._reached("former versions")
-            history.prune(self._passage)
+            is_there = HistoryText(self._paths.root).remove(self._passage)
+        self._reached("commit")
+        problems: list[str] = []
+        journal = open_journal(self._paths, on_problem=problems.append)
+        journal.note(self._paths.root, "begin the history anew")
+        if is_there and not journal.flush():
+            raise OllimError(problems[-1])
 
-    def _in_files(self) -> Iterator[Place]:
-        found = [
-            f"{relative}:{number}" if numbers else str(relative)
-            for relative in sorted(self._files(), key=is_about_me, reverse=True)
-            for numbers in [self._lines_of(relative)]
-            for number in numbers or [0]
-            if numbers or self._would_change(relative)
-        ]
-        if found:
-            yield Place("files", len(found), tuple(found))
+    def _in_files(self) -> tuple[list[str], list[str]]:
+        """The files that would change, those of notes by line, and those that cannot be changed."""
+        found: list[str] = []
+        kept: list[str] = []
+        for relative in sorted(self._entries(), key=lambda each: (not is_about_me(each), each)):
+            if lines := self._lines_of(relative):
+                found += [f"{relative}:{number}" for number in lines]
+            elif self._would_change(relative):
+                found.append(str(relative))
+            elif not _is_state(relative, _OWN_FILES) and self._has_words(relative):
+                kept.append(str(relative))
+        return found, kept
 
     def _lines_of(self, relative: PurePosixPath) -> list[int]:
         """The lines of a file of notes that would go."""
-        if not is_about_me(relative):
+        if not (is_about_me(relative) and self._is_changeable(relative)):
             return []
         text = self._text(self._paths.root / relative)
         return [] if text is None else self._passage.lines_in(text)
 
     def _would_change(self, relative: PurePosixPath) -> bool:
-        if self._passage.cut_from_name(relative.name) != relative.name:
+        if self._new_name(relative) != relative.name:
             return True
-        text = self._text(self._paths.root / relative)
+        if _is_state(relative, MIRROR_FILES):
+            return self._has_words(relative)
+        text = self._text(self._paths.root / relative) if self._is_changeable(relative) else None
         return text is not None and cut_from_file(self._passage, relative.name, text) != text
+
+    def _has_words(self, relative: PurePosixPath) -> bool:
+        path = self._paths.root / relative
+        raw = None if path.is_symlink() else self._bytes(path)
+        return raw is not None and self._passage.is_in_bytes(raw)
 
     def _in_database(self) -> Iterator[Place]:
         if not self._database.exists():
@@ -220,21 +251,27 @@ class Forgetting:
         sessions = known_sessions(self._paths)
         return [*self._transcripts.all_files(self._paths.root, sessions)]
 
-    def _files(self) -> list[PurePosixPath]:
-        """Every file below the data directory that may be changed, the notes last."""
-        found = []
+    def _entries(self) -> list[PurePosixPath]:
+        """Every file, link and folder below the data directory, the deepest first."""
+        found: list[PurePosixPath] = []
         for folder, folders, names in os.walk(self._paths.root):
             here = PurePosixPath(Path(folder).relative_to(self._paths.root))
-            folders[:] = sorted(name for name in folders if name not in _NOT_FILES)
-            for name in sorted(names):
-                is_link = Path(folder, name).is_symlink()
-                if not is_link and self._is_changeable(here / name):
-                    found.append(here / name)
-        return sorted(found, key=is_about_me)
+            if here.name == ".git":
+                is_own = here.parts == (".git",)
+                folders[:] = [name for name in folders if is_own and name in SETTINGS]
+                names = [name for name in names if is_own and name in SETTINGS]
+            found += (here / name for name in (*folders, *names))
+            if here == _STATE:
+                folders[:] = [name for name in folders if name not in _COPIES]
+        return sorted(found, key=lambda each: -len(each.parts))
 
     def _is_changeable(self, relative: PurePosixPath) -> bool:
-        is_state = relative.parts[0] == "state"
-        if is_state and relative.name in (MIRROR_FILES | _OWN_FILES):
+        path = self._paths.root / relative
+        if (
+            path.is_symlink()
+            or not path.is_file()
+            or _is_state(relative, MIRROR_FILES | _OWN_FILES)
+        ):
             return False
         return kind_of(relative) is not Kind.KEY
 
@@ -252,25 +289,23 @@ class Forgetting:
             replace_unchanged(self._disk, path, before, after.encode(), PRIVATE)
 
     def _rename(self, relative: PurePosixPath) -> None:
-        name = self._passage.cut_from_name(relative.name)
+        name = self._new_name(relative)
         if name == relative.name:
             return
         before = self._paths.root / relative
         after = before.with_name(name)
         number = 2
-        while after.exists():
+        while os.path.lexists(after):
             after = before.with_name(f"{Path(name).stem}-{number}{Path(name).suffix}")
             number += 1
         self._reached(f"rename {relative.name}")
         os.rename(before, after)
         self._disk.sync_folder(after.parent)
 
-    def _unchangeable(self) -> Iterator[str]:
-        """Files with the words that are no text, or were set aside."""
-        for relative in self._files():
-            raw = self._bytes(self._paths.root / relative)
-            if raw is not None and _decoded(raw) is None and self._passage.raw.search(raw):
-                yield str(relative)
+    def _new_name(self, relative: PurePosixPath) -> str:
+        """The name without the words; those that the program gives stay."""
+        is_own = relative.parent == _STATE or str(relative) in _OWN_NAMES
+        return relative.name if is_own else self._passage.cut_from_name(relative.name)
 
     def _names(self) -> Sequence[str]:
         if not self._database.exists():
@@ -278,8 +313,10 @@ class Forgetting:
         return ask(self._paths, self._now, lambda tx: tx.texts.names_with(self._passage))
 
     def _is_in_bytes(self, path: Path) -> bool:
+        """Whether a database may have the words; in former pages, they may follow any letter."""
         raw = self._bytes(path)
-        return raw is not None and self._passage.raw.search(raw) is not None
+        pattern = self._passage.pattern if self._is_written_anew else self._passage.anywhere
+        return raw is not None and bool(pattern.search(raw.decode(errors="surrogateescape")))
 
     def _text(self, path: Path) -> str | None:
         raw = self._bytes(path)
@@ -292,6 +329,12 @@ class Forgetting:
             return None
         except OSError as refused:
             raise OllimError(f"{path}: {refused.strerror}. Nothing was changed there.") from refused
+
+
+def cut_off_words(paths: DataPaths) -> str:
+    """The words that a run was forgetting when it was cut off; empty if none was."""
+    mark = paths.state / _UNFINISHED
+    return read_file(mark, _LARGEST).decode() if mark.exists() else ""
 
 
 @contextmanager
@@ -319,6 +362,10 @@ def _refuse_own_words(passage: Passage) -> None:
         raise WrongInput(
             f"The bot itself uses the word “{passage.text}”. Name more of the sentence."
         )
+
+
+def _is_state(relative: PurePosixPath, names: Collection[str]) -> bool:
+    return relative.parent == _STATE and relative.name in names
 
 
 def _decoded(raw: bytes) -> str | None:

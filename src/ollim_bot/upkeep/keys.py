@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from ollim_bot.environment import DATABASE_URL, load_env_file
+from ollim_bot.environment import DATABASE_URL, load_env_file, shared_settings
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
@@ -20,7 +20,7 @@ from ollim_bot.settings import Secret, Settings
 from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
 from ollim_bot.upkeep.backup import keys_in
-from ollim_bot.upkeep.env_file import change_env_file
+from ollim_bot.upkeep.env_file import change_env_file, quoted
 
 _FORMAT = "ollim-bot keys"
 _VERSION = 1
@@ -34,6 +34,10 @@ _LEFT_OVER = ".corrupt-"
 _OPEN = "{file} can be read by others on this machine. Close it: chmod 600 {file}"
 _NO_KEYS = "{file} is not a file of keys. `ollim-bot standby keys FILE` writes one."
 _NEWER = "{file} was written by a newer version of ollim-bot. Install the same version here."
+_ABOUT_SHARED = (
+    "# What counts on every machine of this bot, before `.env`. Change it on the one that leads;\n"
+    "# it counts from the next start on.\n"
+)
 _NOT_A_KEY = "{file} has {name!r:.80}, which is not a key. Nothing was put in place."
 
 
@@ -200,3 +204,30 @@ def _put(path: Path, content: bytes) -> None:
     except OSError as refused:
         raise WriteFailed(path, f"could not be written: {refused.strerror}.") from refused
     write_atomically(OsDisk(), path, content, PRIVATE)
+
+
+def note_shared(settings: Settings) -> None:
+    """Have these settings, where they are no keys, count on every machine from now on.
+
+    Raises `WriteFailed`.
+    """
+    _write_shared(settings.paths, settings.shared())
+
+
+def note_missing(settings: Settings, planned: str) -> Settings:
+    """The settings that count here, with those noted that no machine has noted yet.
+
+    `planned` is the zone in which the schedule is planned, empty if it never was. Raises
+    `WriteFailed`.
+    """
+    known = shared_settings(settings.paths)
+    own = {**settings.shared(), **({"OLLIM_TIMEZONE": planned} if planned else {})}
+    new = {name: value for name, value in own.items() if value and name not in known}
+    if new:
+        _write_shared(settings.paths, {**known, **new})
+    return settings.with_shared()
+
+
+def _write_shared(paths: DataPaths, values: Mapping[str, str]) -> None:
+    lines = "".join(f"{name}={quoted(value) if value else ''}\n" for name, value in values.items())
+    write_atomically(OsDisk(), paths.shared_settings, f"{_ABOUT_SHARED}{lines}".encode(), PRIVATE)

@@ -19,7 +19,7 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.standby import FoundServer, HandOver
 from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.environment import DATABASE_URL
+from ollim_bot.environment import DATABASE_URL, shared_settings
 from ollim_bot.errors import OllimError, StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
@@ -39,6 +39,7 @@ from ollim_bot.store.postgres.server import (
     ask_for_lease,
     close_for,
     compact,
+    keeps_sessions,
     look_at,
     open_again,
 )
@@ -68,6 +69,11 @@ _REPLICA = "{place} is a copy that follows another server, and cannot be written
 _MAY_NOT = (
     "{user} may not make tables in {place}. Make it the owner: "
     "`ALTER DATABASE … OWNER TO {user}`, or give it the right to create."
+)
+_POOLED = (
+    "{place} is reached through a pooler, which gives each step another session, so no machine "
+    "would hear of the other. Name the database itself: your provider calls that address the "
+    "direct one, mostly without `pooler` in its name, and with port 5432 in place of 6432 or 6543."
 )
 _FOREIGN = (
     "{place} holds tables of something else. Make an empty database for ollim-bot, such as by "
@@ -120,6 +126,8 @@ def checked_server(address: Address, *, for_move: bool = False) -> FoundServer:
         raise OllimError(_MAY_NOT.format(place=place, user=found.user))
     if found.is_ours and found.schema > SCHEMA:
         raise OllimError(_OTHER_VERSION.format(place=place, found=found.schema, known=SCHEMA))
+    if not (found.is_replica or keeps_sessions(address)):
+        raise OllimError(_POOLED.format(place=place))
     return found
 
 
@@ -458,6 +466,8 @@ def move_back(here: Machine, url: Secret) -> Counts:
             _lay_out_records(here, database)
             if not lease.renew():
                 raise OllimError(_LOST.format(place=address.place))
+            # From now on `.env` counts again.
+            change_env_file(here.paths, shared_settings(here.paths))
             here.say("Closing the database to all machines.")
             close_for(address, move, lease.held.epoch if lease.held else 0)
         here.say("Taking the address out of `.env`.")

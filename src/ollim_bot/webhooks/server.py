@@ -33,7 +33,8 @@ class WebhookLimits:
     """Limits that keep a stranger, or a program that has gone wrong, from exhausting the bot."""
 
     connections: int = 300
-    strangers: int = 50
+    # As many may come in one turn of a busy loop, and the oldest of them may be an honest caller.
+    strangers: int = 150
     stranger_seconds: float = 20
     body_seconds: float = 15
     idle_seconds: float = 30

@@ -70,7 +70,7 @@ MESSAGE = flag(
     "-m --message", "message", "what to do, in words; - reads standard input", metavar="TEXT"
 )
 COMMON = (
-    flag("--description", "description", "one line for lists", metavar="TEXT"),
+    flag("--description", "description", "for lists, and the title above the text", metavar="TEXT"),
     flag(
         "--background --foreground",
         "background",

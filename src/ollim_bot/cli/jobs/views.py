@@ -128,7 +128,8 @@ def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
     if not spec.enabled:
         yield "paused", "it waits until you resume it"
     if spec.plain:
-        yield "sent", "as written, no model involved"
+        where = ", below its description" if spec.said[0] else ""
+        yield "sent", f"as written{where}, no model involved"
     elif not job.is_plain:
         yield from _run_facts(spec)
     if job.kind.has_moments:

@@ -19,7 +19,8 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.run_history import History, RunStory, part_in_words
-from ollim_bot.domain.runs import in_words, outcome
+from ollim_bot.domain.run_words import reason
+from ollim_bot.domain.runs import in_words
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, PermissionMode, RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.text import nearest, shortened
@@ -310,9 +311,9 @@ class JobCommands:
 
 
 def _job_line(story: RunStory, now: datetime) -> str:
-    name, is_delivered = _short(story.title), story.is_delivered
-    state = "delivered" if is_delivered else in_words(story.state) if story.state else "begun"
-    note = _short(outcome(story.facts, is_delivered=is_delivered))
+    name, note = _short(story.title), _short(reason(story, now))
+    state = in_words(story.state) if story.state else "begun"
+    state = "delivered" if story.is_delivered else state
     fired = describe(story.fired.replace(second=0, microsecond=0), now)
     by_hand = ", by hand" if story.occurrence.manual else ""
     notes = "; ".join(each for each in (part_in_words(story.occurrence), note) if each)

@@ -42,7 +42,7 @@ from ollim_bot.domain.sessions import (
     SessionEvent,
     SessionId,
 )
-from ollim_bot.domain.text import counted, literal, shortened
+from ollim_bot.domain.text import counted, literal, one_line, shortened
 from ollim_bot.domain.usage import UsageRow
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.errors import WrongInput
@@ -384,7 +384,7 @@ class SessionCommands:
             forks = {e.session_id for e in events if e.event is SessionChange.INTERACTIVE_FORK}
             found = []
             for each in stored:
-                words = first_words(_spoken(each.id, prompts, parents))
+                words = _spoken(tx, each.id, prompts, parents)
                 story = story_of_fork(tx, each.id) if each.id in forks else None
                 answers = tx.messages.count_of_session(each.id)
                 found.append(_Conversation.of(each, words, story, answers))
@@ -473,17 +473,19 @@ def _found_line(message: ChatMessage, place: str, terms: Sequence[Term], now: da
 
 
 def _spoken(
+    tx: Transaction,
     session: SessionId,
     prompts: Mapping[SessionId, str],
     parents: Mapping[SessionId, SessionId | None],
 ) -> str:
-    """The owner's first prompt in the session, or else in its nearest ancestor; may be empty."""
+    """The owner's first words in the session or its nearest ancestor, or a job's title."""
     seen: set[SessionId] = set()
     at: SessionId | None = session
     while at is not None and at not in seen:
         seen.add(at)
-        if first_words(prompts.get(at, "")):
-            return prompts[at]
+        words = tx.messages.opening_of(at) or first_words(prompts.get(at, ""))
+        if words:
+            return one_line(words, _LONGEST_TOPIC)
         at = parents.get(at)
     return ""
 

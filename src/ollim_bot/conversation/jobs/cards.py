@@ -42,13 +42,15 @@ def job_card(
     job: Job,
     now: datetime,
     *,
-    is_new: bool,
+    verb: str,
     key: str | None,
     quiet: QuietSettings | None = None,
     skill_tools: tuple[str, ...] = (),
     webhook_port: int | None = None,
 ) -> Card:
-    """The card of a changed job, whose skills add `skill_tools`; with a key, it has an Undo button.
+    """The card of a job that was `added`, `changed` or `moved`; with a key, it has an Undo button.
+
+    Its skills add `skill_tools`.
 
     A reminder for a quiet moment has a button that moves it to the end of the quiet, and one that
     may be held back has a button that orders it. A webhook is shown with its address at
@@ -58,7 +60,6 @@ def job_card(
     buttons = () if end is None else (move_button(job.spec.id, end),)
     if may_be_held_back(job):
         buttons = (ensure_button(job), *buttons)
-    verb = "added" if is_new else "changed"
     title = f"{job.kind.capitalize()} {verb}: {one_line(job.spec.title, _LONGEST_TITLE)}"
     facts = facts_of(job, webhook_port) if isinstance(job, CalledJob) else ()
     lines = [*_lines(job, now, is_quiet=end is not None), *facts, *_powers(job, skill_tools)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ollim_bot.conversation import texts
@@ -19,13 +18,11 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.day import DayView, day_of, gauge
 from ollim_bot.domain.jobs import Reminder, Routine, StoredJob
-from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.next_moments import NextMoments
-from ollim_bot.domain.receipts import Receipt
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock, JobRepositories
-from ollim_bot.store.run_reports import receipt_for
+from ollim_bot.store.run_reports import TodayReceipts
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
@@ -35,7 +32,6 @@ from ollim_bot.store.transaction import Transaction
 _MORE = frozenset({"budget", "held", "quiet", "config", "changes", "channels"})
 _ADD, _OF_LINE = "add", ("line", "reading", "key")
 _NAME = MessageId("today")
-_RECEIPT_KEPT = timedelta(minutes=1)
 
 # Presses the button with that id on a card that is no message of the log.
 PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
@@ -65,12 +61,6 @@ class _JobFiles:
         return last.jobs
 
 
-class _KeptReceipt(NamedTuple):
-    receipt: Receipt
-    place: int
-    at: datetime
-
-
 class DayPanel:
     """A `DayService`. `press_on` is the router of buttons."""
 
@@ -84,6 +74,7 @@ class DayPanel:
         lines: QuickAdds,
         heartbeat: ReadHeartbeat,
         reach: Reach,
+        receipts: TodayReceipts,
     ) -> None:
         self._store = store
         self._sources = sources
@@ -94,7 +85,7 @@ class DayPanel:
         self._moments = NextMoments()
         self._heartbeat = heartbeat
         self._reach = reach
-        self._kept_receipt: _KeptReceipt | None = None
+        self._receipts = receipts
 
     async def look(self, _: Mapping[str, str]) -> DayView:
         return await asyncio.to_thread(self._read)
@@ -142,18 +133,9 @@ class DayPanel:
                 tx.task_undos.get().undos,
                 quiet_settings(tx, now.tzinfo),
                 gauge(tx.budget.get(), len(tx.held.get().waiting), now),
-                self._receipt(tx, now, watched_until),
+                self._receipts.read(tx, now, watched_until),
                 self._moments,
             )
             return replace(day, reach=ONLY_HERE) if self._reach.is_page_only(tx) else day
 
         return self._store.query(question)
-
-    def _receipt(self, tx: Transaction, now: datetime, watched_until: datetime | None) -> Receipt:
-        """The receipt of today, read again after a change of the ledger or a minute."""
-        kept, place = self._kept_receipt, tx.ledger.newest_place()
-        is_kept = kept is not None and kept.place == place and kept.receipt.day == now.date()
-        if kept is None or not is_kept or not timedelta() <= elapsed(kept.at, now) < _RECEIPT_KEPT:
-            receipt = receipt_for(tx, now.date(), now, watched_until)
-            kept = self._kept_receipt = _KeptReceipt(receipt, place, now)
-        return kept.receipt

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -30,8 +32,6 @@ from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.permissions import FILE_ARGUMENTS
 from ollim_bot.domain.shared_files import (
     FileChange,
-    JobFile,
-    JobFolder,
     ProfileFile,
     SharedFile,
     UndoOutcome,
@@ -41,15 +41,14 @@ from ollim_bot.domain.task_cards import added_card
 from ollim_bot.domain.text import literal
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.errors import OllimError, StorageError
+from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, Gate, JobRepository, Refusal, ToolCall
+from ollim_bot.store.changes import is_watched
 from ollim_bot.store.steps import leave_update, quiet_settings, standing_taint
 from ollim_bot.store.store import Store
 from ollim_bot.tools.guards import JobChecker
 from ollim_bot.tools.path_rules import job_files, profile_files
-from ollim_bot.tools.reminders import find_reminder
 
-_CANCELLING = "mcp__discord__cancel_reminder"
 # Seconds between two searches for changes that no turn has shown.
 _BETWEEN_LOOKS = 60.0
 
@@ -63,6 +62,12 @@ class Post(Protocol):
 
 class FormerContents(Protocol):
     """Keeps what files held before they were changed."""
+
+    def begin(self, place: str, key: str, session: str, untrusted: str) -> None:
+        """Note that a tool is about to write the file, for a start after a crash."""
+
+    def end(self, session: str) -> None:
+        """Forget what was noted so in the session."""
 
     def keep(self, change: FileChange, untrusted: str = "") -> None:
         """Keep the change; it replaces an earlier change with the same key."""
@@ -89,8 +94,7 @@ class _Watched:
 
     All changes of one turn to a file are one change, shown on one card and undone as a whole.
     `is_writing` says that a tool writes the file, so that the disk is read for changes; commands
-    report their changes themselves. `may_go` says that a removal is shown too. `is_known` says that
-    the text before the turn could be read.
+    report their changes themselves. `is_known` says that the text before the turn could be read.
     """
 
     file: SharedFile
@@ -99,7 +103,6 @@ class _Watched:
     key: str
     card: MessageId
     is_writing: bool = False
-    may_go: bool = False
     is_known: bool = True
 
 
@@ -195,6 +198,7 @@ class ChangeWatch:
         self._echo = echo
         self._by = by
         self._watched: dict[SharedFile, _Watched] = {}
+        self._has_begun = False
 
     def noting(self, gate: Gate) -> Gate:
         """Wrap the gate, to remember what a file held before a call that the gate allows."""
@@ -202,9 +206,10 @@ class ChangeWatch:
         async def noted(call: ToolCall) -> Refusal | None:
             refusal = await gate(call)
             if refusal is None and call.tool in WRITING:
-                await asyncio.to_thread(self._note_writing, call)
-            elif refusal is None and call.tool == _CANCELLING:
-                await asyncio.to_thread(self._note_cancelling, call)
+                try:
+                    await asyncio.to_thread(self._note_writing, call)
+                except StorageError:  # it is kept when the tool has written
+                    _logger.warning("A write of the agent could not be noted", exc_info=True)
             return refusal
 
         return noted
@@ -219,11 +224,13 @@ class ChangeWatch:
                 if isinstance(event, ToolEnded | ToolFailed | TurnEnded):
                     await self._look(job, in_fork=in_fork)
                 if isinstance(event, TurnEnded):
+                    await self._end_writes()
                     self._watched.clear()
                 yield event
         except asyncio.CancelledError:
             # Show also what was written before the run was cut off.
             await self._look(job, in_fork=in_fork)
+            await self._end_writes()
             raise
         finally:
             self._echo.watched[self._by] -= 1
@@ -252,33 +259,27 @@ class ChangeWatch:
     def _is_mine(self, change: FileChange) -> bool:
         return change.by == self._by if self._by else not self._echo.watched[change.by]
 
-    def note_added(self, reminder: str) -> None:
-        """Show the reminder with this file name, which the agent has set, with an Undo."""
-        card = numbered_id(self._echo.clock.now(), secrets.randbits(20))
-        file = JobFile(JobFolder.REMINDERS, reminder)
-        key = secrets.token_hex(4)
-        self._watched[file] = _Watched(file, None, None, key, card, is_writing=True)
-
     def _note_writing(self, call: ToolCall) -> None:
-        path = str(call.arguments.get(FILE_ARGUMENTS[call.tool], ""))
-        for file in self._files_at(path):
-            self._note(file).is_writing = True
+        echo, path = self._echo, str(call.arguments.get(FILE_ARGUMENTS[call.tool], ""))
+        files: list[SharedFile] = [*job_files(echo.root, path), *profile_files(echo.root, path)]
+        keys = {}
+        for file in files:
+            watched = self._note(file)
+            watched.is_writing, keys[str(file)] = True, watched.key
+        real, root = os.path.realpath(echo.root / path), os.path.realpath(echo.root)
+        place = os.path.relpath(real, root)
+        if is_watched(place):
+            keys.setdefault(place, secrets.token_hex(4))
+        mark = echo.store.query(standing_taint).mark if self._by == CONVERSATION else ""
+        for place, key in keys.items():
+            echo.former.begin(place, key, self._by, mark)
+            self._has_begun = True
 
-    def _files_at(self, path: str) -> Iterator[SharedFile]:
-        yield from job_files(self._echo.root, path)
-        yield from profile_files(self._echo.root, path)
-
-    def _note_cancelling(self, call: ToolCall) -> None:
-        try:
-            words = str(call.arguments.get("reminder_id", ""))
-            found = find_reminder(self._echo.reminders, words, self._echo.clock.now())
-        except OllimError:  # no such reminder, so the call will fail
-            return
-        if found.item.spec.set_by and self._by != CONVERSATION:
-            # Else a run could set and cancel its own to write for nothing.
-            return
-        watched = self._note(JobFile(JobFolder.REMINDERS, found.path.name))
-        watched.is_writing = watched.may_go = True
+    async def _end_writes(self) -> None:
+        if self._has_begun:
+            self._has_begun = False
+            with suppress(StorageError):
+                await asyncio.to_thread(self._echo.former.end, self._by)
 
     def _note(self, file: SharedFile) -> _Watched:
         if file not in self._watched:
@@ -314,7 +315,7 @@ class ChangeWatch:
     def _written(self, watched: _Watched) -> tuple[str | None, Card | None]:
         """The text and its card, if the text differs from the one shown last."""
         text = self._echo.files.text(watched.file)
-        if text == watched.seen or (text is None and not watched.may_go):
+        if text is None or text == watched.seen:
             return None, None
         return text, self._card(watched, text, watched.seen)
 
@@ -343,13 +344,19 @@ class ChangeWatch:
         card = job_card(
             reading.job,
             now,
-            is_new=is_new,
+            verb="added" if is_new else self._verb(file, watched.before or "", reading.job),
             key=key,
             quiet=quiet,
             skill_tools=tools,
             webhook_port=self._echo.webhook_port,
         )
         return self._with_reach(card) if isinstance(reading.job, Reminder) and is_new else card
+
+    def _verb(self, file: SharedFile, before: str, job: Job) -> str:
+        former = self._echo.files.read(file, before).job
+        if not isinstance(former, Reminder) or not isinstance(job, Reminder) or former == job:
+            return "changed"
+        return "moved" if replace(former, run_at=job.run_at) == job else "changed"
 
     def _with_reach(self, card: Card) -> Card:
         """The card of a reminder; that of the first says if nothing but the page can show it."""

@@ -281,7 +281,7 @@ class PlainDelivery:
 
     async def _show(self, job: ScheduledJob, occurrence: Occurrence) -> None:
         self._shown.add(occurrence)
-        now, words = self._clock.now(), job.spec.words
+        now, words = self._clock.now(), "\n".join(filter(None, job.spec.said))
         message = ChatMessage(
             delivery_id(occurrence),
             now,

@@ -21,7 +21,7 @@ from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import TurnInput
 from ollim_bot.domain.activity import Activity, AnswerText
 from ollim_bot.domain.chat import ChatMessage, TurnId
-from ollim_bot.domain.due_items import item_message
+from ollim_bot.domain.due_items import DueItem, item_message, open_card, why_now
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -345,7 +345,8 @@ class TurnRunner:
         run = self._context.run = dialogue.run_at(turn.start.at, session_id)
         await self._begin_run(run, question)
         prompt_id = str(uuid4())
-        claim = await self._take(turn.start, dialogue, question, prompt_id, session_id)
+        taking = self._take(turn.start, dialogue, question, prompt_id, session_id)
+        claim, waiting, newest = await taking
         marks = (marked_taint(each.untrusted) for each in claim.entries if each.untrusted)
         if sources := tuple(source for mark in marks for source in mark.sources):
             read = await self._note_reading(run, sources, ends=False)
@@ -357,7 +358,6 @@ class TurnRunner:
         with log_fields(session=session_id, run=turn.start.turn):
             _logger.debug("A turn begins (attempt %d)", question.attempt)
             now = self._clock.now()
-            waiting, newest = await self._state.read(open_items)
             updates = joined(
                 "\n",
                 updates_block(claim, dialogue.header, now),
@@ -430,16 +430,17 @@ class TurnRunner:
         question: TurnInput,
         prompt: str,
         session: SessionId,
-    ) -> PendingUpdates:
+    ) -> tuple[PendingUpdates, Sequence[DueItem], DueItem | None]:
+        """Take the inputs; returns what is told with them: the updates and the open items."""
         taken = Taken(start.at, start.turn, start.inputs, question.attempt, prompt, session)
 
-        def step(tx: Transaction) -> PendingUpdates:
+        def step(tx: Transaction) -> tuple[PendingUpdates, Sequence[DueItem], DueItem | None]:
             accepted = tx.inbox.get().accepted
             if any(each not in accepted for each in question.asked):
                 raise _InputsChanged
             claim = dialogue.claim(tx)
             tx.inbox.append(replace(taken, claim=claim, in_fork=dialogue.in_fork))
-            return claim
+            return claim, *open_items(tx)
 
         return await self._state.transact(step)
 
@@ -498,7 +499,10 @@ class TurnRunner:
         job, now = self._context.run.job, self._clock.now()
         if not isinstance(job, Routine | Reminder) or not job.asks:
             return lambda _: None
-        card, item = item_message(job, Occurrence.parse(turn.id), now)
+        footer, words = why_now("", self._context.run.late_since, now), job.spec.words
+        message, item = item_message(job, Occurrence.parse(turn.id), now, footer)
+        # The agent has said the rest.
+        card = replace(message, text=words, card=open_card(item, now, words))
 
         def step(tx: Transaction) -> None:
             # The program may have delivered it while the turn went on.

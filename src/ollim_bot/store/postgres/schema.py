@@ -40,10 +40,14 @@ _TYPES = {"INTEGER": "BIGINT", "TEXT": 'TEXT COLLATE "C"', "BLOB": "BYTEA"}
 
 
 def make_lease_row(connection: Connection, place: Path) -> None:
-    """Make the lease that has no holder, unless there is one. Raises `StorageError`."""
+    """Make the lease that has no holder, unless there is one. Raises `StorageError`.
+
+    Where there is one nothing is written, so that a database that takes no writes can be read.
+    """
     for is_last in (False, True):
         try:
-            connection.execute(_LEASE)
+            if connection.execute("SELECT to_regclass('lease')").fetchone() == (None,):
+                connection.execute(_LEASE)
         except psycopg.errors.UniqueViolation as refused:
             # Another machine has made the table in the same moment.
             if is_last:

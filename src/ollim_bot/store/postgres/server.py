@@ -21,6 +21,9 @@ R = TypeVar("R")
 # What `init` notes on the server: the move that brought the rows, and the names of the keys there.
 MOVE, KEY_NAMES = "standby_move", "standby_keys"
 
+# In seconds: after so long without it, what another connection tells is not heard.
+_HEARD, _LONGEST = "ollim_heard", 3.0
+
 _FACTS = """SELECT current_setting('server_version_num')::int, current_setting('server_version'),
     current_setting('server_encoding'), pg_is_in_recovery(), current_user,
     coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)"""
@@ -91,6 +94,17 @@ def compact(address: Address) -> None:
             connection.execute(f"VACUUM FULL {name}")
 
     _asked(address, vacuum)
+
+
+def keeps_sessions(address: Address) -> bool:
+    """Whether a connection stays the same session: a pooler may give each step another one.
+
+    Raises `StorageError`.
+    """
+    with _connected(address) as hears, _connected(address) as tells:
+        hears.execute(f"LISTEN {_HEARD}")
+        tells.execute(f"NOTIFY {_HEARD}")
+        return any(hears.notifies(timeout=_LONGEST, stop_after=1))
 
 
 def ask_for_lease(address: Address) -> int | None:

@@ -37,8 +37,6 @@ _OK = 200
 
 NOT_AUTHORIZED = "You are not authorized to use this bot."
 ELSEWHERE = "I answer in our direct messages only."
-# discord.py warns of these whenever a client is created, and none of them is needed here.
-_EXPECTED_WARNINGS = ("Guilds intent seems", "PyNaCl is not installed", "davey is not installed")
 _READY_PAUSE = 0.05
 _LONGEST_RATE_LIMIT_WAIT = 30.0
 WATCH_PAUSE = 60.0
@@ -122,8 +120,9 @@ class GatewayClient(discord.Client):
     """Passes on only events of the owner, and none before `session` is set, after the login."""
 
     def __init__(self, listener: Listener, trace: aiohttp.TraceConfig) -> None:
-        for name in ("discord.client", "discord.state"):
-            logging.getLogger(name).addFilter(_is_unexpected)
+        # What the owner should know of the connection is logged here, in other words.
+        is_for_debugging = _logger.isEnabledFor(logging.DEBUG)
+        logging.getLogger("discord").setLevel(logging.DEBUG if is_for_debugging else logging.ERROR)
         intents = discord.Intents.none()
         intents.dm_messages = True
         intents.dm_reactions = True
@@ -194,10 +193,6 @@ class GatewayClient(discord.Client):
 
     def _is_owner(self, user_id: int) -> bool:
         return self.session is not None and user_id == self.session.owner
-
-
-def _is_unexpected(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(_EXPECTED_WARNINGS)
 
 
 async def _decline(interaction: discord.Interaction, sentence: str) -> None:

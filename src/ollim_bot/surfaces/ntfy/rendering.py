@@ -58,6 +58,7 @@ def wording(
     With `now`, it begins with when it was written, if that is more than a minute ago.
     """
     title, text = _words(message, content)
+    text = text or name
     if now is not None and now - message.at > _LATE:
         text = f"{_WRITTEN}{describe(message.at.replace(second=0, microsecond=0), now)}\n{text}"
     priority = _LOUD if message.must else _USUAL
@@ -117,13 +118,13 @@ def _size(text: str) -> int:
 
 
 def _words(message: ChatMessage, content: PushContent) -> tuple[str, str]:
-    """Title and text; an empty title is the bot's name."""
+    """Title and text; the bot's name stands for an empty one."""
     if content is PushContent.FULL:
         return _all_words(message)
     is_own = message.untrusted is None
     if content is PushContent.TITLE and is_own and not is_digest(message):
         head = message.card.title if message.card else message.job
-        return "", head or _sort(message)
+        return (head, "") if head else ("", _sort(message))
     return "", _sort(message) if is_own else f"{_sort(message)} {FROM_UNTRUSTED}"
 
 
@@ -133,8 +134,6 @@ def _all_words(message: ChatMessage) -> tuple[str, str]:
         title, words = message.job, message.text or (card.text if card else "")
     else:
         title, words = card.title, card.text.removeprefix(card.title).strip()
-        if not words:
-            title, words = "", card.title
     return title, "\n\n".join(filter(None, (words.strip(), message.footer.strip())))
 
 

@@ -22,11 +22,13 @@ from ollim_bot.domain.chat import Attachment, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.search import terms_of
+from ollim_bot.domain.text import with_program
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.plain_files import open_file
 from ollim_bot.ports import ChatService, IncomingFile, IncomingMessage, OpenAttachment
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.frames import Json, answer_json, result_json
+from ollim_bot.surfaces.web.marked import with_typed_commands
 from ollim_bot.surfaces.web.panels import PAGE, Panels, preview_html
 from ollim_bot.surfaces.web.presenter import RenderedMessages, rendered
 from ollim_bot.surfaces.web.read_mark import ReadMark
@@ -339,13 +341,15 @@ class Api:
         wanted = asked.pop("most", "")
         most = int(wanted) if wanted.isdecimal() and len(wanted) < 6 else PAGE
         panel = self._panels.named(request.match_info["name"])
-        return web.json_response(await panel.fragment(asked, most))
+        fragment = await panel.fragment(asked, most)
+        html = with_typed_commands(str(fragment["html"]), self._reception.status.program)
+        return web.json_response({**fragment, "html": html})
 
     async def _act(self, request: web.Request) -> web.Response:
         panel = self._panels.acting(request.match_info["name"])
         action, fields = _action(await self._body(request))
         answer = await panel.act(NAME, action, fields)
-        html = await rendered(answer.text) if answer.text else ""
+        html = await rendered(self._typed(answer.text)) if answer.text else ""
         return web.json_response(
             {"html": html, "is_error": answer.is_error, "field": answer.field, "go": answer.go}
         )
@@ -353,7 +357,11 @@ class Api:
     async def _preview(self, request: web.Request) -> web.Response:
         panel = self._panels.acting(request.match_info["name"])
         action, fields = _action(await self._body(request))
-        return web.json_response({"html": preview_html(await panel.preview(action, fields))})
+        html = preview_html(await panel.preview(action, fields))
+        return web.json_response({"html": self._typed(html)})
+
+    def _typed(self, text: str) -> str:
+        return with_program(text, self._reception.status.program)
 
     async def _interrupt(self, request: web.Request) -> web.Response:
         await self._body(request)

@@ -59,7 +59,7 @@ def _filter(meant: ChangeFilter) -> str:
     )
     return (
         '<form data-filter="1"><label>Who<select name="who"><option value="">anyone</option>'
-        f"{options}</select></label><label>With the words"
+        f"{options}</select></label><label>Find"
         f'<input name="words" value="{escape(meant.words)}" autocomplete="off"></label></form>'
     )
 

@@ -59,7 +59,8 @@ def _parts(day: DayView, done: int) -> Iterator[str]:
     yield _pings(day.pings)
     yield from (f'<p class="remark">{escape(note)}</p>' for note in day.notes)
     if day.reach:
-        yield f'<p class="remark">{marked(day.reach)}</p>'
+        link = '<a class="back" href="/settings">Pair your phone</a>'
+        yield f'<p class="remark">{marked(day.reach)} {link}</p>'
     if day.done:
         lines = "".join(_line(each) for each in day.done)
         yield (
@@ -93,16 +94,17 @@ def _line(line: DayLine, kind: str = "") -> str:
 
 def _next(line: DayLine, now: datetime) -> str:
     at = line.at or now
-    left = max(elapsed(now, at).total_seconds(), 0.0)
-    whole = BAR_MINUTES if line.since is None else elapsed(line.since, at) // timedelta(minutes=1)
-    minutes = min(-(-left // 60), whole)
-    in_words = f"in {duration_in_words(elapsed(now, at))}" if left >= 60 else "now"
+    minute = timedelta(minutes=1)
+    whole = BAR_MINUTES if line.since is None else elapsed(line.since, at) // minute
+    # Rounded up, as the page counts on.
+    left = max(-(-elapsed(now, at) // minute), 0)
+    in_words = f"in {duration_in_words(left * minute)}" if left else "now"
     about = f' <span class="about">{escape(line.note)}</span>' if line.note else ""
     return (
         '<section class="thing next" aria-labelledby="day-next"><h3 id="day-next">Next</h3>'
         f'<p><bdi class="what">{escape(line.title)}</bdi></p>'
         f'<p class="when">{_time(at)} · <span data-left>{in_words}</span>{about}</p>'
-        f'<progress max="{max(whole, 1)}" value="{minutes:.0f}" aria-label="Minutes left" '
+        f'<progress max="{max(whole, 1)}" value="{min(left, whole)}" aria-label="Minutes left" '
         f'data-at="{escape(at.isoformat())}"></progress>{_buttons(line)}</section>'
     )
 

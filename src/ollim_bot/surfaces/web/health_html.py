@@ -62,7 +62,7 @@ def _line(line: HealthLine) -> str:
     if line.can_fix:
         fix = (
             f'<div class="buttons"><button type="button" class="plain" data-action="fix" '
-            f'data-field-name="{name}" aria-label="Fix: {name}">Fix it</button></div>'
+            f'data-field-name="{name}" aria-label="Fix it: {name}">Fix it</button></div>'
         )
     return (
         f'<li class="thing {line.level.lower()}"><p><strong>{name}</strong> '

@@ -72,7 +72,7 @@ def _filter(listed: JobList) -> str:
     )
     every = sum(listed.counts.values())
     return (
-        '<form data-filter><label>With the words<input name="words" maxlength="200" '
+        '<form data-filter><label>Find<input name="words" maxlength="200" '
         f'autocomplete="off" value="{escape(listed.words)}"></label>'
         f'<label>Kind<select name="kind"><option value="">All · {every}</option>{kinds}</select>'
         "</label></form>"
@@ -152,9 +152,11 @@ def _about(line: JobLine, now: datetime) -> str:
     if past.cost is not None:
         cost = f"usually {past.cost.in_words(4)} a run"
     else:
-        cost = "no run has cost anything yet" if line.asks_model else "asks no model"
+        cost = "has cost nothing yet" if line.asks_model else "free, no model is asked"
     if past.last is None:
-        return f"{cost} · no run yet" if line.kind.has_moments else f"{cost} · not called lately"
+        return (
+            f"{cost} · has not come yet" if line.kind.has_moments else f"{cost} · not called lately"
+        )
     at = past.last.at.astimezone(now.tzinfo).replace(second=0, microsecond=0)
     words = shortened(past.last.words, _LONGEST)
     return f"{cost} · last run {describe(at, now)}: {words}"

@@ -43,19 +43,23 @@ def _parts(report: CostReport, most: int) -> Iterator[str]:
 
 
 def _sums(report: CostReport) -> str:
-    today = escape(report.today.in_words())
+    parts = " · ".join(f"{name} {escape(amount.in_words())}" for name, amount in report.used)
+    about = f'<p class="about">{parts}</p>' if parts else ""
+    if report.month.usd is None:
+        return f"<p>{escape(report.month.in_words())} this month</p>{about}"
+    today, joint, rest = escape(report.today.in_words()).partition(" and ")
     cap, bar = "no daily limit", ""
     if report.cap is not None:
         cap = f"of ${report.cap:.2f} a day for jobs"
         spent = min(report.today.usd or 0.0, report.cap)
         bar = f'<progress max="{report.cap:.4f}" value="{spent:.4f}" aria-hidden="true"></progress>'
+    if report.today.usd is not None:
+        today = f'<strong class="large">{today}</strong>'
     pace = report.month_at_pace
     at_pace = "" if pace is None else f" · ${dollars(pace):.2f} a month at this pace"
     return (
-        f'<figure><figcaption><strong class="large">{today}</strong> today · {cap}</figcaption>'
-        f"{bar}</figure><p>{escape(report.month.in_words())} this month{at_pace}</p>"
-        f'<p class="about">Conversation {escape(report.conversation.in_words())} · '
-        f"jobs {escape(report.jobs.in_words())}</p>"
+        f"<figure><figcaption>{today}{joint}{rest} today · {cap}</figcaption>"
+        f"{bar}</figure><p>{escape(report.month.in_words())} this month{at_pace}</p>{about}"
     )
 
 
@@ -67,9 +71,17 @@ def _span(since: date) -> str:
 
 
 def _days(days: Sequence[CostLine]) -> str:
-    """A bar for each day, and the same numbers as a table."""
+    """A bar for each day that has cost something, and the same numbers as a table."""
+    rows = "".join(
+        f'<tr><th scope="row">{_day(date.fromisoformat(each.name))}</th>'
+        f"<td>{escape(each.amount.in_words(4))}</td><td>{counted(each.uses, 'use')}</td></tr>"
+        for each in reversed(days)
+    )
+    table = f"<table><tbody>{rows}</tbody></table>"
     largest = max(days, key=lambda each: each.amount.micros)
-    top = max(largest.amount.micros, 1)
+    top = largest.amount.micros
+    if not top:
+        return f"<section><h3>By day</h3>{table}</section>"
     step = _WIDTH / max(len(days), _FEWEST_BARS)
     bars = "".join(
         f'<rect x="{place * step + step * 0.1:.1f}" width="{step * 0.8:.1f}" '
@@ -81,16 +93,11 @@ def _days(days: Sequence[CostLine]) -> str:
         f"The dearest of {counted(len(days), 'day')} was {_day(date.fromisoformat(largest.name))}: "
         f"{largest.amount.in_words()}."
     )
-    rows = "".join(
-        f'<tr><th scope="row">{_day(date.fromisoformat(each.name))}</th>'
-        f"<td>{escape(each.amount.in_words(4))}</td><td>{counted(each.uses, 'use')}</td></tr>"
-        for each in reversed(days)
-    )
     return (
         f"<figure><h3>By day</h3><figcaption>{escape(point)}</figcaption>"
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" aria-hidden="true" '
         f'class="chart">{bars}</svg><details data-fold="days"><summary>The numbers</summary>'
-        f"<table><tbody>{rows}</tbody></table></details></figure>"
+        f"{table}</details></figure>"
     )
 
 

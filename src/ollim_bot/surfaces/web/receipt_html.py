@@ -24,8 +24,7 @@ def receipt_html(receipt: Receipt, now: datetime, *, is_linked: bool = True) -> 
     link = f' <a href="{day}">The runs of the day</a>' if is_linked else ""
     things = f'<ul class="things">{lines}</ul>' if lines else ""
     return (
-        '<section class="receipt" aria-labelledby="day-receipt">'
-        '<h3 id="day-receipt">Receipt of the day</h3>'
+        '<section class="receipt"><h3>Receipt of the day</h3>'
         f"<p>{escape(receipt.sentence(now))}</p>{things}{more}"
         f'<p class="about">{marked(receipt.checked)}{link}</p></section>'
     )

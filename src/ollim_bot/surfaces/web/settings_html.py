@@ -41,7 +41,7 @@ def _line(line: SettingLine) -> str:
     if line.is_changed:
         back = (
             f'<button type="button" class="plain" data-action="default" data-field-key="{key}" '
-            f'aria-label="Back to {escape(line.default)}: {key}">Back to the default</button>'
+            f'aria-label="Back to the default: {key}">Back to the default</button>'
         )
     return (
         f'<li class="thing"><p>{escape(_sentence(line.about))}{effect}</p>'

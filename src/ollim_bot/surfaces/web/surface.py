@@ -37,7 +37,12 @@ from ollim_bot.surfaces.web.frames import Json, command_json, status_json
 from ollim_bot.surfaces.web.panels import Panels
 from ollim_bot.surfaces.web.presenter import RenderedMessages, WebPresenter
 from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
-from ollim_bot.surfaces.web.refusals import RequestRefused, WebLimits, refusals_in_shape
+from ollim_bot.surfaces.web.refusals import (
+    STATUS,
+    RequestRefused,
+    WebLimits,
+    refusals_in_shape,
+)
 from ollim_bot.surfaces.web.secret import address
 
 _GOODBYE_SECONDS = 1.0
@@ -516,6 +521,7 @@ class WebSurface:
         )
         health, limits = self._health.report, self._limits
         app = page_app(self._access, api, socket, limits, health, self._read_only)
+        app[STATUS] = lambda: reception.status
         app.on_shutdown.append(self._tabs.close)
         await self._keys.open()
         async with serving(app, self._port, self._limits, self._connections) as self._port:

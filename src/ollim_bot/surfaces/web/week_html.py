@@ -103,7 +103,7 @@ def _findings(found: Sequence[Finding], most: int) -> str:
     shown = "".join(items[:_MOST_FINDINGS])
     return (
         '<section class="findings" aria-labelledby="week-findings">'
-        f'<h3 id="week-findings">Look at</h3><ul>{shown}</ul>{more}</section>'
+        f'<h3 id="week-findings">Worth a look</h3><ul>{shown}</ul>{more}</section>'
     )
 
 
@@ -125,7 +125,7 @@ def _pings(week: WeekView) -> str:
         f'<figure class="sum">{caption}<div class="gauge" aria-hidden="true">'
         f"<span>{budget.capacity}</span><span>0</span>{pings_svg(week)}</div>"
         '<details data-fold="pings"><summary>As a table</summary>'
-        '<div class="wide" tabindex="0" role="group" aria-label="Pings by the hour"><table>'
+        '<div class="wide" tabindex="0" role="region" aria-label="Pings by the hour"><table>'
         f"<caption>One more comes every {minutes} minutes, up to {budget.capacity}.</caption>"
         '<thead><tr><th scope="col">Hour</th><th scope="col">Before</th>'
         '<th scope="col">Sent</th><th scope="col">Least</th><th scope="col">Refused</th>'
@@ -146,7 +146,7 @@ def _money(week: WeekView) -> str:
     )
     return (
         f'<figure class="sum">{caption}<details data-fold="money"><summary>By day</summary>'
-        '<div class="wide" tabindex="0" role="group" aria-label="Money by day"><table><thead><tr>'
+        '<div class="wide" tabindex="0" role="region" aria-label="Money by day"><table><thead><tr>'
         f'<th scope="col">Day</th><th scope="col">About</th></tr></thead>'
         f"<tbody>{cells}</tbody></table></div></details></figure>"
     )

@@ -11,6 +11,7 @@ from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.standby import FoundServer
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
+from ollim_bot.settings import Settings
 from ollim_bot.store.file_layout import set_asides
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
@@ -44,6 +45,10 @@ _LOOK_THERE = (
     "and remove the folder."
 )
 _KEYS_AWAY = "keys that the other machine uses are not here: {names}"
+_CHANGE_SHARED = (
+    "`ollim-bot standby status` names them all. Take it out of `.env` here, or, to change it "
+    "everywhere, edit {file} on the machine that leads."
+)
 _BRING_KEYS = (
     "Run `ollim-bot standby keys FILE` there, carry the file here, and run "
     "`ollim-bot standby join --keys FILE`."
@@ -67,6 +72,12 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
         return
     yield from standby(found, key_names(settings))
     yield from files_set_aside(settings.paths)
+    yield from settings_unlike(settings)
+
+
+def settings_unlike(settings: Settings) -> Iterator[DoctorFinding]:
+    for each in settings.unlike:
+        yield warned(STANDBY, each, _CHANGE_SHARED.format(file=settings.paths.shared_settings))
 
 
 def files_set_aside(paths: DataPaths) -> Iterator[DoctorFinding]:

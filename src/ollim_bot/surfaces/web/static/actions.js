@@ -66,7 +66,7 @@ export async function runTypedCommand(store, line) {
  */
 export async function pressCardButton(store, { id, card }, customId) {
     const button = card?.buttons.find((one) => one.custom_id === customId);
-    if (!button || button.is_used || button.isPressed) {
+    if (!button || button.is_used || button.isPressed || isAway(store)) {
         return;
     }
     if (button.asks) {
@@ -144,8 +144,30 @@ async function answerTo(request, notReached) {
     }
 }
 
+/** @param {Store} store */
+function isAway({ state }) {
+    return state.connection !== "open";
+}
+
+/**
+ * Without the bot, no button of a card does anything. One with the focus keeps it.
+ * @param {Store} store
+ */
+function switchOffWhileAway(store) {
+    let wasAway = false;
+    store.watch(() => {
+        if (isAway(store) || wasAway) {
+            wasAway = isAway(store);
+            document.querySelectorAll("#log .card button").forEach((one) => {
+                one.ariaDisabled = wasAway ? "true" : null;
+            });
+        }
+    });
+}
+
 /** @param {PageParts} page */
 export function listenToMessageButtons(page) {
+    switchOffWhileAway(page.store);
     byId("log").addEventListener("click", (event) => {
         const button = closest(event, "[data-action]");
         const action = button?.dataset.action ?? "";
@@ -157,7 +179,7 @@ export function listenToMessageButtons(page) {
         event.preventDefault();
         const form = closest(event, "form");
         const words = String(new FormData(/** @type {HTMLFormElement} */ (form)).get("words"));
-        if (form && words.trim() !== "") {
+        if (form && words.trim() !== "" && !isAway(page.store)) {
             answerQuestion(page.store, idOf(form), form.dataset.customId ?? "", words);
         }
     });

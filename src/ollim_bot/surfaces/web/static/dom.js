@@ -77,6 +77,11 @@ export function closest({ target }, selector) {
     return found instanceof HTMLElement ? found : null;
 }
 
+/** @param {EventTarget | null} target */
+export function isField(target) {
+    return target instanceof Element && target.matches("input, textarea, select");
+}
+
 /**
  * The values that are there.
  * @template Value
@@ -302,9 +307,13 @@ function frameCode(pre) {
     frame.append(pre, iconButton("copy", "Copy code", "copy-code"));
 }
 
+// Landmarks of one page need names of their own.
+let tables = 0;
+
 /** @param {HTMLTableElement} table */
 function frameTable(table) {
-    const role = { role: "region", "aria-label": "Table" };
+    tables += 1;
+    const role = { role: "region", "aria-label": `Table ${tables}` };
     const frame = make("div", { class: "table", tabindex: "0", ...role });
     table.replaceWith(frame);
     frame.append(table);

@@ -6,7 +6,7 @@
  * @typedef {import("./views.js").Views} Views
  */
 
-import { byId, icon } from "./dom.js";
+import { byId, icon, isField } from "./dom.js";
 import { placeChanged, replyChosen, searchOpened } from "./reducers.js";
 import { stopTurn } from "./turn_status.js";
 
@@ -32,8 +32,8 @@ export function listenToKeys(store, composer, views) {
             event.preventDefault();
             store.change(searchOpened, "");
         } else if (event.key === "Escape") {
-            escapePressed(store, composer);
-        } else if (isOtherField(event.target)) {
+            escapePressed(store, composer, event.target);
+        } else if (isField(event.target) && event.target !== byId("box")) {
             return;
         } else if (isTyping(event) && event.timeStamp - goingSince < LONGEST_PAUSE_MS) {
             goingSince = -Infinity;
@@ -56,11 +56,13 @@ export function listenToKeys(store, composer, views) {
 }
 
 /**
- * End the nearest of these: the menu, the reply, the look at older messages, the turn. The browser itself closes a popover.
+ * End the nearest of these: the menu, the reply, the look at older messages, the turn; else leave
+ * a field in which nothing is typed. The browser itself closes a popover.
  * @param {Store} store
  * @param {Composer} composer
+ * @param {EventTarget | null} field
  */
-function escapePressed(store, composer) {
+function escapePressed(store, composer, field) {
     if (document.querySelector(":popover-open")) {
         return;
     }
@@ -72,9 +74,21 @@ function escapePressed(store, composer) {
         store.change(placeChanged, null);
     } else if (store.state.live) {
         stopTurn((sentence) => composer.complain(sentence));
-    } else if (composer.isEmpty) {
-        byId("box").blur();
+    } else if (field instanceof HTMLElement && !hasTyped(field)) {
+        field.blur();
+        // The arrows go on from the view that the field is in.
+        /** @type {HTMLElement | null} */
+        const view = field.closest("#view, #panel");
+        view?.focus();
     }
+}
+
+/** @param {HTMLElement} field */
+function hasTyped(field) {
+    const isText = field instanceof HTMLTextAreaElement || (
+        field instanceof HTMLInputElement && !field.matches("[type='checkbox'], [type='radio']")
+    );
+    return isText && field.value !== "" && field.value !== field.defaultValue;
 }
 
 /** @param {KeyboardEvent} event */
@@ -90,9 +104,4 @@ function isTyping(event) {
     const isCharacter = event.key.length === 1 && event.key !== " ";
     const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
     return isCharacter && !hasModifier && event.target !== byId("box");
-}
-
-/** @param {EventTarget | null} target */
-function isOtherField(target) {
-    return target instanceof Element && target.matches("input, select, textarea:not(#box)");
 }

@@ -8,7 +8,7 @@
  */
 
 import { json } from "./api.js";
-import { closest, escaped, make, markup, plain, say } from "./dom.js";
+import { closest, escaped, isField, make, markup, plain, say } from "./dom.js";
 import { clockTime, zoneOf } from "./format.js";
 import { Refused, jsonRequest, newId } from "./http.js";
 import { announce } from "./notifications.js";
@@ -113,10 +113,7 @@ export class PanelView {
         const isAway = state.connection !== "open";
         this.#host.classList.toggle("is-away", isAway);
         this.#enable();
-        say(this.#status, isAway && this.loadedAt
-            ? `Not connected. This is how it was at ${
-                clockTime(this.botTime(this.loadedAt), zoneOf(state))}.`
-            : "");
+        this.#tell();
         // A turn may have changed something of which the bot tells nothing.
         const hasEnded = this.#wasLive && state.live === null;
         this.#wasLive = state.live !== null;
@@ -125,6 +122,16 @@ export class PanelView {
             this.#seen = current;
             this.load();
         }
+    }
+
+    #tell() {
+        const { state } = this.#store;
+        let words = this.loadedAt || this.#isFailing ? "" : "Loading…";
+        if (this.loadedAt && state.connection !== "open") {
+            const at = clockTime(this.botTime(this.loadedAt), zoneOf(state));
+            words = `Not connected. This is how it was at ${at}.`;
+        }
+        say(this.#status, words);
     }
 
     async load() {
@@ -155,7 +162,7 @@ export class PanelView {
         fresh.querySelectorAll("details").forEach((one) => {
             one.open = folds.get(one.dataset.fold) ?? one.open;
         });
-        const place = focusPlace(this.content);
+        const restoreFocus = keptFocus(this.content, this.#host);
         keepTyped(this.content, fresh);
         this.content.replaceChildren(fresh);
         if (this.#isFailing) {
@@ -163,12 +170,11 @@ export class PanelView {
             this.#problem.replaceChildren();
         }
         this.loadedAt = Date.now();
+        this.#tell();
         const moment = this.content.querySelector("h2 time")?.getAttribute("datetime");
         this.#behind = moment ? Date.parse(moment) - this.loadedAt : this.#behind;
         this.#enable();
-        if (place) {
-            restoreFocus(this.content, place, this.#host);
-        }
+        restoreFocus();
     }
 
     /** @param {string} why */
@@ -178,6 +184,7 @@ export class PanelView {
         this.#problem.replaceChildren(
             make("p", {}, `${this.#view.title} could not be loaded. ${why}`), again,
         );
+        this.#tell();
     }
 
     /** Without the bot, no button does anything. */
@@ -351,11 +358,6 @@ export class PanelView {
     }
 }
 
-/** @param {EventTarget | null} target */
-function isField(target) {
-    return target instanceof Element && target.matches("input, textarea, select");
-}
-
 /**
  * What a button or form says by its attributes, and a form by what was typed into it.
  * @param {HTMLElement} source
@@ -375,7 +377,7 @@ function fieldsOf(source, submitter = null) {
  * @param {Element | null | undefined} element
  */
 function keyOf(element) {
-    const names = element?.getAttributeNames().filter((name) => name.startsWith("data-")) ?? [];
+    const names = element?.getAttributeNames().filter((name) => /^data-|^href$|^name$/.test(name)) ?? [];
     return names.map((name) => `${name}=${element?.getAttribute(name)}`).join(" ");
 }
 
@@ -407,39 +409,37 @@ function neighbour(list, current, step) {
 const KEYED = "[data-action], [data-filter], [data-fold]";
 
 /**
- * Where the focus is: on which button or field, and in which line.
+ * All that does the same.
  * @param {Element} content
+ * @param {Element} element
  */
-function focusPlace(content) {
-    const active = document.activeElement;
-    if (!active || !content.contains(active)) {
-        return null;
-    }
-    const line = active.closest(".thing");
-    return {
-        active,
-        key: keyOf(active.closest(KEYED)),
-        name: isField(active) ? active.getAttribute("name") ?? "" : "",
-        number: line ? linesIn(content).indexOf(line) : 0,
-    };
+function alike(content, element) {
+    const what = (/** @type {Element} */ one) => keyOf(one.closest(KEYED)) + keyOf(one);
+    return [...content.querySelectorAll(element.tagName)].filter((one) => what(one) === what(element));
 }
 
 /**
+ * Brings the focus back to where it is now, or near it.
  * @param {Element} content
- * @param {NonNullable<ReturnType<typeof focusPlace>>} place
  * @param {HTMLElement} host
  */
-function restoreFocus(content, { active, key, name, number }, host) {
-    const same = [...content.querySelectorAll(KEYED)].find((one) => keyOf(one) === key);
-    const inside = name
-        ? same?.querySelector(`[name="${CSS.escape(name)}"]`)
-        : same?.querySelector("summary");
-    const lines = linesIn(content);
-    const near = pressable(lines[Math.min(number, lines.length - 1)])[0];
-    const target = active.isConnected ? active : inside ?? same ?? near ?? host;
-    if (target instanceof HTMLElement) {
-        target.focus();
+function keptFocus(content, host) {
+    const active = document.activeElement;
+    if (!active || !content.contains(active)) {
+        return () => {};
     }
+    const line = active.closest(".thing");
+    const number = line ? linesIn(content).indexOf(line) : 0;
+    const place = alike(content, active).indexOf(active);
+    return () => {
+        const [same, lines] = [alike(content, active), linesIn(content)];
+        const near = pressable(lines[number] ?? lines.at(-1))[0];
+        const it = active.isConnected ? active : same[place];
+        const target = it ?? same.at(-1) ?? near ?? host;
+        if (target instanceof HTMLElement) {
+            target.focus();
+        }
+    };
 }
 
 /** @type {WeakSet<HTMLFormElement>}  filters whose fields are in the address */

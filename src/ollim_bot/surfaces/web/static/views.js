@@ -7,6 +7,7 @@
  */
 
 import { byId, closest, loadStyle, make, say } from "./dom.js";
+import { exclusionSentence } from "./empty_states.js";
 import { zoneOf } from "./format.js";
 
 /**
@@ -44,6 +45,7 @@ export class Views {
     #onShown;
     #today = byId("panel");
     #place = byId("view");
+    #zones = byId("zones");
     #letters = byId("letters", HTMLInputElement);
     #wide = matchMedia("(width >= 1100px)");
     /** @type {Map<View, import("./panel.js").PanelView | null>}  null while it is being loaded */
@@ -139,7 +141,6 @@ export class Views {
     }
 
     #show() {
-        document.body.dataset.view = current().name;
         for (const link of document.querySelectorAll(":is(#views, #more) a")) {
             const path = link.getAttribute("href");
             const isWithin = path !== "/" && location.pathname.startsWith(`${path}/`);
@@ -151,18 +152,33 @@ export class Views {
 
     /** @param {State} state */
     #update(state) {
-        const { panels, status } = state;
+        const { connection, panels } = state;
         const open = panels?.today?.open ?? 0;
         byId("open").hidden = open === 0;
         say(byId("open"), `${open}`);
-        byId("zones").hidden = status === null || isSameClock(status.zone);
-        say(byId("zones"), `Times are ${cityOf(zoneOf(state))}’s; this device is in ${cityOf(ownZone())}.`);
-        const view = current();
-        this.#place.hidden = panels === null || view === CHAT || view === TODAY;
-        this.#today.hidden = panels === null || !(this.#wide.matches || view === TODAY);
+        const isLetIn = panels !== null || exclusionSentence(connection) === "";
+        // Why the page is not let in stands in the place of the conversation.
+        const view = isLetIn ? current() : CHAT;
+        document.body.dataset.view = view.name;
+        const isBeside = this.#wide.matches;
+        this.#place.hidden = view === CHAT || view === TODAY;
+        this.#today.hidden = !isLetIn || !(isBeside || view === TODAY);
+        this.#today.role = isBeside ? "complementary" : "main";
         this.#arrange(TODAY, !this.#today.hidden);
         for (const other of VIEWS.slice(2)) {
-            this.#arrange(other, panels !== null && other === view);
+            this.#arrange(other, other === view);
+        }
+        this.#showZones(state);
+    }
+
+    /** @param {State} state */
+    #showZones(state) {
+        this.#zones.hidden = state.status === null || isSameClock(state.status.zone);
+        say(this.#zones, `Times are ${cityOf(zoneOf(state))}’s; this device is in ${cityOf(ownZone())}.`);
+        const places = [this.#place, ...(this.#wide.matches ? [] : [this.#today])];
+        const place = places.find((one) => !one.hidden) ?? byId("chat");
+        if (this.#zones.parentElement !== place) {
+            place.prepend(this.#zones);
         }
     }
 

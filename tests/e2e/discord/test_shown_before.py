@@ -1,0 +1,61 @@
+"""What an earlier process has shown bare, since nothing could be kept, becomes the whole card."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import aiohttp
+import pytest
+from tests.e2e.discord.discord_scene import DiscordScene, in_process_scene, words
+from tests.e2e.test_reminders import remind
+from tests.postgres_server import new_url, server
+
+from ollim_bot.domain.due_items import delivery_id
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.store.deliveries import part_nonce
+
+BARE = "Äpfel kaufen.\n-# The disk cannot be written, so this is not kept."
+
+
+async def show_bare(scene: DiscordScene, name: str, at: datetime) -> str:
+    """What the earlier process has sent, under the nonce that each one derives; gives its id."""
+    occurrence = Occurrence.parse(f"reminder:{name}:{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    nonce = part_nonce(delivery_id(occurrence), 0)
+    place = f"{scene.discord.api_url}/channels/{scene.discord.messages[0].channel.id}/messages"
+    headers = {"Authorization": f"Bot {scene.discord.token}"}
+    body = {"content": BARE, "nonce": nonce, "enforce_nonce": True}
+    async with aiohttp.ClientSession(headers=headers) as http, http.post(place, json=body) as said:
+        assert said.status == 200, await said.text()
+        return str((await said.json())["id"])
+
+
+async def is_made_whole(scene: DiscordScene, late: float) -> None:
+    """Check that the one message of a reminder so late has the card's words and buttons."""
+    await scene.bot.stop()
+    due = remind(scene.bot, "a1", -late, "Äpfel kaufen.", "plain: true\nmust: true\n")
+    shown = await show_bare(scene, "a1", due)
+    await scene.bot.start()
+    await scene.until(lambda: scene.discord.state.messages[shown].buttons)
+    assert [each.id for each in scene.discord.said if "Äpfel" in words(each)] == [shown]
+    card = scene.discord.state.messages[shown]
+    assert "cannot be written" not in words(card)
+    await scene.press(card, "Done")
+    await scene.until(lambda: words(card).startswith("✓ Äpfel kaufen"))
+
+
+async def test_what_discord_knows_by_its_nonce_gets_its_buttons(scene: DiscordScene) -> None:
+    await is_made_whole(scene, 3)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> None:
+    """Begin the server before a test that must leave no process behind."""
+    server()
+
+
+@pytest.mark.real_time
+@pytest.mark.usefixtures("postgres")
+async def test_what_is_looked_up_after_a_take_over_gets_its_buttons(tmp_path: Path) -> None:
+    async with in_process_scene(tmp_path, settings={"DATABASE_URL": new_url()}) as scene:
+        await is_made_whole(scene, 90)
