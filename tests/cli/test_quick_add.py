@@ -28,6 +28,7 @@ pytestmark = pytest.mark.real_process
 LINES = {
     "call mum tomorrow 9am": ("reminder", "-m", "call mum", "--at", "tomorrow 9am"),
     "tea in 20 minutes": ("reminder", "-m", "tea", "--in", "20m"),
+    "25 minutes": ("reminder", "-m", "the timer is over", "--in", "25m", "--timer"),
     "check the news friday 3pm": ("reminder", "-m", "check the news", "--at", "friday 3pm"),
     "take my pills today 9pm, and nag me every 5 minutes": (
         *("reminder", "-m", "take my pills, and nag me every 5 minutes", "--at", "today 9pm"),

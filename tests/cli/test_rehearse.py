@@ -157,7 +157,7 @@ def test_programs_get_every_moment_and_every_finding(terminal: Terminal) -> None
     told = terminal.json("rehearse", "--days", "1")
     assert told["assumed"] == {"bot_starts_now": True, "run_seconds": 120, "pings_per_run": 1}
     assert (told["now"], told["until"]) == (
-        *("2026-11-15T14:30:00+01:00", "2026-11-16T14:30:00+01:00"),
+        *("2026-11-15T14:30:00.330745+01:00", "2026-11-16T14:30:00.330745+01:00"),
     )
     assert told["fires"][0] == {
         "kind": "routine",

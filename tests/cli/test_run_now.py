@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import SUNDAY, Terminal, held
+from tests.cli.terminal import Terminal, held
 from tests.patience import patience
 
 from ollim_bot.cli.caller import Caller
@@ -71,7 +71,7 @@ def test_the_bot_is_asked_and_that_is_said(
         answer = planned.done(noun, "run", job)
     assert answer == f"{sentence} `ollim-bot runs show {job}` tells what comes of it.\n"
     (request,) = taken
-    assert (request.kind, request.job_id, request.at) == (JobKind(noun), job, SUNDAY)
+    assert (request.kind, request.job_id, request.at) == (JobKind(noun), job, planned.now)
     assert left(planned) == []
 
 

@@ -271,7 +271,8 @@ chains = st.integers(0, 20).flatmap(
     lambda most: st.builds(Chain, st.just(most), st.integers(0, most), st.none() | job_ids)
 )
 wall_times = st.datetimes(datetime(1971, 1, 1), datetime(9000, 1, 1))
-run_ats = (wall_times | instants).map(lambda moment: moment.replace(microsecond=0))
+moments = wall_times | instants
+run_ats = moments.map(lambda moment: moment.replace(microsecond=0))
 _properties: st.SearchStrategy[dict[str, object]] = st.sampled_from(
     [
         {"type": "string", "maxLength": 100},

@@ -35,6 +35,8 @@ from ollim_bot.store.transaction import Step
 R = TypeVar("R")
 
 PROGRAM = ("-m", "ollim_bot")
+# Its clock differs from UTC by no whole hour.
+ODD_ZONE = "Asia/Kathmandu"
 
 Message = Mapping[str, Any]
 
@@ -121,7 +123,7 @@ class Bot:
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
             "OLLIM_DATA_DIR": str(self.data),
-            "OLLIM_TIMEZONE": "Europe/Berlin",
+            "OLLIM_TIMEZONE": ODD_ZONE,
             "OLLIM_WEB_PORT": str(self.port),
             "OLLIM_LOG": "debug",
             **provider,

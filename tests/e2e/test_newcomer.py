@@ -8,10 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.calendars.calendar_server import CalendarAnswer, ics, served
-from tests.e2e.bot import Bot
+from tests.e2e.bot import ODD_ZONE, Bot
 from tests.e2e.test_reminders import checked, left, remind, said
 
-BERLIN = ZoneInfo("Europe/Berlin")
 SECRET = "secret-7f3a"
 
 
@@ -66,7 +65,7 @@ async def _keeps_tasks_by_talking_by_the_page_and_by_the_file(newcomer: Bot) -> 
 
 
 async def _pastes_an_address(newcomer: Bot) -> None:
-    now = datetime.now(BERLIN)
+    now = datetime.now(ZoneInfo(ODD_ZONE))
     with served(CalendarAnswer(body=day_of_events(now))) as server:
         await newcomer.say(f" <{server.address()}>\n")
         told = await newcomer.note("is added")

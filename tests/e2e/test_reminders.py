@@ -8,14 +8,18 @@ import subprocess
 from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
 from io import StringIO
+from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from tests.e2e.bot import Bot
-from tests.e2e.conftest import Scene
+from tests.e2e.conftest import Scene, running
+from tests.e2e.in_process_bot import InProcessBot
 from tests.engine.scene import spoken
 
 from ollim_bot.cli.main import main
-from ollim_bot.offline.messages import CallTool, Hang, Reply
+from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
+from ollim_bot.offline.scripted import ScriptedModel
 
 TOOLS = "mcp__discord__"
 
@@ -115,3 +119,30 @@ async def test_a_reply_to_what_a_run_had_said_goes_on_from_it(in_process: Scene)
     asked = in_process.model.requests[-1]
     assert "Look at the mail." in "\n".join(spoken(asked))
     assert "> The bank wrote." in asked.last_user_text
+
+
+@pytest.mark.real_engine
+async def test_the_agent_sets_a_timer(scene: Scene) -> None:
+    timer = {"prompt": "Brot für Jürgen", "delay_minutes": 25, "timer": True}
+    call = CallTool(f"{TOOLS}add_reminder", timer)
+    scene.model.then(Reply((call,)), Reply((Say("It runs."),)))
+    assert await scene.bot.ask("tell me when the bread is done") == "It runs."
+    assert "Brot für Jürgen" in await scene.bot.note("Timer until")
+    (file,) = (scene.bot.data / "reminders").glob("*.md")
+    started, over = re.findall(r'^(?:set|run)-at: "?(.{25})"?$', file.read_text(), re.M)
+    lasts = datetime.fromisoformat(started) - datetime.fromisoformat(over)
+    assert abs(lasts) == timedelta(minutes=25, seconds=1)
+
+
+async def test_what_comes_after_it_is_done_comes_though_it_is_due_while_the_bot_first_starts(
+    tmp_path: Path,
+) -> None:
+    bot = InProcessBot(tmp_path, ScriptedModel(), {})
+    now = datetime.now(ZoneInfo(bot.environment()["OLLIM_TIMEZONE"]))
+    head = f'id: plants\nafter-done: 3 days\nat: "{now:%H:%M}"\nfrom: {now:%Y-%m-%d}\nplain: true'
+    (bot.data / "routines").mkdir(parents=True)
+    (bot.data / "routines" / "plants.md").write_text(f"---\n{head}\n---\nGieß die Blumen.\n")
+    async with running(bot):
+        await bot.until(lambda: "delivered" in [row.state for row in bot.ledger()])
+        assert len(await said(bot, "Gieß die Blumen.")) == 1
+        assert checked(bot).returncode == 0

@@ -252,6 +252,28 @@ async def test_a_first_day_in_the_past_comes_at_the_next_time_of_day(tmp_path: P
         assert is_right(at)
 
 
+@pytest.mark.parametrize("is_there_before", [True, False], ids=["first start", "written later"])
+@pytest.mark.parametrize(("clock", "is_late"), [("10:15", False), ("10:12", True)])
+async def test_a_first_moment_that_has_just_passed_comes_at_once(
+    tmp_path: Path, clock: str, is_late: bool, is_there_before: bool
+) -> None:
+    moment = f"2026-02-24T{clock}:00Z"
+    async with schedule_scene(ScriptedEngine(), tmp_path, runs=False) as at:
+        if is_there_before:
+            plants(at, clock=clock)
+    for _ in range(2):
+        async with schedule_scene(ScriptedEngine(), tmp_path, clock=at.clock) as at:
+            await at.advance(5)
+            plants(at, clock=clock)
+            await at.advance(30)
+            assert came(at) == [moment]
+            (item,) = items(at)
+            assert item.is_open
+            footer = "Late: it was due today 10:12." if is_late else ""
+            assert [each.footer for each in at.log if each.job] == [footer]
+            assert is_right(at)
+
+
 async def test_it_is_announced_before(tmp_path: Path) -> None:
     async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         await first_answered(at, before="[30m]")

@@ -30,7 +30,7 @@ def is_right(at: ScheduleScene) -> bool:
 async def test_a_plain_reminder_comes_at_its_moment_without_any_model(tmp_path: Path) -> None:
     async with schedule_scene(engine := ScriptedEngine(), tmp_path) as at:
         at.remind("w1", 2 * MINUTE, **PLAIN)
-        await at.advance(119.9, step=1)
+        await at.advance(119.6, step=1)
         assert at.pings == []
         await at.advance(0.2, step=0.1)
         await at.until(lambda: at.reminders == [])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from ollim_bot.store.codecs.records import (
     ping_budget_codec,
 )
 from ollim_bot.store.file_store import Codec
+from ollim_bot.store.job_formats import REMINDERS
 
 VALUES: list[tuple[Codec[Any], st.SearchStrategy[Any]]] = [
     (SESSION_ID, strategies.session_ids | st.none()),
@@ -75,3 +79,29 @@ def test_jobs(kind: str, data: st.DataObject) -> None:
             repository.add(job)
         found = {stored.item.spec.id: stored.item for stored in repository.all()}
         assert found == {job.spec.id: job for job in jobs}
+
+
+def test_a_moment_with_a_fraction_is_kept_to_the_second_whatever_writes_it(tmp_path: Path) -> None:
+    reminders = DataDirectory(tmp_path).repositories(QuickDisk()).reminders
+
+    def whole(moment: datetime) -> datetime:
+        return moment.replace(microsecond=0)
+
+    @given(strategies.moments, strategies.moments, strategies.moments)
+    def law(run_at: datetime, set_at: datetime, moved: datetime) -> None:
+        for each in reminders.all():
+            reminders.remove(each.item.spec.id)
+        fields = {"id": "words", "run-at": run_at, "set-at": set_at}
+        made = REMINDERS.made(fields, "Gieß die Blumen.")
+        assert (made.run_at, made.set_at) == (whole(run_at), whole(set_at))
+        path = reminders.add(made)
+        assert reminders.get("words").item == made
+
+        changed = reminders.amend("words", {"run-at": moved})
+        assert reminders.get("words").item == changed == replace(made, run_at=whole(moved))
+
+        by_hand = re.sub("^run-at: .*$", f"run-at: {run_at}", path.read_text(), flags=re.M)
+        path.write_text(by_hand)
+        assert reminders.get("words").item == made
+
+    law()

@@ -16,6 +16,8 @@ from ollim_bot.errors import BadCron, BadRepeat
 
 J = TypeVar("J", bound=Job)
 
+# How long a moment that has passed may still be claimed; after that, it is planned anew.
+JUST_PASSED = timedelta(minutes=5)
 # The facts of the row: the day of the answer, the answered occurrence, and the day of the plan that
 # this one has replaced.
 _DAY, _AFTER, _INSTEAD = "done_on", "after", "instead_of"
@@ -85,6 +87,15 @@ def day_before(rhythm: AfterDone, day: date, now: datetime, zone: tzinfo) -> dat
     while rhythm.after_day(day, zone).astimezone(UTC) <= now:
         day += timedelta(1)
     return day
+
+
+def plan_just_passed(job: Routine, since: datetime, zone: tzinfo) -> datetime | None:
+    """The moment of the routine's plan, if it lies within `JUST_PASSED` before `since`."""
+    rhythm = job.rhythm
+    if not isinstance(rhythm, AfterDone) or rhythm.done_on is None:
+        return None
+    at = rhythm.after_day(rhythm.done_on, job.spec.zone(zone)).astimezone(UTC)
+    return at if since - JUST_PASSED < at <= since else None
 
 
 def with_plan(job: J, day: date | None) -> J:

@@ -9,6 +9,7 @@ from functools import partial
 
 from ollim_bot.clock import wait_until_set, zone_of
 from ollim_bot.conversation.notices import DiskGate
+from ollim_bot.domain.answer_plans import plan_just_passed
 from ollim_bot.domain.catch_up import JUMPED_OVER, WHILE_AWAY, CatchUp, Missed, catch_up
 from ollim_bot.domain.decision import BETWEEN_LATE_RUNS
 from ollim_bot.domain.definitions import Definition
@@ -171,6 +172,8 @@ class DueJobs:
             self._came.pop(key, None)
         for indexed in (*changes.added, *changes.changed):
             self._agenda.put_job(indexed.job, since)
+        for job, at in self._overdue((each.job for each in changes.changed), since):
+            self._agenda.put(key_of(job), at)
 
     async def follow_clock(self, now: datetime) -> None:
         """Claimed occurrences stay claimed."""
@@ -211,8 +214,8 @@ class DueJobs:
         plan = await asyncio.to_thread(self._plan, skips, since, now)
         claimed = await self._claimed(plan, now)
         self._is_planned = True
-        for reminder, at in self._overdue(since):
-            self._claim(reminder, at, now)
+        for job, at in self._overdue(scheduled_jobs(self._index), since):
+            self._claim(job, at, now)
         await self._carry_out(plan, claimed, now, WHILE_AWAY)
 
     async def _carry_out(
@@ -295,17 +298,21 @@ class DueJobs:
             if each.late_since(now) is not None:
                 await self._clock.sleep(BETWEEN_LATE_RUNS.total_seconds())
 
-    def _overdue(self, since: datetime) -> Iterator[tuple[Reminder, datetime]]:
-        """Reminders due before `since` whose files still exist, with the moments they had.
+    def _overdue(self, jobs: Iterable[Job], since: datetime) -> Iterator[tuple[Job, datetime]]:
+        """What was due before `since` and may not have come, with the moment it had.
 
-        Such a file was written with a past moment, or a crash prevented its removal.
+        A reminder is, whose file still exists: it was written with a past moment, or a crash
+        prevented its removal. So is a routine that was planned for a moment just past.
         """
         zone = zone_of(self._clock)
-        for job in scheduled_jobs(self._index):
+        for job in jobs:
+            at = None
             if isinstance(job, Reminder):
                 at = self._came.get(key_of(job)) or last_due(job, since, zone)
-                if at is not None:
-                    yield job, at
+            elif isinstance(job, Routine):
+                at = plan_just_passed(job, since, zone)
+            if at is not None:
+                yield job, at
 
     async def _note_came(self, begun: Iterable[Occurrence]) -> None:
         """Note the reminders that came by the clock of another zone, and have not ended."""

@@ -11,7 +11,13 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import TypeVar
 
-from ollim_bot.domain.answer_plans import AnswerPlan, after_done_of, day_before, with_plan
+from ollim_bot.domain.answer_plans import (
+    JUST_PASSED,
+    AnswerPlan,
+    after_done_of,
+    day_before,
+    with_plan,
+)
 from ollim_bot.domain.due_items import Answer, DueItem, item_key
 from ollim_bot.domain.jobs import Job, JobKind, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
@@ -29,8 +35,6 @@ _TAKEN_BACK = "the answer was taken back"
 _DONE_AGAIN = "it was done again before"
 _OFF = "it was paused or removed"
 _CHANGED = "its rhythm or its clock was changed"
-# A moment that has just passed may be about to be claimed.
-_JUST_PASSED = timedelta(minutes=5)
 
 
 def open_plans(tx: Transaction) -> dict[str, AnswerPlan]:
@@ -120,7 +124,7 @@ def follow_plans(
         own, served = job.spec.zone(zone), since.astimezone(UTC)
         if has_moved and plan.at <= served:
             continue
-        is_left = plan.at <= served - _JUST_PASSED
+        is_left = plan.at <= served - JUST_PASSED
         if rhythm.after_day(plan.day, own) == plan.at and not is_left:
             continue
         _end(tx, plan, SkipReason.SUPERSEDED, _CHANGED)
@@ -129,26 +133,35 @@ def follow_plans(
             _plan(tx, replace(plan, day=day), rhythm, own)
     for name, (job, rhythm) in routines.items():
         own = job.spec.zone(zone)
-        last = None if name in plans else _day_to_follow(tx, job, rhythm, own, since)
-        if last is not None:
-            day = day_before(rhythm, last, tx.now, own)
+        new = None if name in plans else _day_to_plan(tx, job, rhythm, own, since)
+        if new is not None:
             any_moment = Occurrence.scheduled(JobKind.ROUTINE, name, tx.now)
-            _plan(tx, AnswerPlan(any_moment, job.spec.title, day), rhythm, own)
+            _plan(tx, AnswerPlan(any_moment, job.spec.title, new), rhythm, own)
     return planned_days(tx)
 
 
-def _day_to_follow(
+def _day_to_plan(
     tx: Transaction, job: Routine, rhythm: AfterDone, zone: tzinfo, since: datetime
 ) -> date | None:
-    """The day from which a routine without a plan goes on; None if it waits for an answer.
+    """The day of a plan for a routine that has none; None if it waits for an answer.
+
+    The first moment still comes if it has just passed without a claim, such as during a start.
+    """
+    first, served = rhythm.first(zone).astimezone(UTC), since.astimezone(UTC)
+    if first > served:
+        return None
+    story = _last_story(tx, job)
+    if story is None and first > served - JUST_PASSED:
+        return rhythm.start - timedelta(rhythm.days)
+    last = rhythm.start if story is None else _day_to_follow(tx, story, zone)
+    return None if last is None else day_before(rhythm, last, tx.now, zone)
+
+
+def _day_to_follow(tx: Transaction, story: RunStory, zone: tzinfo) -> date | None:
+    """The day from which a routine goes on after its newest moment; None if it waits.
 
     A moment that came to its end without asking counts as let go.
     """
-    if rhythm.first(zone) > since.astimezone(UTC) - _JUST_PASSED:
-        return None
-    story = _last_story(tx, job)
-    if story is None:
-        return rhythm.start
     plan, end = AnswerPlan.read(story), story.end
     if plan is not None and is_withdrawn(story.rows):
         return plan.day

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import NamedTuple
 
 # The line of the first field, below the opening `---`.
@@ -78,11 +77,6 @@ def scalar(kind: str, text: str) -> object:
     if kind == "int" and len(text) > _LONGEST_NUMBER:
         raise ValueError("a number is too long")
     return _READERS[kind](text)
-
-
-def to_the_second(moment: datetime) -> str:
-    """A moment as a file holds it: without the fraction of its second."""
-    return moment.isoformat(timespec="seconds")
 
 
 def inline(value: object) -> str:

@@ -16,7 +16,6 @@ from ollim_bot.store.document import (
     implicit_type,
     inline,
     scalar,
-    to_the_second,
 )
 
 _LINE = re.compile(
@@ -94,7 +93,7 @@ def edited(text: str, changes: Mapping[str, object], body: str | None = None) ->
     `BadDocument` if `text` is not a document.
     """
     for key, value in changes.items():
-        written = to_the_second(value) if isinstance(value, datetime) else value
+        written = value.isoformat(timespec="seconds") if isinstance(value, datetime) else value
         text = _with_field(text, key, written)
     return text if body is None else _with_body(text, body)
 

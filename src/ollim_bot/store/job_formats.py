@@ -28,7 +28,7 @@ from ollim_bot.domain.moments import zone_named
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.errors import BadJob
-from ollim_bot.store.document import Document, Field, to_the_second
+from ollim_bot.store.document import Document, Field
 
 READ_AS_RUN = "is read as run, because it must come, however late; remove it"
 JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -366,8 +366,6 @@ def written_value(value: object) -> object:
         return length_text(value)
     if value is None or isinstance(value, bool | int | dict):
         return value
-    if isinstance(value, datetime):
-        return to_the_second(value)
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 

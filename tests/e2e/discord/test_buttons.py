@@ -257,7 +257,7 @@ async def test_a_routine_runs_now_by_its_button_and_runs_tells_of_it(scene: Disc
 async def test_a_reminder_is_snoozed_and_cancelled_before_it_comes(scene: DiscordScene) -> None:
     write(scene, "reminders/dentist.md", REMINDER)
     card = await card_of(scene, "reminders", "Call the dentist.")
-    moments = {"Snooze 1 h": "2099-01-07T10:00", "Next day 9:00": "2099-01-08T09:00"}
+    moments = {"Snooze 1 h": "2099-01-07T14:45", "Next day 9:00": "2099-01-08T09:00"}
     for label, moment in moments.items():
         pressed = await scene.press(card, label)
         await scene.until(partial(_is_due, scene, moment))

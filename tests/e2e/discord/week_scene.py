@@ -268,7 +268,8 @@ async def week_scene(home: Path, name: str) -> AsyncIterator[WeekScene]:
             # Discord's usual rate limits would slow the week down.
             discord.allowance(100, 1.0, of=["send", "edit", "delete", "react", "webhook"])
             # The engine is doubled: no key is sent anywhere.
-            settings = {**account(discord), "OLLIM_USER_NAME": name, "ANTHROPIC_API_KEY": "none"}
+            settings = {"OLLIM_USER_NAME": name, "ANTHROPIC_API_KEY": "none"}
+            settings |= {"OLLIM_TIMEZONE": str(_MONDAY.tzinfo), **account(discord)}
             bot = InProcessBot(home, model, settings, clock)
             transcript = Transcript(name, "Ollim", {str(bot.data): "/home/ada/.ollim-bot"})
             scene = DiscordScene(bot, model, discord)

@@ -105,6 +105,15 @@ async def test_a_timer_keeps_from_when_its_time_runs(tool_scene: MakeToolScene) 
     assert one.item.spec.plain
 
 
+async def test_a_timer_is_in_its_file_and_in_the_answer(data: DataDirectory) -> None:
+    at = make_tool_scene(data.paths.root, RunKind.MAIN, stores=data.open(QuickDisk()))
+    timer = {"prompt": "Brot für Jürgen", "delay_minutes": 25, "timer": True}
+    file = (await at.works("add_reminder", **timer)).splitlines()[0].rpartition("File: ")[2]
+    text = (data.paths.root / file).read_text()
+    assert "set-at: 2026-11-16T09:00:00+01:00" in text.replace('"', "")
+    assert "run-at: 2026-11-16T09:25:01+01:00" in text.replace('"', "")
+
+
 @pytest.mark.parametrize(
     ("prompt", "is_plain"), [("Call mum", True), ("Look up the trains to Bern.", False)]
 )

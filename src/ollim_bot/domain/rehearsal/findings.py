@@ -318,11 +318,14 @@ def _others_at_its_moment(
     moment = next_due(job, now, zone)
     if moment is None:
         return 0
+    # What comes so long from now is due at an odd second.
+    minute = moment.replace(second=0, microsecond=0)
+    before, end = minute - datetime.resolution, minute + timedelta(minutes=1)
     enabled = (other for other in others if other.spec.enabled)
     return sum(
         len(same)
         for same in by_timing(enabled, zone).values()
-        if next_due(same[0], moment - datetime.resolution, zone) == moment
+        if (next_due(same[0], before, zone) or end) < end
     )
 
 
