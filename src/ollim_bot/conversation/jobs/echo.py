@@ -32,6 +32,7 @@ from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.permissions import FILE_ARGUMENTS
 from ollim_bot.domain.shared_files import (
     FileChange,
+    JobFile,
     ProfileFile,
     SharedFile,
     UndoOutcome,
@@ -352,7 +353,7 @@ class ChangeWatch:
         )
         return self._with_reach(card) if isinstance(reading.job, Reminder) and is_new else card
 
-    def _verb(self, file: SharedFile, before: str, job: Job) -> str:
+    def _verb(self, file: JobFile, before: str, job: Job) -> str:
         former = self._echo.files.read(file, before).job
         if not isinstance(former, Reminder) or not isinstance(job, Reminder) or former == job:
             return "changed"
