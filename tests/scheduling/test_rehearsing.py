@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from devtools.doubles.clock import ManualClock
+from devtools.doubles.clock import A_FRACTION, ManualClock
 from devtools.doubles.engine import CallsTool, ScriptedEngine, ScriptedSession, Step
 from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.storage.data_directory import QuickDisk
@@ -203,6 +203,7 @@ def ping_of(job: ScheduledJob, story: RunStory) -> Ping:
 
 async def test_the_real_schedule_does_what_the_rehearsal_has_said(tmp_path: Path) -> None:
     clock = ManualClock(NIGHT)
+    clock.jump(-A_FRACTION.total_seconds())
     engine = SlowPingingEngine(clock)
     async with schedule_scene(
         engine, tmp_path, clock=clock, runs=False, disk=QuickDisk()
@@ -211,7 +212,7 @@ async def test_the_real_schedule_does_what_the_rehearsal_has_said(tmp_path: Path
     fires = [fire for fire in plan.fires if fire.at <= MORNING]
     async with schedule_scene(engine, tmp_path, clock=clock, disk=QuickDisk()) as at:
         for moment in moments(fires):
-            await clock.advance((moment - clock.now()).total_seconds())
+            await clock.advance(max(0.0, (moment - clock.now()).total_seconds()))
             if not await agrees(at, engine, plan):
                 break
         jobs = {key_of(fire.job): fire.job for fire in plan.fires}
