@@ -86,6 +86,19 @@ async def test_what_the_server_has_is_not_sent_again(scene: PhoneScene) -> None:
     assert scene.published == [PILL]
 
 
+async def test_what_came_without_buttons_gets_them_from_the_bot(scene: PhoneScene) -> None:
+    async with scene.phone() as phone:
+        card = scene.ask(PILL, must=True)
+        await sent(scene, card, can_write=False)
+        await scene.until(lambda: [each.labels for each in phone.shown] == [[]])
+        now = scene.clock.now()
+        scene.store.run(lambda tx: tx.deliveries.require("ntfy", card, (), now))
+        async with scene.bot():
+            await scene.confirmed(card)
+            await scene.until(lambda: "Done" in phone.shown[0].labels)
+        assert len(phone.shown) == 1
+
+
 async def test_in_doubt_it_is_sent_only_if_the_server_still_has_what_is_older(
     scene: PhoneScene,
 ) -> None:

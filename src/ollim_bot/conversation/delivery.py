@@ -139,8 +139,7 @@ class PartAttempt:
 
     `is_in_doubt`: the part may have arrived. `first_try` is the earliest try that may have brought
     it there; None if another process made it. `readings` counts the look-ups without a result.
-    `ref` is the part's id on the channel, from its arrival to its commit; `was_found` if it was
-    looked up.
+    `ref` is the part's id on the channel, from its arrival to its commit.
     """
 
     is_in_doubt: bool = False
@@ -148,7 +147,6 @@ class PartAttempt:
     first_try: Instant | None = None
     readings: int = 0
     ref: str | None = None
-    was_found: bool = False
 
     def must_be_looked_up(self, clock: Clock) -> bool:
         """Whether sending it again could duplicate it."""
@@ -495,7 +493,6 @@ class DeliveryQueue:
         if attempt.ref is None:
             try:
                 attempt.ref = await self._looked_up(delivery, part, attempt)
-                attempt.was_found = attempt.ref is not None
             except errors.DeliveryUncertain:
                 return await self._give_up_after_readings(delivery, attempt)
             except errors.DeliveryFailed:
@@ -509,9 +506,7 @@ class DeliveryQueue:
                 return True
         if attempt.ref is None:
             return False
-        # Another process may have sent it bare, while nothing could be kept.
-        is_whole = not (attempt.was_found and message.card and message.turn is None)
-        await self._confirm(delivery, attempt.ref, is_whole=is_whole)
+        await self._confirm(delivery, attempt.ref)
         return True
 
     async def _looked_up(
@@ -554,11 +549,11 @@ class DeliveryQueue:
                 attempt.tried_at = None
             raise
 
-    async def _confirm(self, delivery: Delivery, ref: str, *, is_whole: bool) -> None:
+    async def _confirm(self, delivery: Delivery, ref: str) -> None:
         message_id, name = delivery.message.id, self.name
 
         def step(tx: Transaction) -> Delivery | None:
-            after = tx.deliveries.confirm_part(name, message_id, ref, is_whole=is_whole)
+            after = tx.deliveries.confirm_part(name, message_id, ref)
             _record(tx, after)
             return after
 

@@ -175,18 +175,11 @@ class Deliveries:
         if known is not None:
             self._update(known.place, "tried_at = NULL")
 
-    def confirm_part(
-        self, channel: str, message_id: MessageId, ref: str, *, is_whole: bool = True
-    ) -> Delivery | None:
-        """Record that the next part arrived as `ref`; the last part confirms the whole.
-
-        One that may show less than the part is edited once all have arrived.
-        """
+    def confirm_part(self, channel: str, message_id: MessageId, ref: str) -> Delivery | None:
+        """Record that the next part arrived as `ref`; the last part confirms the whole."""
         known = self.get(channel, message_id)
         if known is None or known.state is not DeliveryState.OPEN or ref in known.refs:
             return known
-        if not is_whole:
-            self._update(known.place, "shown_change = ?", _DRAFT)
         self._add_ref(channel, known.logged.seq, ref, len(known.refs))
         if len(known.refs) + 1 < len(known.parts):
             self._update(known.place, "tried_at = NULL")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -94,7 +95,12 @@ class DiscordDelivery:
         outgoing = outgoing_of(part.content)
         ours = [each for each in reversed(await self._seen(since)) if each.is_ours]
         drafts = (each.ref for each in ours if self._drafts.is_draft(each.ref))
-        return found_among(ours, outgoing, part.nonce, {*others, *drafts})
+        found = found_among(ours, outgoing, part.nonce, {*others, *drafts})
+        if found is not None and outgoing.card is not None:
+            # Another process may have sent it bare, while nothing could be kept.
+            with suppress(DeliveryFailed):
+                await self.edit(found, part.content)
+        return found
 
     async def edit(self, ref: str, content: ChatMessage) -> None:
         outgoing = outgoing_of(content)

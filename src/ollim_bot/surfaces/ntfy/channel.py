@@ -297,6 +297,9 @@ class NtfyChannel(PushChannel):
         events = await self._requests.call(lambda: phone.client.read(topic))
         for each in events:
             if each.kind == MESSAGE and each.sequence == nonce:
+                # It is bare if it was sent while nothing could be kept.
+                if part.content.card is not None and not each.has_buttons:
+                    await self.edit(each.id, part.content)
                 return self._found(nonce, each.id)
         if not self._is_witnessed(phone, nonce, events, since, others):
             raise DeliveryFailed(_FORGOTTEN)

@@ -94,6 +94,7 @@ class Event:
     sequence: str = ""
     text: str = ""
     title: str = ""
+    has_buttons: bool = False
 
 
 class NtfyClient:
@@ -292,7 +293,8 @@ def event_of(line: bytes) -> Event | None:
     words = {name: said.get(name) for name in ("event", "sequence_id", "message", "title")}
     kind, sequence, text, title = (each if isinstance(each, str) else "" for each in words.values())
     try:
-        return Event(given, datetime.fromtimestamp(at, UTC), kind, sequence, text, title)
+        moment, has_buttons = datetime.fromtimestamp(at, UTC), bool(said.get("actions"))
+        return Event(given, moment, kind, sequence, text, title, has_buttons)
     except (ValueError, OverflowError, OSError):
         return None
 
