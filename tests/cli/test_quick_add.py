@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -60,7 +61,7 @@ async def test_a_line_sets_what_the_command_line_sets(tmp_path: Path) -> None:
     tasks = TaskFile(page.paths, journal, clock.now)
     adds = QuickAdds(memory_stores(clock.now).state, repositories, lambda: tasks, clock)
     rows = changes._rows
-    keeping = asyncio.create_task(journal.run(changes))
+    keeping = asyncio.create_task(journal.run(changes, partial(asyncio.sleep, 0)))
     await _until(lambda: rows.query(lambda tx: tx.changes.known("")))
     for line in (*LINES, "+ milk tomorrow"):
         answer = await adds.add(line, "", line)

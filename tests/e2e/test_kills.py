@@ -172,8 +172,13 @@ async def _killed_as_it_writes(scene: Scene, place: str, text: str, *first: Call
     (bot.data / HOLD_WRITES).unlink()
     await bot.start()
     await bot.until(lambda: not bot.open_inputs())
-    rows = bot.query(lambda tx: tx.changes.newest(100))
-    (row,) = [each for each in rows if each.place == place]
+
+    def rows() -> list[ChangeRow]:
+        newest = bot.query(lambda tx: tx.changes.newest(100))
+        return [each for each in newest if each.place == place]
+
+    await bot.until(lambda: bool(rows()))
+    (row,) = rows()
     assert row.after == text
     return row
 

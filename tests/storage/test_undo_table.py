@@ -190,7 +190,7 @@ def test_a_begun_write_is_the_agents_and_what_comes_after_its_end_is_not(
         hands.put(place, text_of(place, "by hand"))
         assert hands.newest[0].by is Changer.HAND
         hands.changes.begin(place, "1a1b2c3d", CONVERSATION, "web page")
-        hands.changes.end(CONVERSATION)
+        hands.changes.end(["1a1b2c3d"])
         hands.put(place, text_of(place, "again"))
         assert (hands.newest[0].by, hands.newest[0].untrusted) == (Changer.HAND, "")
         for each in hands.newest:

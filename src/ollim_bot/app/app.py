@@ -227,7 +227,6 @@ class App:
                 return self._ending
             store = self._adapters.store or await self._opened_store(lifetime, vital, edits)
             zone = await self._owner_zone(store)
-            keep_changes = partial(journal.run, self._changes(store, edits))
             repositories = self._opened_repositories(store, edits)
             # The engine waits for its program, and the job files may be many.
             reading = asyncio.create_task(asyncio.to_thread(read_all, repositories))
@@ -254,7 +253,8 @@ class App:
                 announce = partial(self._announce, chosen.provider)
                 vital += surfaces.services(parts.conversation, parts)
                 services = [*surfaces.greetings(parts, announce), servers.run]
-                services.append(partial(self._keep_history, self._scheduler, keep_changes))
+                keep = partial(journal.run, self._changes(store, edits), parts.echo.show_unwatched)
+                services.append(partial(self._keep_history, self._scheduler, keep))
                 services += [self._shared.records.run] if self._shared else []
                 services += self._own_services(store, parts, self._scheduler)
                 scheduled = in_order(reading, self._scheduler.run)

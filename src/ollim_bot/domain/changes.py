@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from difflib import SequenceMatcher, unified_diff
@@ -114,9 +114,9 @@ class BegunWrites:
     def including(self, row: ChangeRow) -> BegunWrites:
         return BegunWrites((*self.without(place=row.place).rows, row))
 
-    def without(self, *, place: str = "", session: str = "") -> BegunWrites:
-        """What is left without those at the place or of the session."""
-        left = (each for each in self.rows if each.place != place and each.session != session)
+    def without(self, *, place: str = "", keys: Collection[str] = ()) -> BegunWrites:
+        """What is left without those at the place or with these keys."""
+        left = (each for each in self.rows if each.place != place and each.key not in keys)
         return BegunWrites(tuple(left))
 
     def at(self, place: str) -> ChangeRow | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,11 +43,12 @@ class ChangeJournal:
         if self._loop is not None and by is not Changer.PROGRAM:
             self._loop.call_soon_threadsafe(self._has_more.set)
 
-    async def run(self, changes: FileChanges) -> None:
-        """Keep what changed while no bot ran, and then all that is noted, until cancelled."""
+    async def run(self, changes: FileChanges, show: Callable[[], Awaitable[None]]) -> None:
+        """Keep what changed while no bot ran and `show` it, and then keep all that is noted."""
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(changes.take_over)
         await asyncio.to_thread(changes.look)
+        await show()
         try:
             while True:
                 self._has_more.clear()

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -160,11 +160,9 @@ class FileChanges:
 
         self._rows.run(step)
 
-    def end(self, session: str) -> None:
-        """Forget the writes that were begun there: what they have changed is kept."""
-        self._rows.run(
-            lambda tx: tx.begun_writes.change(lambda begun: begun.without(session=session))
-        )
+    def end(self, keys: Collection[str]) -> None:
+        """Forget the writes with these keys: what they have changed is kept."""
+        self._rows.run(lambda tx: tx.begun_writes.change(lambda begun: begun.without(keys=keys)))
 
     def keep(self, change: FileChange, untrusted: str = "") -> None:
         """Keep what the agent or a button has changed; it replaces a change with the same key."""
@@ -416,7 +414,12 @@ class FileChanges:
         The first look at a file only remembers it, until all were looked at; that at a calendar
         always does. Raises `StorageError`.
         """
-        stamps = self._rows.query(lambda tx: tx.changes.stamps()) if places is None else {}
+        stamps, begun = {}, BegunWrites()
+        if places is None:
+            # Turns that run meanwhile may begin more writes.
+            stamps, begun = self._rows.query(
+                lambda tx: (tx.changes.stamps(), tx.begun_writes.get())
+            )
         listed = {*self._listed(), *stamps} if places is None else {*places}
         by_lock: dict[Path, list[str]] = {}
         for place in sorted(listed):
@@ -428,7 +431,8 @@ class FileChanges:
                     some = changed[first : first + _AT_ONCE]
                     self._look_at(some, by, session, is_whole=places is None)
         if places is None:
-            self._rows.run(_note_looked)
+            self._rows.run(lambda tx: tx.changes.remember(_ALL, None))
+            self.end([each.key for each in begun.rows])
 
     def _look_at(self, places: Sequence[str], by: Changer, session: str, *, is_whole: bool) -> None:
         at = self._now()
@@ -559,12 +563,6 @@ def _as_begun(tx: Transaction, row: ChangeRow, begun: ChangeRow) -> ChangeRow:
     known = tx.changes.find(begun.key)
     before = row.before if known is None else known.before
     return replace(begun, before=before, after=row.after, untrusted=mark)
-
-
-def _note_looked(tx: Transaction) -> None:
-    """Note that all files were looked at: no write that was begun is under way."""
-    tx.changes.remember(_ALL, None)
-    tx.begun_writes.put(BegunWrites())
 
 
 def undo_setting(tx: Transaction, change: ChangeRow, by: Changer) -> None:

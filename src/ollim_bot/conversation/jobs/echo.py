@@ -133,9 +133,13 @@ class ChangeEcho:
         The bot may have stopped before it showed a change, or a command may have outlived its turn.
         """
         while True:
-            await ChangeWatch(self, "").show_commands("", in_fork=False)
-            await self.show_tasks(in_fork=False)
+            await self.show_unwatched()
             await self.clock.sleep(_BETWEEN_LOOKS)
+
+    async def show_unwatched(self) -> None:
+        """Show the changes that commands made outside a watched turn."""
+        await ChangeWatch(self, "").show_commands("", in_fork=False)
+        await self.show_tasks(in_fork=False)
 
     async def show_tasks(self, *, in_fork: bool) -> None:
         """Show the tasks that tainted turns have added, each once, with an Undo."""
@@ -199,7 +203,7 @@ class ChangeWatch:
         self._echo = echo
         self._by = by
         self._watched: dict[SharedFile, _Watched] = {}
-        self._has_begun = False
+        self._begun: set[str] = set()
 
     def noting(self, gate: Gate) -> Gate:
         """Wrap the gate, to remember what a file held before a call that the gate allows."""
@@ -273,14 +277,14 @@ class ChangeWatch:
             keys.setdefault(place, secrets.token_hex(4))
         mark = echo.store.query(standing_taint).mark if self._by == CONVERSATION else ""
         for place, key in keys.items():
+            self._begun.add(key)
             echo.former.begin(place, key, self._by, mark)
-            self._has_begun = True
 
     async def _end_writes(self) -> None:
-        if self._has_begun:
-            self._has_begun = False
+        begun, self._begun = self._begun, set()
+        if begun:
             with suppress(StorageError):
-                await asyncio.to_thread(self._echo.former.end, self._by)
+                await asyncio.to_thread(self._echo.former.end, begun)
 
     def _note(self, file: SharedFile) -> _Watched:
         if file not in self._watched:
