@@ -131,7 +131,7 @@ CAUSES: dict[str, tuple[Rows, str]] = {
     "a ping waits": (PING_HELD, "waits for the end of the quiet, today 22:30; reported"),
     "a reminder has waited": (
         [*PLAIN_HELD, ("released", {"message": "m"})],
-        "in your own words",
+        "sent as written",
     ),
     "a turn has waited": (
         [*TURN_HELD, ("running", {}), ("done", {"answered": True})],

@@ -225,6 +225,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
         "restored_transcripts": "state/restored_transcripts",
         "commands": "state/commands.sock",
         "led": "state/led",
+        "shared_settings": "state/settings.env",
         "maintenance": "state/maintenance.json",
         "sentinel": "state/sentinel.json",
         "update": "state/update.json",

@@ -85,7 +85,7 @@ async def test_quotes_and_dashes_in_a_reminder_come_as_they_were_written(tmp_pat
         at.stores.reminders.add(Reminder(spec, NOW + MINUTE))
         await at.advance(70)
         await at.until(lambda: at.reminders == [])
-        assert at.pings == [described]
+        assert at.pings == [f"{described}\n{words}"]
         assert engine.prompts[0].endswith(words)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from devtools.doubles.clock import ManualClock
+from devtools.doubles.clock import A_FRACTION, ManualClock
 from devtools.doubles.phone import CODE, OFFER, SINCE, FakePhoneLink
 from tests.conversation.scene import scene, scripted
 from tests.patience import patience
@@ -86,7 +86,7 @@ async def until(page: PhonePage, condition: Callable[[PhoneView], object]) -> Ph
 async def begun(page: PhonePage) -> None:
     assert not (await page.act("pair", {"server": f"{SERVER}/"})).is_error
     view = await until(page, lambda view: view.attempt and view.attempt.code)
-    assert view.attempt == PhoneAttempt(SERVER, CODE, SINCE + OFFER.patience)
+    assert view.attempt == PhoneAttempt(SERVER, CODE, SINCE + A_FRACTION + OFFER.patience)
 
 
 @pytest.mark.real_process

@@ -76,9 +76,7 @@ DISCORD_EMBED = OwnTool(
         color=choice("blue unless said otherwise", list(Color)),
         fields=listed(f"facts, {MOST_FIELDS} at most", _FIELD),
         buttons=listed(f"{MOST_BUTTONS} at most", _BUTTON),
-        job=text(
-            "the id of the reminder or routine that it is about, which the page can then edit"
-        ),
+        job=text("the id of the reminder or routine that it is about"),
         critical=CRITICAL,
     ),
     _discord_embed,
