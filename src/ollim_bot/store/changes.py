@@ -414,7 +414,8 @@ class FileChanges:
         The first look at a file only remembers it, until all were looked at; that at a calendar
         always does. Raises `StorageError`.
         """
-        stamps, begun = {}, BegunWrites()
+        stamps: dict[str, str] = {}
+        begun = BegunWrites()
         if places is None:
             # Turns that run meanwhile may begin more writes.
             stamps, begun = self._rows.query(

@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -67,8 +67,8 @@ class FormerContents(Protocol):
     def begin(self, place: str, key: str, session: str, untrusted: str) -> None:
         """Note that a tool is about to write the file, for a start after a crash."""
 
-    def end(self, session: str) -> None:
-        """Forget what was noted so in the session."""
+    def end(self, keys: Collection[str]) -> None:
+        """Forget what was noted so with these keys."""
 
     def keep(self, change: FileChange, untrusted: str = "") -> None:
         """Keep the change; it replaces an earlier change with the same key."""
