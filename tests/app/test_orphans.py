@@ -20,7 +20,8 @@ from ollim_bot.processes import parent_of
 def background(command):
     "A program whose own parent has ended when this returns."
     line = f"setsid {command} >/dev/null 2>&1 & echo $!"
-    ran = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True)
+    shell = ["sh", "-c", line]
+    ran = subprocess.run(shell, capture_output=True, text=True, check=True, pass_fds=[9])
     return int(ran.stdout)
 
 def until(condition):
@@ -46,7 +47,11 @@ def state(pid):
 
 orphans = Orphans()
 orphans.adopt()
-stays, ended = background("sleep 600"), background("true")
+# It ends after its parent, which would else clear it away.
+reads, writes = os.pipe()
+os.dup2(reads, 9)
+stays, ended = background("sleep 600"), background("cat <&9")
+os.close(writes)
 with passing_on():
     outlives = background("sleep 600")
 until(lambda: state(ended) == "Z")
