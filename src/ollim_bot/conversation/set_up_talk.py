@@ -27,6 +27,8 @@ from ollim_bot.store.transaction import Step, Transaction
 _ID = re.compile(r"set-up-question-(\d)-")
 _WAITS = timedelta(hours=1)
 _LOOKED_AT = 20
+# Cards that the owner answered in words while a question waited.
+_MOST_BETWEEN = 2
 _LONGEST_ANSWER = 40
 _SKIP = frozenset({"skip", "next", "no", "none", "nothing", "no thanks"})
 _YES = frozenset({"yes", "y", "yes it is", "right", "ok", "okay", "keep it", "correct", "keep"})
@@ -180,17 +182,20 @@ def _open_question(tx: Transaction, message: OwnerMessage) -> tuple[int, ChatMes
     A card that was answered in between leaves it open; other talk does not.
     """
     has_card = has_answer = False
+    between: list[ChatMessage] = []
     for logged in tx.messages.newest(_LOOKED_AT):
         said = logged.message
-        if said.author is Author.OWNER and meaning_of(said.text, said.at) is None:
-            return None
         if said.author in (Author.OWNER, Author.ASSISTANT):
             has_answer = said.author is Author.ASSISTANT
+            between += [] if has_answer else [said]
+            if len(between) > _MOST_BETWEEN:
+                return None
             continue
         if found := _ID.match(said.id):
             is_waiting = bool(said.card and said.card.buttons) and message.at - said.at < _WAITS
             is_for_card = has_card and meaning_of(message.text, message.at) is not None
             is_asked = is_waiting and not is_for_card and not has_answer
+            is_asked &= all(meaning_of(each.text, each.at) for each in between)
             return (int(found[1]), said) if is_asked else None
         has_card = has_card or said.card is not None
     return None
