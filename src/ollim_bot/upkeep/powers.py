@@ -33,7 +33,6 @@ from ollim_bot.store.stored_powers import (
     reset_permissions,
     stored_powers,
 )
-from ollim_bot.store.takeover import BEFORE
 from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.upkeep.archive import DATA, BackedUpFile
 from ollim_bot.upkeep.backup import LEFT_OFF, Brought, Power
@@ -45,7 +44,7 @@ _KNOWN_STATE = frozenset(
     (
         *(DATABASE, *MIRROR_FILES),
         *("heartbeat", "sentinel.json", "task_ids.json", "google_revoked.json"),
-        *("attachments", "calendars", "last_good", "set-aside", BEFORE, *_UNDO),
+        *("attachments", "calendars", "last_good", "set-aside", *_UNDO),
     )
 )
 # What the program has set aside is never read again.
