@@ -6,9 +6,7 @@ a change that was never made, which the next look forgets.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -51,7 +49,6 @@ from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 
-_KEY = re.compile(r"[0-9a-f]{8}")
 # From the least that is allowed unasked to the most.
 _MODES = ("dontAsk", "default", "acceptEdits", "bypassPermissions")
 TASKS, _POLICY = "tasks.md", "tool-policy.yaml"
@@ -626,10 +623,6 @@ def cause_of(tx: Transaction, session: str) -> str:
     if session == CONVERSATION:
         return f"turn {running.turn}" if running else ""
     return session
-
-
-def _digest(text: str | None) -> str:
-    return "" if text is None else hashlib.sha256(_bytes(text)).hexdigest()
 
 
 def _bytes(text: str) -> bytes:
