@@ -52,9 +52,6 @@ HOSTILE = {
     "skills/skills.lock": "{}",
     "routines/wide.md": WIDE.format(id="wide", tool="Bash(curl *)"),
     "state/last_good/routines/other.md": WIDE.format(id="other", tool="mcp__notes__*"),
-    "state/undo/0a1b2c3d.json": json.dumps(
-        {"version": 1, "folder": "skills", "name": "x/SKILL.md", "before": "x", "after": ""}
-    ),
     "state/memory.json": '{"version": 1, "granted": ["Bash(curl *)"]}',
 }
 ORDINARY = {
