@@ -142,6 +142,7 @@ def test_each_power_is_taken_in_alone(empty: Home, tmp_path: Path, power: Power)
         ("STATE/web_browsers.json", Power.KEYS),
         ("state/calendars/work.ics", None),
         ("state/attachments/a/b.bin", None),
+        ("state/undo/0a1b2c3d.json", None),
         ("state/config.json.corrupt-20261116T090000Z", None),
         ("downloads/setup.exe", None),
         ("notes/2026/diary.md", None),
