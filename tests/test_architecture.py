@@ -95,9 +95,9 @@ LATE = {
 }
 
 # Modules that may name Discord beside its surface: the settings, the records of that surface, the
-# take-over of old directories, the question at set-up, and the tools, whose server has this name.
+# question at set-up, and the tools, whose server has this name.
 NAMING_DISCORD = {
-    *("settings", "store.records", "store.takeover", "cli.setup"),
+    *("settings", "store.records", "cli.setup"),
     *("tools.context", "domain.permissions"),
 }
 

@@ -32,8 +32,6 @@ class SizeLimit:
     TASKS = 1 * _MB
     # Git is slow with larger files and keeps them for ever.
     IN_HISTORY = 25 * _MB
-    # The previous content of a job, in JSON, where one byte may take six characters.
-    FORMER_JOB = 8 * _MB
     STATE = 32 * _MB
     # One month of entries, far more than a person and a bot produce.
     LOG = 256 * _MB

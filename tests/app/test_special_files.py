@@ -27,11 +27,6 @@ NAMES = (
     "state/bot.pid",
     "state/config.json",
     "state/fork.json",
-    "state/inbox.jsonl",
-    "state/ledger.jsonl",
-    "state/memory.json",
-    "state/messages.jsonl",
-    "state/outbox.jsonl",
     "state/pending_updates.json",
     "state/sessions.json",
 )

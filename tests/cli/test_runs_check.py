@@ -83,14 +83,6 @@ def test_the_heartbeat_says_how_far_the_ledger_must_go(
     assert terminal.run("runs", "check").code == code
 
 
-@pytest.mark.parametrize("memory", ["{torn", '{"version": 99}', '{"heartbeat": "lately"}'])
-def test_facts_that_cannot_be_read_are_left_alone(terminal: Terminal, memory: str) -> None:
-    written(terminal, four_days(terminal).rows)
-    path = terminal.write("state/memory.json", memory)
-    assert terminal.run("runs", "check").code == 0
-    assert path.read_text() == memory
-
-
 @pytest.mark.real_process
 def test_it_works_while_the_bot_runs(terminal: Terminal) -> None:
     written(terminal, four_days(terminal).rows)

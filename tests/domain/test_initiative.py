@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import note_of, reminder_from
 from ollim_bot.domain.initiative import (
@@ -34,7 +34,6 @@ from ollim_bot.domain.initiative import (
 )
 from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Late, Nag, Reminder, Routine
 from ollim_bot.domain.occurrences import SkipReason
-from ollim_bot.domain.outgoing import Sending
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, charged
 from ollim_bot.domain.rehearsal import Assumptions, Ping, rehearse
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
@@ -318,15 +317,6 @@ def test_what_is_set_aside_is_used_once_or_given_back() -> None:
     assert (is_paid, used.tokens, used.held) == (True, 4, ())
     assert used.released("o", NOW) == used
     assert used.spent_by("o", NOW)[0].tokens == 3
-
-
-def test_a_crash_between_the_row_and_the_payment_uses_what_was_set_aside() -> None:
-    held, _ = PingBudget.full(NOW).set_aside("o", NOW)
-    message = ChatMessage(MessageId("1"), NOW, Author.BACKGROUND, "Hi.", occurrence="o")
-    sending = Sending(NOW, message, Charge.TOKEN, payment=1)
-    paid = sending.paid(held, NOW)
-    assert (paid.tokens, paid.held, paid.payments) == (4, (), 1)
-    assert sending.paid(paid, NOW) == paid
 
 
 @dataclass

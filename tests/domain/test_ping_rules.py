@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import instants, ping_budgets
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.jobs import ReportMode
-from ollim_bot.domain.outgoing import Sending
 from ollim_bot.domain.pings import (
     Charge,
     PingAllowed,
@@ -104,11 +103,12 @@ def test_what_is_given_back_is_what_was_charged(
 ) -> None:
     after, verdict = ask(budget, run, now, critical=critical, busy=busy, cap=cap)
     if isinstance(verdict, PingAllowed):
-        number = 0 if verdict.charge is Charge.NOTHING else 1
-        said = ChatMessage(MessageId("1"), now, Author.BACKGROUND, "words")
-        sending = Sending(now, said, verdict.charge, number)
-        before = replace(budget, payments=number).refilled(now)
-        back = sending.given_back(replace(after, payments=number), now).refilled(now)
+        before, back = budget.refilled(now), after
+        if verdict.charge is Charge.CRITICAL:
+            back = after.critical_given_back(now)
+        elif verdict.charge is Charge.TOKEN:
+            back = after.given_back(now)
+        back = back.refilled(now)
         assert back == replace(before, available=back.available)
         assert back.available == pytest.approx(before.available, abs=1e-8)
 

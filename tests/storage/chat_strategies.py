@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import strategies as st
@@ -28,8 +27,6 @@ from ollim_bot.domain.inbox import (
     ToolCalled,
 )
 from ollim_bot.domain.jobs import Chain, JobKind
-from ollim_bot.domain.outgoing import NotSent, Sending, Sent, Unsure
-from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.taint import Untrusted
 
 _ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -77,26 +74,6 @@ chat_messages = st.builds(
     began=st.none() | instants,
     pings=st.lists(message_ids, max_size=2).map(tuple),
     must=st.booleans(),
-)
-numbered_messages = st.builds(
-    lambda message, number: replace(message, id=MessageId(str(number))),
-    chat_messages,
-    st.integers(0, 2**63 - 1),
-)
-outbox_rows = st.one_of(
-    st.builds(Sending, instants, chat_messages, st.sampled_from(Charge), st.integers(0, 2**40)),
-    st.builds(
-        Sending,
-        instants,
-        numbered_messages,
-        st.sampled_from(Charge),
-        st.integers(0, 2**40),
-        session_ids,
-        st.none() | session_ids,
-    ),
-    st.builds(Sent, instants, message_ids, texts),
-    st.builds(NotSent, instants, message_ids, texts),
-    st.builds(Unsure, instants, message_ids),
 )
 forks = st.builds(
     Fork,

@@ -35,7 +35,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.codecs.records import MEMORY
 from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock, OsDisk
-path = DataPaths(Path(sys.argv[1])).memory
+path = DataPaths(Path(sys.argv[1])).config
 lock = FileLock(DataPaths(Path(sys.argv[1])).lock_of(path))
 store = FileStore(path, MEMORY, lock, disk=OsDisk(), report=sys.exit)
 print("ready", flush=True)
@@ -46,7 +46,7 @@ for _ in range(50):
 
 
 def facts_file(data: DataDirectory) -> FileStore[Mapping[str, object]]:
-    return data.file_store(data.paths.memory, MEMORY)
+    return data.file_store(data.paths.config, MEMORY)
 
 
 def holder(lock: Path) -> subprocess.Popen[str]:
@@ -66,7 +66,7 @@ def started(program: str, path: Path, says: str) -> subprocess.Popen[str]:
 
 
 def test_a_step_waits_for_another_process_and_then_sees_its_work(data: DataDirectory) -> None:
-    child = holder(data.paths.locks / data.paths.memory.name)
+    child = holder(data.paths.locks / data.paths.config.name)
     done = threading.Event()
 
     def transact() -> None:
@@ -76,14 +76,14 @@ def test_a_step_waits_for_another_process_and_then_sees_its_work(data: DataDirec
     waiting = threading.Thread(target=transact)
     waiting.start()
     assert not done.wait(0.2)
-    data.paths.memory.write_text('{"theirs": 1}')
+    data.paths.config.write_text('{"theirs": 1}')
     child.communicate("")
     waiting.join(10)
     assert facts_file(data).read() == {"theirs": 1, "mine": 1}
 
 
 def test_a_killed_holder_leaves_no_lock_behind(data: DataDirectory) -> None:
-    child = holder(data.paths.locks / data.paths.memory.name)
+    child = holder(data.paths.locks / data.paths.config.name)
     child.send_signal(signal.SIGKILL)
     child.communicate()
     facts_file(data).transact(lambda _: ({"free": True}, None))
@@ -103,8 +103,8 @@ def test_steps_of_two_processes_lose_nothing(data: DataDirectory) -> None:
 
 
 def test_reading_needs_no_lock(data: DataDirectory) -> None:
-    data.paths.memory.write_text('{"there": 1}')
-    child = holder(data.paths.locks / data.paths.memory.name)
+    data.paths.config.write_text('{"there": 1}')
+    child = holder(data.paths.locks / data.paths.config.name)
     assert facts_file(data).read() == {"there": 1}
     child.communicate("")
 

@@ -44,7 +44,7 @@ class StoredFiles:
     """The values and job files of a data directory, on the given disk."""
 
     def __init__(self, data: DataDirectory, disk: Disk) -> None:
-        self.facts = data.file_store(data.paths.memory, MEMORY, disk)
+        self.facts = data.file_store(data.paths.config, MEMORY, disk)
         folder = data.paths.reminders
         lock = FileLock(data.paths.lock_of(folder))
         watch = FolderWatch(folder, REMINDERS, disk)

@@ -16,6 +16,7 @@ from tests.domain import strategies
 from tests.storage import chat_strategies
 from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 
+from ollim_bot.domain.pings import PingBudget
 from ollim_bot.store.codecs.plain import LineCodec
 from ollim_bot.store.codecs.records import (
     BUTTON_PROMPTS,
@@ -105,3 +106,10 @@ def test_a_moment_with_a_fraction_is_kept_to_the_second_whatever_writes_it(tmp_p
         assert reminders.get("words").item == made
 
     law()
+
+
+@given(strategies.ping_budgets(), st.integers(0, 2**40))
+def test_the_number_of_payments_stays_with_the_budget(budget: PingBudget, payments: int) -> None:
+    codec = ping_budget_codec(lambda: NOW)
+    budget = replace(budget, payments=payments)
+    assert codec.decode(codec.encode(budget) or b"") == (budget, ())

@@ -7,7 +7,6 @@ taken back and what came after stays, or nothing changes and the reason is told.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import io
 import itertools
 import json
@@ -434,25 +433,6 @@ def test_the_agent_reads_changes_but_undoes_none(data: DataDirectory) -> None:
     (row,) = json.loads(command(data, "changes", "--json")[1])["changes"]
     assert command(data, "changes", by=CONVERSATION)[0] == 0
     assert command(data, "undo", row["id"], by=CONVERSATION)[0] != 0
-
-
-def test_changes_of_an_older_version_are_taken_over_once(hands: Hands) -> None:
-    place = "routines/plan.md"
-    new = text_of(place, "new")
-    hands.write(place, new)
-    hands.changes.look()
-    folder = hands.data.paths.state / "undo"
-    folder.mkdir()
-    row = {"version": 1, "folder": "routines", "name": "plan.md", "before": None}
-    digest = hashlib.sha256(new.encode()).hexdigest()
-    (folder / "0a1b2c3d.json").write_text(json.dumps({**row, "after": digest}))
-    (folder / "0a1b2c3e.json").write_text(json.dumps({**row, "after": "of another text"}))
-    (folder / "0a1b2c3f.json").write_text("{")
-    hands.changes.take_over()
-    assert not folder.exists()
-    assert hands.changes.undo("0a1b2c3d")[1] == shared_file(place)
-    assert hands.text(place) is None
-    hands.changes.take_over()
 
 
 def test_long_texts_are_not_kept(hands: Hands) -> None:

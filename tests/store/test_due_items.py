@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -12,9 +11,8 @@ from pathlib import Path
 import pytest
 from tests.stores import Stores, memory_stores
 
-from ollim_bot.domain.cards import Button, ButtonPrompt, Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.due_items import Answer, DueItem, open_card
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.jobs import JobKind, JobSpec, Nag, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.paths import DataPaths
@@ -22,7 +20,6 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.item_answers import answer_item
 from ollim_bot.store.opening import DATABASE, open_database
 from ollim_bot.store.schema import COPIES
-from ollim_bot.store.transaction import Transaction
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -82,75 +79,17 @@ def test_only_the_first_answer_counts_and_it_ends_the_nagging(answer: Answer) ->
     assert [row.facts["answer"] for row in rows] == [answer.value]
 
 
-NOTE = json.dumps(
-    {
-        "spec": {
-            "id": "tea",
-            "message": "Drink tea.",
-            "description": "",
-            "background": True,
-            "model": None,
-            "thinking": True,
-            "isolated": False,
-            "update_main_session": "on_ping",
-            "allow_ping": True,
-            "allowed_tools": [],
-            "skills": [],
-            "timezone": "",
-            "late": None,
-            "enabled": True,
-            "must": None,
-            "set_by": None,
-        },
-        "chain": {"max": 0, "depth": 0, "parent": None},
-    }
-)
-
-
-def test_a_card_of_the_version_before_can_be_answered_after_the_update(tmp_path: Path) -> None:
-    """That version kept a note behind the buttons, and had no table for items."""
+def test_a_database_from_before_the_items_gets_their_table(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path)
     prepare_data_directory(paths)
-    old = [Button("Done", "done", "00000001"), Button("1 h", "snooze", "00000001:1h")]
-    used = [
-        replace(each, data=each.data.replace("00000001", "00000002"), is_used=True) for each in old
-    ]
-    with closing(open_database(paths, lambda: NOW, is_holder=True, report=print)) as database:
-        database.run(lambda tx: before_the_update(tx, old, used))
+    open_database(paths, lambda: NOW, is_holder=True, report=print).close()
     with closing(sqlite3.connect(paths.state / DATABASE)) as connection, connection:
         for table in (
-            "due_items",
-            "search",
-            "search_state",
-            "webhook_deliveries",
-            "changes",
-            "known_files",
-            "usage",
-            "push_buttons",
-            *COPIES,
+            *("due_items", "search", "search_state", "webhook_deliveries", "changes"),
+            *("known_files", "usage", "push_buttons", *COPIES),
         ):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX messages_answers")
         connection.execute("PRAGMA user_version=1")
     with closing(open_database(paths, lambda: NOW, is_holder=True, report=print)) as database:
-        (waiting,) = database.query(lambda tx: tx.due_items.open())
-        card = database.query(lambda tx: tx.messages.get(MessageId("1"))).card  # type: ignore[union-attr]
-        assert (waiting.title, waiting.card, waiting.due) == ("Drink tea.", "1", NOW)
-        assert card == open_card(waiting, NOW)
-        left = database.query(lambda tx: tx.inquiries.get()).waiting
-        assert [each.key for each in left] == ["00000002", "00000003"]
-        done = database.run(lambda tx: answer_item(tx, waiting.key, Answer.DONE, "web"))
-        assert done is not None
-
-
-def before_the_update(tx: Transaction, old: list[Button], used: list[Button]) -> None:
-    for name, buttons in (("1", old), ("2", used)):
-        card = Card("Drink tea.", buttons=tuple(buttons))
-        occurrence = Occurrence.scheduled(JobKind.REMINDER, f"tea{name}", NOW).id
-        message = ChatMessage(
-            MessageId(name), NOW, Author.BACKGROUND, "Drink tea.", card=card, occurrence=occurrence
-        )
-        tx.messages.add(message)
-    for key, prompt in (("00000001", NOTE), ("00000002", NOTE), ("00000003", "What now?")):
-        prompts = ButtonPrompt(key, prompt, NOW.timestamp())
-        tx.inquiries.change(lambda known, one=prompts: known.stored(one))  # type: ignore[misc]
+        assert database.query(lambda tx: tx.due_items.open()) == []

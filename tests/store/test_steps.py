@@ -23,7 +23,7 @@ from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.errors import (
     Busy,
     DiskFull,
-    OlderState,
+    NoDatabase,
     OtherSchema,
     OutcomeUnknown,
 )
@@ -183,7 +183,7 @@ def test_a_database_held_by_another_process_is_busy_and_stays_writable(scene: St
 
 
 def test_only_the_holder_of_the_instance_lock_makes_the_database(scene: StoreScene) -> None:
-    with pytest.raises(OlderState, match="Start the bot once"):
+    with pytest.raises(NoDatabase, match="Start the bot once"):
         scene.open(is_holder=False)
     assert not (scene.state / "ollim.db").exists()
 

@@ -407,11 +407,6 @@ def test_what_a_hand_edit_replaced_is_named(data: DataDirectory) -> None:
 
 def test_a_database_is_whole_or_not_there_yet(data: DataDirectory) -> None:
     assert said(data, "database") == [(Level.PASS, "none yet; the first start makes it")]
-    data.paths.inbox.touch()
-    assert said(data, "database") == [
-        (Level.PASS, "none yet; the next start takes over the files of the older version")
-    ]
-    data.paths.inbox.unlink()
     path = made(data)
     assert said(data, "database") == [(Level.PASS, "whole")]
     ((level, detail),) = said(data, "copies")
@@ -461,12 +456,10 @@ def test_a_folder_in_the_place_of_the_database_is_a_failure(data: DataDirectory)
 
 def test_what_belongs_to_the_database_is_looked_at_too(data: DataDirectory) -> None:
     path = made(data)
-    data.paths.inbox.touch()
     (data.paths.state / "ballast").unlink()
     Path(f"{path}.suspect").touch()
     assert said(data, "database") == [
         (Level.FAIL, "state/ollim.db gave an error that a start has to look into"),
-        (Level.WARN, "state/inbox.jsonl is of an older ollim-bot and is not read"),
         (Level.WARN, "state/ballast, the reserve for a full disk, is missing"),
     ]
 

@@ -391,7 +391,6 @@ def of_backups(_: DataDirectory) -> Findings:
 def of_the_database(there: DataDirectory) -> Findings:
     paths, path = there.paths, made(there)
     there.run(lambda tx: tx.messages.prepare_search(is_supported=False))
-    paths.inbox.touch()
     (paths.state / "ballast").unlink()
     Path(f"{path}.suspect").touch()
     yield from data.check_database(given(paths))

@@ -52,9 +52,6 @@ HOSTILE = {
     "skills/skills.lock": "{}",
     "routines/wide.md": WIDE.format(id="wide", tool="Bash(curl *)"),
     "state/last_good/routines/other.md": WIDE.format(id="other", tool="mcp__notes__*"),
-    "state/undo/0a1b2c3d.json": json.dumps(
-        {"version": 1, "folder": "skills", "name": "x/SKILL.md", "before": "x", "after": ""}
-    ),
     "state/memory.json": '{"version": 1, "granted": ["Bash(curl *)"]}',
 }
 ORDINARY = {
@@ -145,6 +142,7 @@ def test_each_power_is_taken_in_alone(empty: Home, tmp_path: Path, power: Power)
         ("STATE/web_browsers.json", Power.KEYS),
         ("state/calendars/work.ics", None),
         ("state/attachments/a/b.bin", None),
+        ("state/undo/0a1b2c3d.json", None),
         ("state/config.json.corrupt-20261116T090000Z", None),
         ("downloads/setup.exe", None),
         ("notes/2026/diary.md", None),

@@ -121,7 +121,7 @@ def _search(given: Given, caller: Caller) -> None:
 
 def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
     # To open the whole store takes several times as long as a search.
-    from ollim_bot.store.errors import OlderState
+    from ollim_bot.store.errors import NoDatabase
     from ollim_bot.store.opening import ask_rows
 
     def question(statements: Statements) -> list[FoundRow] | None:
@@ -131,7 +131,7 @@ def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
     data = _open(caller)
     try:
         found = None if data.shared is not None else ask_rows(data.paths, question)
-    except OlderState:
+    except NoDatabase:
         found = None
     if found is None:
         found = data.ask_if_used(lambda tx: _logged(tx, tx.messages.search(wanted)))

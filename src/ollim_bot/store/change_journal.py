@@ -46,7 +46,6 @@ class ChangeJournal:
     async def run(self, changes: FileChanges, show: Callable[[], Awaitable[None]]) -> None:
         """Keep what changed while no bot ran and `show` it, and then keep all that is noted."""
         self._loop = asyncio.get_running_loop()
-        await asyncio.to_thread(changes.take_over)
         await asyncio.to_thread(changes.look)
         await show()
         try:

@@ -6,10 +6,7 @@ a change that was never made, which the next look forgets.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -34,7 +31,6 @@ from ollim_bot.domain.shared_files import (
 from ollim_bot.domain.taint import marked_taint
 from ollim_bot.errors import OllimError, StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.store import frontmatter
 from ollim_bot.store.change_rows import note_settings
@@ -53,7 +49,6 @@ from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 
-_KEY = re.compile(r"[0-9a-f]{8}")
 # From the least that is allowed unasked to the most.
 _MODES = ("dontAsk", "default", "acceptEdits", "bypassPermissions")
 TASKS, _POLICY = "tasks.md", "tool-policy.yaml"
@@ -471,43 +466,6 @@ class FileChanges:
 
         self._rows.run(step)
 
-    def take_over(self) -> None:
-        """Keep the changes that an older version kept in files, once. Raises `StorageError`."""
-        for name in ("undo", "unseen_changes"):
-            folder = self._paths.state / name
-            try:
-                files = sorted(each for each in os.listdir(folder) if each.endswith(".json"))
-            except OSError:
-                continue
-            for file in files:
-                change = self._former(folder / file)
-                if change is not None:
-                    self._rows.run(lambda tx, change=change: tx.changes.put(change))  # type: ignore[misc]
-            for file in os.listdir(folder):
-                remove_durably(self._disk, folder / file)
-            with suppress(OSError):
-                folder.rmdir()
-
-    def _former(self, path: Path) -> ChangeRow | None:
-        """A change of an older version; None if it cannot be undone any more."""
-        with suppress(OSError, ValueError, KeyError, TypeError, StorageError):
-            row = json.loads(self._disk.read(path, SizeLimit.FORMER_JOB))
-            place = "/".join(filter(None, (str(row["folder"]), str(row["name"]))))
-            before, after, now = row["before"], row["after"], self._text(place)
-            key, session = path.stem.rpartition("-")[2], str(row.get("by", ""))
-            is_right = isinstance(before, str | None) and _KEY.fullmatch(key)
-            if not is_right or shared_file(place) is None:
-                return None
-            if path.parent.name == "undo":
-                if after != _digest(now):
-                    return None
-                after = now
-            mark = self._mark(place, before, after)
-            at = datetime.fromtimestamp(path.stat().st_mtime, self._now().tzinfo)
-            by = Changer.AGENT
-            return ChangeRow(key, at, place, by, before, after, untrusted=mark, session=session)
-        return None
-
     def _listed(self) -> Iterator[str]:
         """The files whose changes are kept, by their paths below the data directory."""
         root = self._paths.root
@@ -666,10 +624,6 @@ def cause_of(tx: Transaction, session: str) -> str:
     if session == CONVERSATION:
         return f"turn {running.turn}" if running else ""
     return session
-
-
-def _digest(text: str | None) -> str:
-    return "" if text is None else hashlib.sha256(_bytes(text)).hexdigest()
 
 
 def _bytes(text: str) -> bytes:

@@ -11,7 +11,7 @@ StorageError
 ├── Unreadable
 │   └── Damaged           the content is not a whole database
 ├── OtherSchema           made by another version
-└── OlderState            a data directory that was not taken over yet
+└── NoDatabase            there is none yet
 OutcomeUnknown            a SystemExit: the process must not go on
 NotLeading                a SystemExit: this process may not lead any more
 """
@@ -76,13 +76,9 @@ class OtherSchema(StorageError):
         self.known = known
 
 
-class OlderState(StorageError):
+class NoDatabase(StorageError):
     def __init__(self, path: Path) -> None:
-        super().__init__(
-            path,
-            "does not exist yet. Start the bot once: it makes the database, and takes over the "
-            "state of an older version.",
-        )
+        super().__init__(path, "does not exist yet. Start the bot once: it makes the database.")
 
 
 class OutcomeUnknown(SystemExit):

@@ -31,15 +31,14 @@ from ollim_bot.store.connection import (
 )
 from ollim_bot.store.copies import AfterReturn, copy_database, mend, settle_return
 from ollim_bot.store.database import Ballast, Database
-from ollim_bot.store.errors import Busy, Damaged, OlderState, OtherSchema, translated
+from ollim_bot.store.errors import Busy, Damaged, NoDatabase, OtherSchema, translated
 from ollim_bot.store.file_store import Malformed, StoreProblem, parse_json, versioned
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.messages import can_index
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.records import stored_record
-from ollim_bot.store.schema import SCHEMA, WITH_ITEMS, WITH_USAGE, migrate, schema_of
-from ollim_bot.store.takeover import TakeOver, take_over_cards
+from ollim_bot.store.schema import SCHEMA, migrate, schema_of
 from ollim_bot.store.transaction import Step, Transaction
 
 DATABASE = "ollim.db"
@@ -57,7 +56,7 @@ def ask_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R:
 
 def _ask_rows_of(path: Path, question: Callable[[Statements], R]) -> R:
     if not path.is_file():
-        raise Unreadable(path, "is not a file.") if path.exists() else OlderState(path)
+        raise Unreadable(path, "is not a file.") if path.exists() else NoDatabase(path)
     try:
         with closing(connect_for_reading(path)) as connection:
             check_schema(path, schema_of(connection))
@@ -69,7 +68,7 @@ def _ask_rows_of(path: Path, question: Callable[[Statements], R]) -> R:
 
 def check_schema(path: Path, found: int) -> None:
     if found == 0:
-        raise OlderState(path)
+        raise NoDatabase(path)
     if found != SCHEMA:
         raise OtherSchema(path, found, SCHEMA)
 
@@ -188,19 +187,18 @@ def open_database(
 ) -> Database:
     """The database of `paths`, ready for steps; `report` gets what a person should know.
 
-    The holder of the instance lock repairs it, creates it, takes over the files of an older
-    version, migrates it and adopts hand edits of the mirrors. In any other process, work that is
-    left for the holder raises `OtherSchema` or `OlderState`.
+    The holder of the instance lock repairs it, creates it, migrates it and adopts hand edits of the
+    mirrors. In any other process, work that is left for the holder raises `OtherSchema` or
+    `NoDatabase`.
     """
     ballast = Ballast(paths.state / BALLAST_FILE)
     files = disk or OsDisk()
     mirrors = Mirrors(paths, files, report, journal)
-    takeover = TakeOver(paths, files, report)
 
     def opened() -> Database:
         if is_holder:
             mend(path, now(), report)
-            _Preparation(path, now(), mirrors, takeover).run(connection)
+            _Preparation(path, now(), mirrors).run(connection)
         else:
             _check(path)
         return Database(
@@ -294,10 +292,8 @@ def look_into_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R |
 
 
 def has_state(paths: DataPaths) -> bool:
-    """Whether a bot has run in this data directory, of this version or an older one."""
-    return (paths.state / DATABASE).exists() or bool(
-        TakeOver(paths, OsDisk(), lambda _: None).originals()
-    )
+    """Whether a bot has run in this data directory."""
+    return (paths.state / DATABASE).exists()
 
 
 def _asked(paths: DataPaths, question: Callable[[Statements], R]) -> R:
@@ -309,7 +305,7 @@ def _asked(paths: DataPaths, question: Callable[[Statements], R]) -> R:
 
 def _check(path: Path) -> None:
     if not path.exists():
-        raise OlderState(path)
+        raise NoDatabase(path)
     with closing(sqlite3.connect(path)) as connection:
         try:
             found = schema_of(connection)
@@ -321,28 +317,23 @@ def _check(path: Path) -> None:
 class _Preparation:
     """The work that only the holder of the instance lock may do, in one transaction."""
 
-    def __init__(self, path: Path, now: datetime, mirrors: Mirrors, takeover: TakeOver) -> None:
+    def __init__(self, path: Path, now: datetime, mirrors: Mirrors) -> None:
         self._path = path
         self._now = now
         self._mirrors = mirrors
-        self._takeover = takeover
-        self._is_moving = False
 
     def run(self, connect_to: Connect) -> None:
         with closing(connect_to(self._path)) as connection:
             found = schema_of(connection)
             if found > SCHEMA:
                 raise OtherSchema(self._path, found, SCHEMA)
-            if found == 0:
-                self._takeover.back_up_mirrors()
-            elif found < SCHEMA:
+            if 0 < found < SCHEMA:
                 copy_database(self._path, self._now)
             statements = self._in_transaction(
                 connection, lambda statements: self._prepare(connection, statements, found)
             )
             read = partial(read_row, connection, self._path)
             self._mirrors.follow(read, statements.changed, [])
-            self._put_away(connection)
 
     def _prepare(self, connection: sqlite3.Connection, statements: Statements, found: int) -> None:
         tx = Transaction(statements, self._now)
@@ -352,35 +343,19 @@ class _Preparation:
         self._mirrors.reconcile(statements)
         if found:
             note_settings(tx.changes, config, tx.config.get(), Changer.HAND, self._now)
-        if found == 0:
-            self._takeover.run(tx)
-        if found < WITH_ITEMS:
-            take_over_cards(tx)
-        if found < WITH_USAGE:
-            tx.usage.take_over()
         self._decide_on_limit(tx, statements, is_new=found == 0)
         tx.messages.prepare_search(is_supported=can_index())
-        self._is_moving = self._takeover.is_moving(tx)
 
     def _decide_on_limit(self, tx: Transaction, statements: Statements, *, is_new: bool) -> None:
         """Give a directory that is not new no daily limit, once; the owner is told of it."""
         if tx.meta.get(DAILY_LIMIT_NOTICE) is not None:
             return
-        is_older = not is_new or tx.session.get() is not None or bool(self._takeover.originals())
+        is_older = not is_new or tx.session.get() is not None
         if is_older:
             stored = stored_record(statements, "config")
             values = {} if stored is None else versioned(parse_json(stored))
             tx.config.put(parse_config({**values, MADE_BEFORE_DAILY_LIMIT: True})[0])
         tx.meta.put(DAILY_LIMIT_NOTICE, NOTICE_DUE if is_older else NOTICE_TOLD)
-
-    def _put_away(self, connection: sqlite3.Connection) -> None:
-        if not self._is_moving:
-            self._takeover.report_left_over()
-            return
-        self._takeover.put_away()
-        self._in_transaction(
-            connection, lambda each: self._takeover.finish(Transaction(each, self._now))
-        )
 
     def _in_transaction(
         self, connection: sqlite3.Connection, work: Callable[[Statements], None]

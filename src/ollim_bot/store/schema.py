@@ -260,10 +260,6 @@ MIGRATIONS: tuple[str, ...] = (
     _TRANSCRIPTS,
 )
 SCHEMA = len(MIGRATIONS)
-# The first version that has due items.
-WITH_ITEMS = 2
-# The first version that has usage rows.
-WITH_USAGE = 5
 
 
 class Table(NamedTuple):

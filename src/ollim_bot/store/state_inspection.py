@@ -23,7 +23,6 @@ from ollim_bot.store.mirrors import MirrorAge, mirror_age
 from ollim_bot.store.opening import BALLAST_FILE, DATABASE, look_into, look_into_rows
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED, RecordSpec
 from ollim_bot.store.schema import SCHEMA, schema_of
-from ollim_bot.store.takeover import TakeOver
 
 _PERMISSIONS = "Let the bot's account have it: `sudo chown $USER FILE`."
 _UPDATE = "Run `ollim-bot update`."
@@ -33,7 +32,6 @@ _LEFT_OUT = "They stay where they are and harm nothing; `ollim-bot history` show
 _SET_ASIDE = "Stop the bot and mend it, then run `ollim-bot`; else the next start sets it aside."
 _MOVE = "Stop the bot, `mv` it away and run `ollim-bot`; else the next start sets it aside."
 _BY_HAND = "Nothing is to be done: the next start of `ollim-bot` reads it."
-_NOT_READ = "Look whether you need something of it, then `mv` it out of state/."
 _WITHOUT_INDEX = (
     "It works, and takes longer: `ollim-bot` with a Python whose SQLite has FTS5 is fast."
 )
@@ -62,7 +60,6 @@ def database_troubles(paths: DataPaths, now: datetime) -> Iterator[StateProblem]
         return
     if suspicion_of(path).exists():
         yield StateProblem(f"state/{path.name} gave an error that a start has to look into", _START)
-    yield from _left_over(paths, now)
     if look_into(paths, now, lambda tx: tx.messages.is_indexed) is False:
         told = "SQLite has no full-text search here, so a search compares all messages"
         yield StateProblem(told, _WITHOUT_INDEX, is_grave=False)
@@ -75,9 +72,7 @@ def database_overview(paths: DataPaths) -> str:
     """The state of a sound database, in a few words."""
     path = paths.state / DATABASE
     if not path.exists():
-        is_older = bool(_originals(paths))
-        taken = "the next start takes over the files of the older version"
-        return f"none yet; {taken if is_older else 'the first start makes it'}"
+        return "none yet; the first start makes it"
     return "whole"
 
 
@@ -116,19 +111,6 @@ def _of_content(path: Path) -> StateProblem | None:
         return StateProblem(f"state/{path.name} belongs to a newer ollim-bot {numbers}", _UPDATE)
     told = f"state/{path.name} is not brought up to date yet {numbers}"
     return StateProblem(told, _START, is_grave=False)
-
-
-def _left_over(paths: DataPaths, now: datetime) -> Iterator[StateProblem]:
-    takeover = TakeOver(paths, OsDisk(), lambda _: None)
-    if look_into(paths, now, takeover.is_moving):
-        return
-    for path in takeover.originals():
-        told = f"state/{path.name} is of an older ollim-bot and is not read"
-        yield StateProblem(told, _NOT_READ, is_grave=False)
-
-
-def _originals(paths: DataPaths) -> list[Path]:
-    return TakeOver(paths, OsDisk(), lambda _: None).originals()
 
 
 def _of_mirror(

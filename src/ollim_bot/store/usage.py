@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator
 from datetime import datetime
-from typing import Any
 
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import UsageKind, UsageRow, micros
+from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.store.connection import Row, Statements, escaped, microseconds, moment_of, unescaped
 
 _COLUMNS = "at, kind, turn, occurrence, model, price, micros, tokens"
@@ -86,16 +83,6 @@ class UsageRows:
         )
         return [*map(_row, rows)], int(rows[-1][-1]) if rows else after
 
-    def take_over(self) -> None:
-        """Make rows of the costs that answers and runs of an older version have."""
-        costs = "value LIKE '%\"cost_usd\"%'"
-        said = self._statements.rows(f"SELECT at, turn, value FROM messages WHERE {costs}")
-        ran = self._statements.rows(
-            f"SELECT at, occurrence, value FROM ledger WHERE occurrence IS NOT NULL AND {costs}"
-        )
-        found = [*_of_answers(said), *_of_runs(ran)]
-        self.add(*sorted(found, key=lambda row: row.at))
-
 
 def _row(row: Row) -> UsageRow:
     at, kind, turn, occurrence, model, price, cost, tokens = row[:8]
@@ -109,42 +96,3 @@ def _row(row: Row) -> UsageRow:
         unescaped(turn or ""),
         unescaped(occurrence or ""),
     )
-
-
-def _of_answers(rows: Collection[Row]) -> Iterator[UsageRow]:
-    for at, turn, value in rows:
-        stored = _object(value)
-        spent = stored.get("spent")
-        cost = _cost(spent)
-        if cost and isinstance(spent, dict):
-            kind = UsageKind.FORK if stored.get("in_fork") else UsageKind.TURN
-            tokens = spent.get("context")
-            named = unescaped(turn or "")
-            counted = tokens if isinstance(tokens, int) else 0
-            yield UsageRow(moment_of(at), kind, "", Price.LISTED, cost, counted, named)
-
-
-def _of_runs(rows: Collection[Row]) -> Iterator[UsageRow]:
-    for at, occurrence, value in rows:
-        stored = _object(value)
-        cost = _cost(stored)
-        # The cost of a job that was done in the conversation is that of its answer.
-        if cost and not stored.get("cost_in_answer"):
-            tokens, named = stored.get("tokens"), unescaped(occurrence)
-            counted = tokens if isinstance(tokens, int) else 0
-            yield UsageRow(
-                moment_of(at), UsageKind.RUN, "", Price.LISTED, cost, counted, occurrence=named
-            )
-
-
-def _object(value: str) -> dict[str, Any]:
-    try:
-        found = json.loads(value)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _cost(stored: object) -> int:
-    cost = stored.get("cost_usd") if isinstance(stored, dict) else None
-    return micros(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else 0

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.permissions import Pattern, beyond_main
-from ollim_bot.domain.shared_files import JobFile, JobFolder, ProfileFile
+from ollim_bot.domain.shared_files import JobFile, JobFolder
 from ollim_bot.domain.text import counted, shortened
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, open_file, read_file
@@ -33,19 +33,18 @@ from ollim_bot.store.stored_powers import (
     reset_permissions,
     stored_powers,
 )
-from ollim_bot.store.takeover import BEFORE
 from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.upkeep.archive import DATA, BackedUpFile
 from ollim_bot.upkeep.backup import LEFT_OFF, Brought, Power
 
 _SKILLS, _STATE = "skills", "state"
 _JOBS = frozenset(kind.plural for kind in JobKind)
-_UNDO = ("undo", "unseen_changes")
+# The undo files are of an older version, and nothing reads them.
 _KNOWN_STATE = frozenset(
     (
         *(DATABASE, *MIRROR_FILES),
         *("heartbeat", "sentinel.json", "task_ids.json", "google_revoked.json"),
-        *("attachments", "calendars", "last_good", "set-aside", BEFORE, *_UNDO),
+        *("attachments", "calendars", "last_good", "set-aside", "undo", "unseen_changes"),
     )
 )
 # What the program has set aside is never read again.
@@ -190,24 +189,7 @@ def _power_in(restored: DataPaths, relative: PurePosixPath) -> Power | None:
         parts = parts[2:]
     if len(parts) == 2 and parts[0] in _JOBS:
         return Power.POLICY if _wide_tools(restored, parts, _text(restored, relative)) else None
-    if len(parts) == 3 and parts[0] == _STATE and parts[1] in _UNDO:
-        return None if _is_harmless_undo(restored, relative) else Power.POLICY
     return None
-
-
-def _is_harmless_undo(restored: DataPaths, relative: PurePosixPath) -> bool:
-    """Whether the text that Undo would put back is a profile, or a job without further tools."""
-    try:
-        row = json.loads(_text(restored, relative))
-        folder, name = str(row["folder"]), str(row["name"])
-        texts = [str(row[key]) for key in ("before", "after") if row.get(key)]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return True  # The program ignores it.
-    if not folder:
-        return name in list(ProfileFile)
-    if folder not in _JOBS or not re.fullmatch(r"[^/\\]+\.md", name):
-        return False
-    return not any(_wide_tools(restored, (folder, name), text) for text in texts)
 
 
 def _wide_tools(restored: DataPaths, parts: Sequence[str], text: str) -> list[str]:
@@ -218,12 +200,10 @@ def _wide_tools(restored: DataPaths, parts: Sequence[str], text: str) -> list[st
 
 
 def _unit(power: Power, relative: PurePosixPath) -> str:
-    """What is asked about and left off as one: a file, the folder of a skill, all undos."""
+    """What is asked about and left off as one: a file, or the folder of a skill."""
     parts = relative.parts
     if power is Power.SKILLS and len(parts) > 2:
         return "/".join(parts[: 3 if parts[0] == ".claude" else 2])
-    if parts[0] == _STATE and len(parts) > 2 and parts[1] in _UNDO:
-        return "/".join(parts[:2])
     return str(relative)
 
 
@@ -306,7 +286,7 @@ def _sha256(path: Path) -> str:
 
 def _text(restored: DataPaths, name: str | PurePosixPath) -> str:
     try:
-        content = read_file(restored.root / name, SizeLimit.FORMER_JOB)
+        content = read_file(restored.root / name, SizeLimit.STATE)
         return content.decode("utf-8", "surrogateescape")
     except OSError:
         return ""

@@ -28,7 +28,6 @@ from ollim_bot.domain.inbox import (
 )
 from ollim_bot.domain.jobs import Chain
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.outgoing import NotSent, OutboxRow, Sending, Sent, Settled, Tried, Unsure
 from ollim_bot.domain.pings import LARGEST_LIMIT, PingBudget
 from ollim_bot.domain.runtime_config import MADE_BEFORE_DAILY_LIMIT, RuntimeConfig, parse_config
 from ollim_bot.domain.sessions import SessionEvent, SessionId
@@ -245,8 +244,6 @@ ROWS = JsonFormat(
         HeldMessage: Layout(first=("message", "charge"), needed=("charge",)),
         SessionEvent: _FULL,
         LedgerRow: Layout(first=("ts", "occurrence"), rest="facts"),
-        Sending: Layout(needed=("charge",)),
-        Sent: _FULL,
         Taken: Layout(
             always=("session", "claim"),
             needed=("attempt", "prompt"),
@@ -296,7 +293,7 @@ _INPUT_NAMES = {
     ProgramTurn: "program",
     JobTurn: "job",
 }
-_INBOX = {
+_INBOX: Mapping[str, type] = {
     "accepted": _AcceptedInput,
     "edited": Edited,
     "taken": Taken,
@@ -304,41 +301,25 @@ _INBOX = {
     "released": Released,
     "ended": Ended,
 }
-_OUTBOX = {
-    "sending": Sending,
-    "tried": Tried,
-    "sent": Sent,
-    "not_sent": NotSent,
-    "unsure": Unsure,
-    "settled": Settled,
-}
-_ROW_NAMES = {kind: name for name, kind in (_INBOX | _OUTBOX).items()}
-
-
-def _encode_row(row: object) -> bytes:
-    stored = ROWS.write(row)
-    return render_json({"at": stored["at"], "row": _ROW_NAMES[type(row)], **stored})
-
-
-def _decode_row(line: bytes, kinds: Mapping[str, type]) -> object:
-    stored = parse_json(line)
-    if not isinstance(stored, dict):
-        raise Wrong("is not an object")
-    kind = kinds.get(str(stored.get("row")))
-    if kind is None:
-        raise Wrong("is not one that is known" if "row" in stored else "is missing", "row")
-    return ROWS.read(kind, stored)
+_ROW_NAMES = {kind: name for name, kind in _INBOX.items()}
 
 
 def _encode_inbox_row(row: InboxRow) -> bytes:
     if isinstance(row, Accepted):
-        stored = {_INPUT_NAMES[type(row.input)]: ROWS.write(row.input)}
-        return render_json({"at": row.at.isoformat(), "row": "accepted", **stored})
-    return _encode_row(row)
+        accepted = {_INPUT_NAMES[type(row.input)]: ROWS.write(row.input)}
+        return render_json({"at": row.at.isoformat(), "row": "accepted", **accepted})
+    stored = ROWS.write(row)
+    return render_json({"at": stored["at"], "row": _ROW_NAMES[type(row)], **stored})
 
 
 def _decode_inbox_row(line: bytes) -> InboxRow:
-    row = _decode_row(line, _INBOX)
+    stored = parse_json(line)
+    if not isinstance(stored, dict):
+        raise Wrong("is not an object")
+    kind = _INBOX.get(str(stored.get("row")))
+    if kind is None:
+        raise Wrong("is not one that is known" if "row" in stored else "is missing", "row")
+    row: object = ROWS.read(kind, stored)
     if not isinstance(row, _AcceptedInput):
         return cast(InboxRow, row)
     accepted = row.message or row.command or row.program or row.job
@@ -348,6 +329,3 @@ def _decode_inbox_row(line: bytes) -> InboxRow:
 
 
 INBOX_ROWS = LineCodec(_encode_inbox_row, _decode_inbox_row)
-OUTBOX_ROWS: LineCodec[OutboxRow] = LineCodec(
-    _encode_row, lambda line: cast(OutboxRow, _decode_row(line, _OUTBOX))
-)
