@@ -61,7 +61,7 @@ class Price(StrEnum):
 
     @property
     def in_words(self) -> str:
-        """What stands in the place of a sum that is not known; empty if it is known."""
+        """The words shown in place of an unknown sum; empty if it is known."""
         return {Price.FREE: "free", Price.UNKNOWN: "your own server"}.get(self, "")
 
 
