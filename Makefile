@@ -83,8 +83,8 @@ else
 endif
 
 lock: $(DEV)
-	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --group build -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --group postgres --constraint requirements.lock -o requirements-postgres.lock
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --group dev -o requirements-dev.lock pyproject.toml
 
 LOCK_FLAGS := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

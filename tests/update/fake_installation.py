@@ -69,6 +69,7 @@ def put(site, version, source=None):
         write(record + "/direct_url.json", origin)
     os.makedirs(site + "/ollim_bot", exist_ok=True)
     write(site + "/ollim_bot/CHANGELOG.md", plan.get("changelog", ""))
+    write(site + "/ollim_bot/requirements.lock", "")
 
 def install(site):
     if plan.get("offline"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -203,7 +202,9 @@ def test_a_package_comes_by_the_installer_that_put_it_there(
     assert all("--only-binary=:all:" in words for words in asked), "nothing is built"
     uses_uv = kind is InstallKind.UV_TOOL
     assert all((words[0] == fake.home.name) is uses_uv for words in asked)
-    assert asked[-1][-1] == f"ollim-bot=={NEW}"
+    program, needed = asked[-2:]
+    assert program[-2:] == ["--no-deps", f"ollim-bot=={NEW}"]
+    assert needed[-3:-1] == ["--require-hashes", "-r"]
     if kind is InstallKind.PIPX:
         assert all("--index-url" in words for words in asked)
         record = json.loads((installation.beside / PIPX_RECORD).read_text())
@@ -215,20 +216,6 @@ def test_a_package_comes_by_the_installer_that_put_it_there(
     assert (installation.beside / "bin/ollim-bot").read_text() == f"#!{present}/bin/python\n"
     source.refuse(release)
     source.finish(NEW)
-
-
-def test_pip_knows_every_option_that_it_is_given(tmp_path: Path) -> None:
-    """The other tests have a fake pip; `test_whole_update.py` has a real one in `make chaos`."""
-    fake = FakeInstallation(tmp_path)
-    installation = fake.installation()
-    source = release_source(installation, fake.environ)
-    source.newest()
-    source.build(Release(NEW), installation.beside)
-    asked = [words[words.index("install") :] for words in fake.calls() if "install" in words]
-    all_words = [*asked[0][:-1], *(word for words in asked[1:] for word in words if word[0] == "-")]
-    assert "--target" in all_words
-    # With its help as the last word, pip reads all options before it and installs nothing.
-    run(sys.executable, "-m", "pip", *all_words, "--help")
 
 
 def test_an_index_that_does_not_answer_and_a_missing_uv_are_said(tmp_path: Path) -> None:

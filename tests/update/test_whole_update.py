@@ -6,9 +6,6 @@ It takes minutes, so `make test` leaves it to `make chaos`, and has `test_real_b
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
-import io
 import json
 import shutil
 import sys
@@ -16,16 +13,19 @@ import sysconfig
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from zipfile import ZIP_STORED, ZipFile
+from zipfile import ZipFile
 
 import pytest
 from tests.defined_start import PYTHON
 from tests.e2e.bot import Bot
 from tests.patience import patience
 from tests.update.fake_installation import run
+from tests.update.package_index import locked, small_wheel
+from tests.wheels import pack_wheel
 
 import ollim_bot
 from ollim_bot import __version__
+from ollim_bot.upkeep.releases import LOCK_FILE
 
 # A fake `uv` and the version 0.99.0 that it installs, which starts on a copy of the data but not in
 # place of the running bot.
@@ -37,11 +37,13 @@ if words[0] == "venv":
     python = Path(words[-1]) / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(Path(sys.argv[0]).resolve())
-elif words[0] == "pip":
+elif words[0] == "pip" and "-r" not in words:
     environment = Path(words[words.index("--python") + 1]).parent.parent
     site = environment / "lib" / "python3" / "site-packages"
     site = Path(words[words.index("--target") + 1]) if "--target" in words else site
     (site / "ollim_bot-0.99.0.dist-info").mkdir(parents=True)
+    (site / "ollim_bot").mkdir()
+    (site / "ollim_bot" / "requirements.lock").write_text("")
 elif words[-1] == "--json":
     print('{{"findings": []}}')
 elif os.environ["OLLIM_DATA_DIR"] == {data!r}:
@@ -50,22 +52,15 @@ elif os.environ["OLLIM_DATA_DIR"] == {data!r}:
 
 
 def rewritten(wheel: Path, folder: Path, version: str) -> Path:
-    """The same wheel with another version."""
-    path = folder / wheel.name.replace(__version__, version)
-    record = io.StringIO()
+    """The same wheel with another version, and with what it needs in `folder`."""
     old, new = f"ollim_bot-{__version__}.dist-info", f"ollim_bot-{version}.dist-info"
-    with ZipFile(wheel) as source, ZipFile(path, "w", ZIP_STORED) as target:
-        for entry in source.infolist():
-            name, content = entry.filename.replace(old, new), source.read(entry)
-            if name == f"{new}/RECORD":
-                continue
-            if name in ("ollim_bot/__init__.py", f"{new}/METADATA"):
-                content = content.replace(__version__.encode(), version.encode(), 1)
-            target.writestr(name, content)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
-            record.write(f"{name},sha256={digest.decode()},{len(content)}\n")
-        target.writestr(f"{new}/RECORD", record.getvalue() + f"{new}/RECORD,,\n")
-    return path
+    with ZipFile(wheel) as source:
+        contents = {name.replace(old, new): source.read(name) for name in source.namelist()}
+    del contents[f"{new}/RECORD"]
+    for name in ("ollim_bot/__init__.py", f"{new}/METADATA"):
+        contents[name] = contents[name].replace(__version__.encode(), version.encode(), 1)
+    contents[f"ollim_bot/{LOCK_FILE}"] = locked(small_wheel(folder, "needed", "1.0")).encode()
+    return pack_wheel(folder / wheel.name.replace(__version__, version), new, contents)
 
 
 class InstalledBot(Bot):

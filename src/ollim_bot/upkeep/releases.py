@@ -33,6 +33,7 @@ _SITE_PACKAGES = "lib/python*/site-packages"
 _DIST_INFO = "ollim_bot-*.dist-info"
 _INSTALLERS = frozenset({"pip", "setuptools", "wheel"})
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_LOCKED = re.compile(rf"^({_NAME.pattern})==", re.MULTILINE)
 _MOST_NAMED = 3
 
 
@@ -185,7 +186,12 @@ def _refuse_shared(environment: Path) -> None:
         for each in distributions(path=[str(site)])
         if each.name
     }
-    others = sorted(found.keys() - _needed(PROGRAM, found) - _INSTALLERS)
+    locked = {
+        _normal(name)
+        for lock in environment.glob(f"{_SITE_PACKAGES}/ollim_bot/*.lock")
+        for name in _LOCKED.findall(_text(lock))
+    }
+    others = sorted(found.keys() - _needed(PROGRAM, found) - locked - _INSTALLERS)
     if others:
         named = ", ".join(others[:_MOST_NAMED]) + (", …" if len(others) > _MOST_NAMED else "")
         raise NotUpdatable(
@@ -237,6 +243,9 @@ CHANGELOG = "CHANGELOG.md"
 # The exported tree of a tag, inside the environment that runs it.
 SOURCE = "source"
 LOCK_FILE = "requirements.lock"
+# What the extra needs besides, and the package by which an installation with it is known.
+POSTGRES_LOCK = "requirements-postgres.lock"
+_OF_POSTGRES = "psycopg"
 
 _LOOK_LIMIT = 120.0
 _INSTALL_LIMIT = 1800.0
@@ -246,6 +255,9 @@ _QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
 _NO_BUILDS = ("--only-binary=:all:",)
 # What pip and uv say where only sources are published; pip says the same without a network.
 _NO_WHEEL = re.compile("No matching distribution|no usable wheels|building from source is disabled")
+_OTHER_HASH = re.compile(
+    r"DO NOT MATCH THE HASHES[^\n]*\n +(\S+) from |Hash mismatch for `([^`\n]+)`"
+)
 
 _ADDRESS = "it is trusted because it comes from the address your clone came from."
 _UNSIGNED = f"This version's tag is not signed; {_ADDRESS}"
@@ -361,8 +373,8 @@ class GitReleases:
             with ZipFile(archive) as tree:
                 tree.extractall(source)
         pip = (str(python), "-m", "pip", "install", *_QUIET)
-        lock = str(source / LOCK_FILE)
-        _install((*pip, *_NO_BUILDS, "--require-hashes", "-r", lock), self._environ)
+        locks = _locks(source, self._installation, release.version)
+        _install((*pip, *_NO_BUILDS, *locks), self._environ)
         editable = ("--no-deps", "--no-build-isolation", "--editable", str(source))
         _install((*pip, *editable), self._environ)
         # Relative: the environment will take the name of the present one.
@@ -475,7 +487,10 @@ class PackageReleases:
         python = _make_environment(
             self._installation, target, self._environ, with_pip=self._has_pip
         )
-        _install((*self._installer(python), f"{PROGRAM}=={release.version}"), self._environ)
+        install = self._installer(python)
+        _install((*install, "--no-deps", f"{PROGRAM}=={release.version}"), self._environ)
+        locks = _locks(_site(target) / "ollim_bot", self._installation, release.version)
+        _install((*install, *locks), self._environ)
         self._copy_records(release.version, target)
         _relocate(target, self._installation.environment)
 
@@ -534,8 +549,18 @@ def run_program(
         raise UpdateFailed(f"{what}: {command[0]}: {refused.strerror}.") from None
     if ran.returncode:
         said = ran.stderr or ran.stdout
-        raise UpdateFailed(f"{what}: {last_words(said)}.", said)
+        raise UpdateFailed(f"{what}: {_other_hash(said) or last_words(said)}.", said)
     return ran.stdout
+
+
+def _other_hash(said: str) -> str:
+    found = _OTHER_HASH.search(said)
+    if found is None:
+        return ""
+    return (
+        f"{found[1] or found[2]} has another hash than it must have. It may come from somebody "
+        "else, so nothing was changed"
+    )
 
 
 def last_words(text: str) -> str:
@@ -561,6 +586,22 @@ def _make_environment(
         command = (str(installation.python), "-m", "venv", *words, str(target))
     _install(command, environ)
     return target / "bin" / "python"
+
+
+def _locks(folder: Path, installation: InstalledProgram, version: Version) -> Sequence[str]:
+    """The words with which an installer takes what the lock files of a version name, no more.
+
+    That of the extra is among them if the installation has it.
+    """
+    lock, more = folder / LOCK_FILE, folder / POSTGRES_LOCK
+    if not lock.is_file():
+        raise UpdateFailed(
+            f"Version {version} does not bring {LOCK_FILE}, the list of what it needs with the "
+            "hash of each package, so nothing was changed."
+        )
+    has_postgres = (_site(installation.environment) / _OF_POSTGRES).is_dir()
+    extra = ("-r", str(more)) if has_postgres and more.is_file() else ()
+    return ("--require-hashes", "-r", str(lock), *extra)
 
 
 def _install(command: Sequence[str], environ: Mapping[str, str]) -> None:
