@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ollim_bot.domain.presence import Version
 from ollim_bot.upkeep.hand_over import exchange
 from ollim_bot.upkeep.releases import (
     PIPX_RECORD,
+    SIGNERS,
     UV_RECORD,
     InstalledProgram,
     InstallKind,
@@ -28,6 +30,18 @@ UNSIGNED = (
     "This version's tag is not signed; it is trusted because it comes from the address your clone "
     "came from."
 )
+OF_ANOTHER_KEY = UNSIGNED.replace("not signed", "signed by a key that git does not know here")
+# Knows the key of all that it has signed.
+GPG = """#!/bin/sh
+cat >/dev/null
+case "$*" in
+*--verify*) printf '\\n[GNUPG:] GOODSIG 0 a\\n' ;;
+*)
+    printf '\\n[GNUPG:] SIG_CREATED ' >&2
+    printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nx\\n-----END PGP SIGNATURE-----\\n'
+    ;;
+esac
+"""
 
 
 def test_a_checkout_gets_the_newest_tag_that_is_a_version(tmp_path: Path) -> None:
@@ -103,28 +117,36 @@ def test_a_dirty_or_diverged_checkout_is_left_alone_in_one_sentence(
 
 
 class Signer:
-    """A key for tags; `introduce` lets git know it."""
+    """A key for tags; `introduce` lets git know it, in every repository or in one."""
 
-    def __init__(self, fake: FakeInstallation) -> None:
-        self._home = fake.home
-        self._key = fake.home / "key"
+    def __init__(self, home: Path, name: str = "key") -> None:
+        self._home = home
+        self._key = home / name
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self._key))
+        self.signers = home / f"{name}.signers"
+        self.signers.write_text(f"a@localhost {self._key.with_suffix('.pub').read_text()}")
 
     def introduce(self) -> None:
-        signers = self._home / "signers"
-        signers.write_text(f"a@localhost {self._key.with_suffix('.pub').read_text()}")
-        config = f"[gpg.ssh]\n\tallowedSignersFile = {signers}\n"
-        (self._home / ".gitconfig").write_text(config)
+        (self._home / ".gitconfig").write_text(
+            f'[gpg "ssh"]\n\tallowedSignersFile = {self.signers}\n'
+        )
 
     def sign(self, checkout: Checkout, version: Version) -> None:
-        """Put a signed tag in the place of the plain one, also in the clone."""
+        """Put a signed tag in the place of the present one, also in the clone."""
         key = ("-c", "gpg.format=ssh", "-c", f"user.signingKey={self._key}")
-        git(checkout.work, *key, "tag", "--force", "-s", "-m", "x", version.tag, f"{version.tag}^0")
-        self.publish(checkout, version.tag)
+        put_tag(checkout, version, *key, words=("-s", "-m", "x"))
 
-    def publish(self, checkout: Checkout, tag: str) -> None:
-        git(checkout.work, "push", "--quiet", "--force", "origin", tag)
-        git(checkout.path, "fetch", "--quiet", "--tags", "--force")
+
+def put_tag(
+    checkout: Checkout, version: Version, *settings: str, words: Sequence[str] = ()
+) -> None:
+    git(checkout.work, *settings, "tag", "--force", *words, version.tag, f"{version.tag}^0")
+    publish(checkout, version.tag)
+
+
+def publish(checkout: Checkout, tag: str) -> None:
+    git(checkout.work, "push", "--quiet", "--force", "origin", tag)
+    git(checkout.path, "fetch", "--quiet", "--tags", "--force")
 
 
 def look_at_next(fake: FakeInstallation, checkout: Checkout) -> str:
@@ -137,37 +159,81 @@ def look_at_next(fake: FakeInstallation, checkout: Checkout) -> str:
     return release.trust
 
 
-def test_a_signed_version_is_followed_only_by_signed_ones(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_told", ["nowhere", "in the clone", "everywhere", "of a lost file"])
+def test_a_clone_that_has_a_key_takes_only_what_is_signed_by_it(
+    tmp_path: Path, is_told: str
+) -> None:
     fake = FakeInstallation(tmp_path)
     checkout = Checkout(fake)
     checkout.release(NEW)
-    signer = Signer(fake)
-    signer.introduce()
+    signer, stranger = Signer(tmp_path), Signer(tmp_path, "stranger")
+    if is_told == "everywhere":
+        signer.introduce()
+    if is_told == "in the clone":
+        git(checkout.path, "config", SIGNERS, str(signer.signers))
+    if is_told == "of a lost file":
+        git(checkout.path, "config", SIGNERS, str(tmp_path / "nowhere"))
+    has_key = is_told != "nowhere"
+
+    def look(said: str) -> None:
+        if not has_key:
+            assert look_at_next(fake, checkout) == said
+            return
+        with pytest.raises(UpdateFailed) as refused:
+            look_at_next(fake, checkout)
+        assert str(refused.value) == (
+            f"A tag has to be signed by one whom the `{SIGNERS}` of git names, and that of {NEW} "
+            "is not. It may come from somebody else, so nothing was changed. Look at it with "
+            f"`git -C {checkout.path} verify-tag {NEW.tag}`."
+        )
+
+    look(UNSIGNED)
+    put_tag(checkout, NEW, words=("-a", "-m", "x"))
+    look(UNSIGNED)
+    stranger.sign(checkout, NEW)
+    look(OF_ANOTHER_KEY)
+    signer.sign(checkout, NEW)
+    if is_told in ("in the clone", "everywhere"):
+        assert look_at_next(fake, checkout) == ""
+    else:
+        look(OF_ANOTHER_KEY)
+    # An empty setting of the clone takes away what is said for all of them.
+    git(checkout.path, "config", SIGNERS, "")
+    assert look_at_next(fake, checkout) == OF_ANOTHER_KEY
+
+
+def test_a_version_that_gpg_proves_is_followed_only_by_such_versions(tmp_path: Path) -> None:
+    fake = FakeInstallation(tmp_path)
+    checkout = Checkout(fake)
+    checkout.release(NEW)
+    (gpg := tmp_path / "gpg").write_text(GPG)
+    gpg.chmod(0o755)
+    (tmp_path / ".gitconfig").write_text(f"[gpg]\n\tprogram = {gpg}\n")
     assert look_at_next(fake, checkout) == UNSIGNED
-    signer.sign(checkout, OLD)
+    by_gpg = ("-c", f"gpg.program={gpg}", "-c", "gpg.format=openpgp")
+    put_tag(checkout, OLD, *by_gpg, words=("-s", "-m", "x"))
     with pytest.raises(UpdateFailed, match=r"signed by a key that git knows, and that of 0\.13\.0"):
         look_at_next(fake, checkout)
-    signer.sign(checkout, NEW)
+    put_tag(checkout, NEW, *by_gpg, words=("-s", "-m", "x"))
     assert look_at_next(fake, checkout) == ""
     # The signature of the version in use, under the name of the next one.
     git(checkout.work, "tag", "--force", NEW.tag, OLD.tag)
-    signer.publish(checkout, NEW.tag)
+    publish(checkout, NEW.tag)
     with pytest.raises(UpdateFailed, match="the signature of another version"):
         look_at_next(fake, checkout)
 
 
-def test_a_wrong_signature_is_refused_and_an_unknown_one_is_said(tmp_path: Path) -> None:
+def test_a_wrong_signature_is_refused(tmp_path: Path) -> None:
     fake = FakeInstallation(tmp_path)
     checkout = Checkout(fake)
     checkout.release(NEW)
-    signer = Signer(fake)
+    signer = Signer(tmp_path)
     signer.sign(checkout, NEW)
-    assert "signed by a key that git does not know here" in look_at_next(fake, checkout)
     tag = git(checkout.work, "cat-file", "tag", NEW.tag)
     (tmp_path / "tag").write_text(tag.replace("\n\nx\n", "\n\ny\n") + "\n")
     changed = git(checkout.work, "hash-object", "-t", "tag", "-w", str(tmp_path / "tag"))
     git(checkout.work, "update-ref", f"refs/tags/{NEW.tag}", changed)
-    signer.publish(checkout, NEW.tag)
+    publish(checkout, NEW.tag)
     signer.introduce()
     with pytest.raises(UpdateFailed, match=r"The signature of v0\.13\.0 is wrong"):
         look_at_next(fake, checkout)

@@ -259,6 +259,8 @@ _OTHER_HASH = re.compile(
     r"DO NOT MATCH THE HASHES[^\n]*\n +(\S+) from |Hash mismatch for `([^`\n]+)`"
 )
 
+# With it a clone has a key: git is told whose signatures count. `gpg` has its own keyring.
+SIGNERS = "gpg.ssh.allowedSignersFile"
 _ADDRESS = "it is trusted because it comes from the address your clone came from."
 _UNSIGNED = f"This version's tag is not signed; {_ADDRESS}"
 _UNKNOWN_KEY = f"This version's tag is signed by a key that git does not know here; {_ADDRESS}"
@@ -350,11 +352,10 @@ class GitReleases:
                 f"The checkout {self._checkout} has changes of its own, such as {name}, and is "
                 "left as it is. Commit them elsewhere or undo them first."
             )
-        if release.trust and self._trust(self._installation.version) == "":
+        if release.trust and (reason := self._why_proof()):
             raise UpdateFailed(
-                f"The tag of {self._installation.version} is signed by a key that git knows, and "
-                f"that of {release.version} is not. It may come from somebody else, so nothing was "
-                f"changed. Look at it with `git -C {self._checkout} verify-tag "
+                f"{reason}, and that of {release.version} is not. It may come from somebody else, "
+                f"so nothing was changed. Look at it with `git -C {self._checkout} verify-tag "
                 f"{release.version.tag}`."
             )
         if self._moves_to(release.version):
@@ -419,6 +420,14 @@ class GitReleases:
                     "nothing was changed."
                 ) from refused
             return _UNKNOWN_KEY
+        return ""
+
+    def _why_proof(self) -> str:
+        """Why the next version must have a signature that git can prove; empty if it need not."""
+        if self._git("config", "--default", "", "--get", SIGNERS):
+            return f"A tag has to be signed by one whom the `{SIGNERS}` of git names"
+        if self._trust(self._installation.version) == "":
+            return f"The tag of {self._installation.version} is signed by a key that git knows"
         return ""
 
     def _moves_to(self, version: Version) -> bool:
