@@ -271,10 +271,21 @@ def test_a_program_that_is_not_what_its_index_says_is_refused(
 
 def test_the_careful_way_of_the_docs_installs_the_locked_versions(supply: Supply) -> None:
     supply.index.publish("needed", "1.1")
-    page = (ROOT / "docs" / "install.md").read_text()
-    (block,) = re.findall(r"^```sh\n(python3 -m venv .*?)^```$", page, re.MULTILINE | re.DOTALL)
-    supply.run("sh", "-euc", block)
+    from_clone, from_index = careful_ways()
+    image = " ".join((ROOT / "docs" / "Dockerfile").read_text().split())
+    for words in (
+        "--require-hashes --requirement requirements.lock",
+        "--no-deps --no-build-isolation .",
+    ):
+        assert words in from_clone
+        assert words in image, "where it is built like this"
+    supply.run("sh", "-euc", from_index)
     (environment,) = {path.parent for path in supply.home.rglob("pyvenv.cfg")}
     assert version_in(environment, "ollim_bot") == str(NEW)
     assert version_in(environment, "needed") == "1.0"
     assert find_installation(str(environment), "/usr").kind is InstallKind.PIP
+
+
+def careful_ways() -> list[str]:
+    page = (ROOT / "docs" / "install.md").read_text()
+    return re.findall(r"^```sh\n(python3 -m venv .*?)^```$", page, re.MULTILINE | re.DOTALL)

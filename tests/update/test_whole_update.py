@@ -37,7 +37,9 @@ if words[0] == "venv":
     python = Path(words[-1]) / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(Path(sys.argv[0]).resolve())
-elif words[0] == "pip" and "-r" not in words:
+elif words[0] == "pip" and "-r" in words:
+    pass
+elif words[0] == "pip":
     environment = Path(words[words.index("--python") + 1]).parent.parent
     site = environment / "lib" / "python3" / "site-packages"
     site = Path(words[words.index("--target") + 1]) if "--target" in words else site
