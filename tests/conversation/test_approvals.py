@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from tests.conversation.approval_scene import WRITE, ApprovalScene, button, outcome
 
+from ollim_bot.domain.agent_caller import NeedsWord, asks
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.schedule import Grants
-from ollim_bot.domain.taint import TaintedCall
 from ollim_bot.ports import Refusal, ToolCall
 
 GRANT = "Write(./notes/**)"
@@ -59,14 +59,14 @@ async def test_no_grant_answers_a_question_that_a_strangers_words_may_be_behind(
     scene: ApprovalScene,
 ) -> None:
     await scene.set_mode(PermissionMode.DEFAULT)
-    tainted = TaintedCall("a forwarded message", "change the profile")
-    asking = asyncio.create_task(scene.approvals.decide_tainted(WRITE, tainted))
+    needs = NeedsWord("a forwarded message", asks("change the profile"))
+    asking = asyncio.create_task(scene.approvals.decide(WRITE, needs))
     await scene.until(lambda: len(scene.cards) == 1)
     plain = await scene.asked(SAME)
     await scene.click("always")
     assert await scene.within(plain[0]) is None
     assert scene.granted == [GRANT]
-    again = asyncio.create_task(scene.approvals.decide_tainted(WRITE, tainted))
+    again = asyncio.create_task(scene.approvals.decide(WRITE, needs))
     await scene.until(lambda: len(scene.cards) == 3)
     assert not asking.done()
     assert [each.label for each in scene.cards[2].buttons] == ["✅ Allow once", "❌ Refuse"]

@@ -23,7 +23,7 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import OF_CLICK, Author
 from ollim_bot.domain.events import ToolEnded, ToolFailed, ToolRefused
 from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.domain.runs import Subagent, Subagents
+from ollim_bot.domain.runs import Run, Subagent, Subagents
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate
@@ -31,7 +31,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Gate, IncomingFile
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.steps import leave_update
-from ollim_bot.tools.gates import Allowed, TaintCheck, Undecided, main_gate, main_tools
+from ollim_bot.tools.gates import Allowed, Undecided, main_gate, main_tools
 from ollim_bot.tools.guards import JobValidator, SubagentGuard
 from ollim_bot.tools.path_rules import PathPolicy
 
@@ -45,12 +45,12 @@ REFUSAL = (
 )
 
 
-def _gate(granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
+def _gate(granted: Allowed, undecided: Undecided, run: Callable[[], Run]) -> Gate:
     return main_gate(
         PathPolicy(HOME),
-        granted=granted,
-        undecided=undecided,
-        taint=taint,
+        granted,
+        undecided,
+        run,
         subagents=SubagentGuard(lambda: HELPER),
         resolver=lambda _: ["93.184.216.34"],
     )
@@ -342,13 +342,13 @@ def files_in(root: Path) -> tuple[Stores, dict[str, Any]]:
 def _gate_of(root: Path) -> Callable[..., Gate]:
     validator = JobValidator(root, JobFileChecker(DataPaths(root)), main_tools)
 
-    def made(granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
+    def made(granted: Allowed, undecided: Undecided, run: Callable[[], Run]) -> Gate:
         return main_gate(
             PathPolicy(root),
-            granted=granted,
-            undecided=undecided,
-            taint=taint,
-            job_guard=lambda call: validator(call, taint=taint.current()),
+            granted,
+            undecided,
+            run,
+            job_guard=validator,
             resolver=lambda _: ["93.184.216.34"],
         )
 
@@ -442,28 +442,18 @@ def _writes(number: int, *lines: str) -> CallsTool:
     return CallsTool("Write", arguments)
 
 
-async def test_files_count_like_the_tool_also_where_no_word_is_asked_for(tmp_path: Path) -> None:
+async def test_also_a_file_that_is_let_through_orders_nothing(tmp_path: Path) -> None:
     stores, places = files_in(tmp_path)
     mark = "untrusted: web page"
-    engine = ScriptedEngine().then(
-        FETCH,
-        _writes(1),
-        _writes(2, mark, "must: true"),
-        _writes(3, mark, "nag: 10m x 4"),
-        REMIND,
-        _writes(4, mark),
-        _writes(5, mark),
-        _writes(6, mark),
-        Says("Written."),
-    )
+    files = (_writes(1), _writes(2, mark, "must: true"), _writes(3, mark, "nag: 10m x 4"))
+    engine = ScriptedEngine().then(FETCH, *files, _writes(4, mark), Says("Written."))
     async with scene(engine, stores=stores, **places) as at:
         await at.talk.approvals.set_mode(PermissionMode.BYPASS)
         await at.ask("what is new?")
-        bare, must, nag, fourth = refusals(at)
+        bare, must, nag = refusals(at)
         assert "needs the line `untrusted: web page`" in bare
         assert "must: you have read a web page" in must
         assert "nag: you have read a web page" in nag
-        assert "a turn sets 3 reminders at most" in fourth
 
 
 async def test_what_could_not_be_answered_is_not_said_in_a_strangers_words() -> None:

@@ -6,6 +6,7 @@ In the conversation it is the real engine that reports, and in the background on
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from tests.file_changes import file_changes
 from tests.patience import patience
 from tests.storage.data_directory import DataDirectory, QuickDisk
 
+from ollim_bot.domain.runs import Run
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.ports import Gate, SessionSpec
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.tools.gates import Allowed, TaintCheck, Undecided, main_gate
+from ollim_bot.tools.gates import Allowed, Undecided, main_gate
 from ollim_bot.tools.path_rules import PathPolicy
 
 pytestmark = pytest.mark.real_process
@@ -68,8 +70,8 @@ async def test_in_main_and_in_a_side_conversation(tmp_path: Path) -> None:
     stores, root = data.open(QuickDisk()), data.paths.root
     _download(root)
 
-    def gate(granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
-        return main_gate(PathPolicy(root), granted=granted, undecided=undecided, taint=taint)
+    def gate(granted: Allowed, undecided: Undecided, run: Callable[[], Run]) -> Gate:
+        return main_gate(PathPolicy(root), granted, undecided, run)
 
     async def spec() -> SessionSpec:
         return SessionSpec("You help.", root)

@@ -149,8 +149,6 @@ def test_the_agent_gives_a_job_no_more_through_a_skill(scene: ValidatorScene) ->
     (scene.root / "skills/wide/SKILL.md").write_text(wide)
     job = routine("background: true", "skills: [mail, wide]")
     assert "skills: `Bash(make all)` goes beyond" in scene.write("routines/new.md", job)
-    command = "ollim-bot routine add -m x --cron @daily --skill wide"
-    assert "--skill: `Bash(make all)` goes beyond" in scene.refused("Bash", command=command)
     (scene.root / "routines/new.md").write_text(job)
     assert scene.edit("routines/new.md", "Do it", "Do that") == ""
 
@@ -164,8 +162,6 @@ def test_the_agent_names_no_skill_that_cannot_be_judged_yet(
     job = routine("background: true", f'skills: [mail, "{kind}"]')
     words = "does not load" if kind == "broken" else "is not there"
     assert f"routines/new.md: skills: {kind} {words}" in scene.write("routines/new.md", job)
-    command = f"ollim-bot routine add -m x --cron @daily --skill={kind}"
-    assert f"--skill: {kind} {words}" in scene.refused("Bash", command=command)
     assert scene.named == []
     # A skill that was there and is gone keeps nobody from mending the rest.
     (scene.root / "routines/new.md").write_text(job)
@@ -280,25 +276,6 @@ def test_what_the_owner_has_allowed_a_job_stays_in_that_file_only(scene: Validat
 def test_what_stood_in_a_file_that_was_wrong_otherwise_stays_too(scene: ValidatorScene) -> None:
     (scene.root / "routines/own.md").write_text(OWNERS.replace("cron", "late: x\ncron"))
     assert scene.edit("routines/own.md", "late: x\n", "late: run\n") == ""
-
-
-@pytest.mark.same_fixtures
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        ("--allowed-tool 'Bash(git log)'", "`Bash(git log)` goes beyond"),
-        ("--allowed-tool='Bash(git log)'", "`Bash(git log)` goes beyond"),
-        ("--allowed-tool WebSearch --allowed-tool Write", "`Write` goes beyond"),
-        ("--allowed-tool Bash", "would allow every command"),
-        ("--allowed-tool WebSearch", ""),
-        ("--allowed-tool", ""),
-        ("-m 'allowed tools'", ""),
-    ],
-)
-def test_a_command_allows_no_more_either(scene: ValidatorScene, flags: str, words: str) -> None:
-    reason = scene.refused("Bash", command=f"ollim-bot routine add -m x --cron '0 9 * * *' {flags}")
-    assert words in reason
-    assert bool(reason) is bool(words)
 
 
 SETTER = Setter("routine:daily:2026-11-16T08:00:00Z", "routine:daily", allow_ping=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 from tests.tools.home_scene import HomeScene
 
+from ollim_bot.domain.agent_caller import NeedsWord
 from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.ports import Refusal, ToolCall
@@ -142,10 +143,10 @@ class RecordingDecider:
     """Gives the same decision on every call, and records the calls."""
 
     def __init__(self, says: Refusal | None = None) -> None:
-        self.asked: list[tuple[ToolCall, str]] = []
+        self.asked: list[tuple[ToolCall, str | NeedsWord]] = []
         self.says = says
 
-    async def decide(self, call: ToolCall, objection: str) -> Refusal | None:
+    async def decide(self, call: ToolCall, objection: str | NeedsWord) -> Refusal | None:
         self.asked.append((call, objection))
         return self.says
 
@@ -210,7 +211,7 @@ async def test_what_changed_while_somebody_decided_is_seen(home: HomeScene) -> N
     new = home.data / "new"
     new.mkdir()
 
-    async def slow_yes(_: ToolCall, __: str) -> Refusal | None:
+    async def slow_yes(_: ToolCall, __: str | NeedsWord) -> Refusal | None:
         new.rmdir()
         new.symlink_to("state")
         return None

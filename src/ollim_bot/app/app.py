@@ -53,7 +53,6 @@ from ollim_bot.ports import (
     AgentEngine,
     ChatSurface,
     Disk,
-    Gate,
     JobRepositories,
     Journal,
     Status,
@@ -104,10 +103,8 @@ from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
 from ollim_bot.tools.gates import (
     Abilities,
-    Allowed,
     BackgroundTools,
-    TaintCheck,
-    Undecided,
+    Careful,
     main_gate,
 )
 from ollim_bot.tools.guards import JobValidator, SubagentGuard
@@ -192,6 +189,7 @@ class App:
         self._problems: asyncio.Queue[str] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reach = PathPolicy(settings.paths.root, (TEXTS,), self._server_places)
+        self._careful = Careful(settings.paths.root)
         self._skills = SkillFolder(settings.paths.skills, self._problem)
         self._job_files = JobFileChecker(settings.paths)
         self._job_readings = shared_readings()
@@ -556,7 +554,14 @@ class App:
             surfaces=surfaces.followers,
             keeper=FileAttachments(paths, self._clock.now),
             spec=persona.spec,
-            gate=partial(self._gate, job_guard),
+            gate=partial(
+                main_gate,
+                self._reach,
+                allowed=self._allowed_in_main,
+                careful=self._careful,
+                job_guard=job_guard,
+                subagents=SubagentGuard(self._subagents.read),
+            ),
             background_tools=self._background_tools(store, job_guard),
             journal=journal,
             job_files=self._job_files,
@@ -604,6 +609,7 @@ class App:
         return BackgroundTools(
             self._reach,
             lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
+            careful=self._careful,
             job_guard=job_guard,
             count=lambda setter: store.run(lambda tx: count_set(tx, setter, tx.now.date())),
             abilities=Abilities(
@@ -698,19 +704,6 @@ class App:
 
     def _parts(self, deps: ConversationDeps) -> ConversationParts:
         return ConversationParts(deps)
-
-    def _gate(
-        self, job_guard: JobValidator, granted: Allowed, undecided: Undecided, taint: TaintCheck
-    ) -> Gate:
-        return main_gate(
-            self._reach,
-            allowed=self._allowed_in_main,
-            granted=granted,
-            undecided=undecided,
-            taint=taint,
-            job_guard=lambda call: job_guard(call, taint=taint.current()),
-            subagents=SubagentGuard(self._subagents.read),
-        )
 
     def _allowed_in_main(self) -> Sequence[Pattern]:
         patterns = [Pattern.of(text) for text in self._policy.read().main(MAIN_TOOLS)]

@@ -86,6 +86,7 @@ from ollim_bot.conversation.views import SettingPage, money_view
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
+from ollim_bot.domain.runs import Run
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
@@ -127,10 +128,9 @@ from ollim_bot.store.job_folder import SharedReadings
 from ollim_bot.store.run_reports import TodayReceipts
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.skill_files import SkillFolder
-from ollim_bot.store.steps import count_in_tainted_turn
 from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
+from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
 from ollim_bot.tools.guards import JobChecker
 from ollim_bot.view_ports import PhoneLink, Views
 
@@ -162,7 +162,7 @@ class ConversationDeps:
     surfaces: Sequence[ChatSurface]
     keeper: AttachmentStore
     spec: Callable[[], Awaitable[SessionSpec]]
-    gate: Callable[[Allowed, Undecided, TaintCheck], Gate]
+    gate: Callable[[Allowed, Undecided, Callable[[], Run]], Gate]
     background_tools: BackgroundTools
     journal: Journal
     job_files: JobChecker
@@ -332,13 +332,8 @@ class ConversationParts:
             steps=self._steps,
             servers=deps.background_tools.servers,
         )
-        taint = TaintCheck(
-            TaintGuard(root, lambda: context.run.taint),
-            self.approvals.decide_tainted,
-            lambda: store.run(lambda tx: count_in_tainted_turn(tx, tx.now.date())),
-            lambda: context.run.taint,
-        )
-        gate = self._changes.noting(deps.gate(self.approvals.granted, self.approvals.decide, taint))
+        allowing = deps.gate(self.approvals.granted, self.approvals.decide, lambda: context.run)
+        gate = self._changes.noting(allowing)
         self._tools = self._auto_commit.of(
             conversation_tools(context, gate, state, clock), lambda: context.run
         )

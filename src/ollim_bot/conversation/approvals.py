@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
+from ollim_bot.domain.agent_caller import NeedsWord
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
@@ -23,7 +24,7 @@ from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.permissions import Pattern, Verdict, grant_for, in_words, is_allowed, verdict
 from ollim_bot.domain.runtime_config import PermissionMode, RuntimeConfig
 from ollim_bot.domain.schedule import Grants
-from ollim_bot.domain.taint import TaintedCall, tainted_verdict, untrusted_message
+from ollim_bot.domain.taint import untrusted_message
 from ollim_bot.domain.text import fenced, shortened, visible
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, Refusal, ToolCall
@@ -104,17 +105,17 @@ class ApprovalAnswer(Enum):
 
 
 def asking_card(
-    call: ToolCall, key: str, grant: Pattern | None, tainted: TaintedCall | None = None
+    call: ToolCall, key: str, grant: Pattern | None, needs: NeedsWord | None = None
 ) -> Card:
     """The card that asks about a call.
 
     `grant` is the pattern that 🔓 would allow from now on; without one, 🔓 is not offered.
-    `tainted` says why the owner is asked although a pattern allows the call.
+    `needs` says why the owner is asked although a pattern allows the call.
     """
     offer: tuple[CardField, ...] = ()
     if grant is not None:
         offer = (CardField("🔓 allows from now on", f"`{grant}` ({in_words(grant)})"),)
-    warning = () if tainted is None else (CardField("Why I ask", _why(tainted)),)
+    warning = () if needs is None else (CardField("Why I ask", _why(needs)),)
     parts = _parts(call.arguments)
     whole = _described(parts, [len(text) for _, text in parts])
     if len(whole) > _LONGEST_DESCRIPTION:
@@ -136,9 +137,9 @@ def read_button(button: Button) -> tuple[str, ApprovalAnswer] | None:
     return next(((key, answer) for answer in ApprovalAnswer if answer.value == word), None)
 
 
-def _why(tainted: TaintedCall) -> str:
+def _why(needs: NeedsWord) -> str:
     return (
-        f"I have read {tainted.read}, and now want to {tainted.wanted}. "
+        f"I have read {needs.read}, and now want to {needs.does.wanted}. "
         "Allow it only if you want that yourself."
     )
 
@@ -208,13 +209,13 @@ class _Question:
     """A question that waits for its outcome.
 
     `is_taken` is set while an answer is being committed: further answers are then refused.
-    Untrusted text may be the cause of a question that `is_tainted`, so no pattern answers it.
+    No pattern answers a question that `needs_word`, since text of others may be its cause.
     """
 
     call: ToolCall
     grant: Pattern | None
     message: ChatMessage
-    is_tainted: bool = False
+    needs_word: bool = False
     outcome: asyncio.Future[ApprovalOutcome] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -272,38 +273,30 @@ class Approvals:
         """Set the mode until `reset` or the end of the process."""
         self._mode = mode
 
-    async def decide(self, call: ToolCall, objection: str) -> Refusal | None:
-        """Decide by the mode about a call that no pattern allows."""
-        match verdict(await self.mode(), call.tool):
+    async def decide(self, call: ToolCall, objection: str | NeedsWord) -> Refusal | None:
+        """Decide by the mode about a call that no pattern allows, or that needs the owner's word.
+
+        No pattern gives that word.
+        """
+        needs = objection if isinstance(objection, NeedsWord) else None
+        match verdict(await self.mode(), call.tool, needs_word=needs is not None):
             case Verdict.LET_THROUGH:
                 return None
             case Verdict.ASK:
-                return await self.ask(call)
+                return await self.ask(call, needs)
             case Verdict.REFUSE:
-                return Refusal(objection)
+                return Refusal(str(objection) if needs is None else needs.refusal)
 
-    async def decide_tainted(self, call: ToolCall, tainted: TaintedCall) -> Refusal | None:
-        """Decide by the mode about a call after untrusted text; patterns do not apply."""
-        match tainted_verdict(await self.mode()):
-            case Verdict.LET_THROUGH:
-                return None
-            case Verdict.ASK:
-                return await self.ask(call, tainted)
-            case Verdict.REFUSE:
-                return Refusal(tainted.refusal)
-
-    async def ask(self, call: ToolCall, tainted: TaintedCall | None = None) -> Refusal | None:
+    async def ask(self, call: ToolCall, needs: NeedsWord | None = None) -> Refusal | None:
         """Wait for the owner's answer, at most `approval_timeout` seconds.
 
         A slow surface or a failing disk does not prolong the wait.
         """
         key = uuid4().hex
-        grant = None if tainted else grant_for(call.tool, call.arguments, *self._roots)
+        grant = None if needs else grant_for(call.tool, call.arguments, *self._roots)
         read = await self._store.read(standing_taint)
-        message = replace(
-            self._message(call, key, grant, tainted), untrusted=untrusted_message(read)
-        )
-        question = _Question(call, grant, message, is_tainted=tainted is not None)
+        message = replace(self._message(call, key, grant, needs), untrusted=untrusted_message(read))
+        question = _Question(call, grant, message, needs_word=needs is not None)
         self._questions[key] = question
         try:
             show = asyncio.create_task(self._show(key, question))
@@ -348,9 +341,9 @@ class Approvals:
             return RuntimeConfig()
 
     def _message(
-        self, call: ToolCall, key: str, grant: Pattern | None, tainted: TaintedCall | None
+        self, call: ToolCall, key: str, grant: Pattern | None, needs: NeedsWord | None
     ) -> ChatMessage:
-        card = asking_card(call, key, grant, tainted)
+        card = asking_card(call, key, grant, needs)
         return ChatMessage(
             MessageId(key),
             self._clock.now(),
@@ -412,7 +405,7 @@ class Approvals:
         return CommandAnswer("" if is_in_time else too_late(grant))
 
     def _covering(self, question: _Question, patterns: Sequence[Pattern]) -> Pattern | None:
-        if question.is_tainted:
+        if question.needs_word:
             return None
         call = question.call
         fits = (

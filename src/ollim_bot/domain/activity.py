@@ -28,6 +28,7 @@ from ollim_bot.domain.text import shortened
 
 _LONGEST_NAME = 60
 _LONGEST_ARGUMENT = 50
+_LONGEST_QUERY = 200
 _LONGEST_LABEL = 112
 _NOTHING: Mapping[str, object] = {}
 THINKING = "Thinking…"
@@ -123,11 +124,15 @@ class Activity:
 
 
 def tool_label(tool: str, arguments: Mapping[str, object] = _NOTHING) -> str:
-    """One line of at most 112 characters, for any arguments."""
+    """One line for any arguments, of at most 112 characters.
+
+    A query is shown whole, since it reaches the search provider: 262 characters at most.
+    """
     name = _short(_without_server(tool), _LONGEST_NAME)
     for argument, shown in _SHOWN.items():
         value = arguments.get(argument)
-        if isinstance(value, str) and (text := _short(shown(value), _LONGEST_ARGUMENT)):
+        longest = _LONGEST_QUERY if argument == "query" else _LONGEST_ARGUMENT
+        if isinstance(value, str) and (text := _short(shown(value), longest)):
             return f"{name}({text})"
     return name
 

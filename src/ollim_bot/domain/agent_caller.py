@@ -1,13 +1,12 @@
-"""Which `ollim-bot` commands the agent may run, directly or through another program."""
+"""Which `ollim-bot` commands the agent may run, and what each does after text of others."""
 
 from __future__ import annotations
 
 import posixpath
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
 from typing import NamedTuple
-
-from ollim_bot.domain.job_kinds import JobKind
 
 # A variable of every program that the agent starts: `CONVERSATION`, or the id of the occurrence of
 # its background run.
@@ -19,51 +18,109 @@ PROGRAM = "ollim-bot"
 HELP_WORDS = frozenset({"help", "--help", "-h"})
 _VERSION_WORDS = frozenset({"version", "--version"})
 
-# A command that is not listed here is the owner's, so a new command is closed to the agent, but
-# for that of a kind of job.
-_OPEN = frozenset(
-    {
-        *(
-            "cal",
-            "changes",
-            "completion",
-            "cost",
-            "doctor",
-            "doses",
-            "gmail",
-            "help",
-            "history",
-            "receipt",
+
+class Effect(Enum):
+    """What a call does in a session that has read text of others."""
+
+    LOOKS = auto()
+    # It is let through, and what it leaves is marked.
+    MARKED = auto()
+    # It needs the owner's word, which a background run cannot get.
+    ASKS = auto()
+    # It is the owner's alone in every session.
+    OWNERS = auto()
+
+
+class Does(NamedTuple):
+    """What a tool or a command does in a careful session.
+
+    `wanted` completes "and now want to"; `instead` says how it can be done all the same. A `step`
+    is counted; with a `limit`, so many are made in a turn or run.
+    """
+
+    effect: Effect
+    wanted: str = ""
+    instead: str = "Ask the owner to say so in a message of their own."
+    step: str = ""
+    limit: int = 0
+
+
+LOOKS, MARKED, OWNERS = Does(Effect.LOOKS), Does(Effect.MARKED), Does(Effect.OWNERS)
+NEW_TASK = Does(Effect.MARKED, "add more tasks", step="new task", limit=3)
+
+
+def asks(wanted: str, instead: str = Does._field_defaults["instead"]) -> Does:
+    return Does(Effect.ASKS, wanted, instead)
+
+
+class NeedsWord(NamedTuple):
+    """A call that text of others may have caused: what was read, and what it would do."""
+
+    read: str
+    does: Does
+
+    @property
+    def refusal(self) -> str:
+        return (
+            f"You have read {self.read}, so you may not {self.does.wanted} by yourself now. "
+            f"{self.does.instead}"
+        )
+
+
+def _verbs(words: str, does: Does) -> dict[str, Does]:
+    return dict.fromkeys(words.split(), does)
+
+
+_UNKNOWN = asks("run a command that is not known")
+_OTHER = "*"
+_CHANGES_JOB = "add edit cancel pause resume run"
+# What each command does, by its verb where it has several. `_OTHER` are all further verbs.
+COMMANDS: Mapping[str, Does | Mapping[str, Does]] = {
+    **dict.fromkeys(
+        (
+            *("about-me", "auth", "backup", "forget", "google", "messages", "push", "restore"),
+            *("sentinel", "service", "setup", "standby", "undo", "update", "web"),
         ),
-        *("rehearse", "runs", "tasks", "today", "version", *JobKind),
-    }
-)
-_OPEN_VERBS = frozenset(
-    {
-        *(("config", verb) for verb in ("list", "get")),
-        *(("skill", verb) for verb in ("list", "show", "check")),
-        ("mcp", "list"),
-    }
-)
-# Where another program runs ours, only these are certain to be meant as commands.
-_OWNERS = frozenset(
-    {
-        *("about-me", "auth", "backup", "config", "forget", "google", "mcp", "messages", "push"),
-        *("restore", "sentinel", "service", "setup", "skill", "standby", "undo", "update", "web"),
-    }
-)
-_OWNERS_VERBS = frozenset(
-    {
-        *(("cal", verb) for verb in ("subscribe", "unsubscribe", "refresh")),
-        ("webhook", "url"),
-    }
-)
-_MENDING = "--fix"
-# Writes a file of any name, past the rules for the paths that the agent may write.
-_OUTPUT = "--output"
-_EXPORTING = ("runs", "cost")
-# Reads a file of any name, past the rules for the paths that the agent may read.
-_DRAFT = "--with"
+        OWNERS,
+    ),
+    **dict.fromkeys(
+        (
+            *("changes", "completion", "cost", "doctor", "doses", "gmail", "help", "history"),
+            *("receipt", "rehearse", "runs", "today", "version"),
+        ),
+        LOOKS,
+    ),
+    "config": {**_verbs("list get", LOOKS), _OTHER: OWNERS},
+    "mcp": {"list": LOOKS, _OTHER: OWNERS},
+    "skill": {**_verbs("list show check", LOOKS), _OTHER: OWNERS},
+    "routine": {**_verbs("list show", LOOKS), **_verbs(_CHANGES_JOB, asks("change a routine"))},
+    "reminder": {
+        **_verbs("list show", LOOKS),
+        **_verbs(f"{_CHANGES_JOB} snooze", asks("change a reminder")),
+    },
+    "webhook": {
+        **_verbs("list show", LOOKS),
+        **_verbs(f"{_CHANGES_JOB} test", asks("change a webhook")),
+        "url": OWNERS,
+    },
+    "tasks": {
+        **_verbs("list show lists", LOOKS),
+        "add": NEW_TASK,
+        **_verbs("done reopen update delete", asks("change a task")),
+    },
+    "cal": {
+        **_verbs("today upcoming show calendars", LOOKS),
+        **_verbs("add update delete", asks("add or change an event")),
+        **_verbs("subscribe unsubscribe refresh", OWNERS),
+    },
+}
+# They change the installation, or write or read a file of any name, past the rules for paths.
+_OWNERS_OPTIONS = {
+    "doctor": "--fix",
+    "runs": "--output",
+    "cost": "--output",
+    "rehearse": "--with",
+}
 
 
 class CommandLine(NamedTuple):
@@ -97,23 +154,33 @@ def split_verb(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     return "", tuple(words)
 
 
+def effect_of(command: CommandLine) -> Does:
+    """What the command does; a noun that is not in the table is the owner's alone."""
+    noun, verb, _ = command
+    declared = COMMANDS.get(noun, OWNERS)
+    if _owners_option(command):
+        return OWNERS
+    if isinstance(declared, Does):
+        return declared
+    if _OTHER in declared:
+        return declared.get(verb, declared[_OTHER])
+    return LOOKS if verb in HELP_WORDS else declared.get(verb or "list", _UNKNOWN)
+
+
+def _owners_option(command: CommandLine) -> str:
+    option = _OWNERS_OPTIONS.get(command.noun)
+    words = (command.verb, *command.rest)
+    return option if option and any(word.startswith(option) for word in words) else ""
+
+
 def owners_command(command: CommandLine) -> str | None:
     """The command in words, if it is one that only the owner may run.
 
     Such a command changes permissions, shows a key, or starts or stops the bot.
     """
-    noun, verb, rest = command
-    if noun == "doctor" and any(word.startswith(_MENDING) for word in (verb, *rest)):
-        return f"{PROGRAM} doctor {_MENDING}"
-    if noun in _EXPORTING and any(word.startswith(_OUTPUT) for word in (verb, *rest)):
-        return " ".join(filter(None, (PROGRAM, noun, verb, _OUTPUT)))
-    if noun == "rehearse" and any(word.startswith(_DRAFT) for word in (verb, *rest)):
-        return f"{PROGRAM} rehearse {_DRAFT}"
-    if noun in _OPEN and (noun, verb) not in _OWNERS_VERBS:
+    if effect_of(command).effect is not Effect.OWNERS:
         return None
-    if (noun, verb) in _OPEN_VERBS:
-        return None
-    return " ".join(filter(None, (PROGRAM, noun, verb)))
+    return " ".join(filter(None, (PROGRAM, command.noun, command.verb, _owners_option(command))))
 
 
 def hidden_owners_command(words: Sequence[str]) -> str | None:
@@ -124,8 +191,8 @@ def hidden_owners_command(words: Sequence[str]) -> str | None:
     for at, word in enumerate(words, 1):
         if posixpath.basename(word) == PROGRAM:
             command = read_command_line(words[at:])
-            if command.noun in _OWNERS or command[:2] in _OWNERS_VERBS:
-                return owners_command(command)
+            if command.noun in COMMANDS and (owners := owners_command(command)):
+                return owners
     return None
 
 

@@ -381,11 +381,14 @@ class Verdict(Enum):
     LET_THROUGH = auto()
 
 
-def verdict(mode: PermissionMode, tool: str) -> Verdict:
-    """The decision of a mode about a call that no pattern allows."""
+def verdict(mode: PermissionMode, tool: str, *, needs_word: bool = False) -> Verdict:
+    """The decision of a mode about a call that no pattern allows, or that needs the owner's word.
+
+    A mode that accepts edits accepts none that text of others may have caused.
+    """
     if mode is PermissionMode.BYPASS:
         return Verdict.LET_THROUGH
-    if mode is PermissionMode.ACCEPT_EDITS and tool in WRITING:
+    if mode is PermissionMode.ACCEPT_EDITS and tool in WRITING and not needs_word:
         return Verdict.LET_THROUGH
     return Verdict.REFUSE if mode is PermissionMode.DONT_ASK else Verdict.ASK
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.permissions import Pattern, is_allowed
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.taint import Taint, addresses_in, marked_taint
+from ollim_bot.domain.taint import OTHERS, Taint, addresses_in, marked_taint
 
 
 class DeliveryRight:
@@ -209,7 +210,9 @@ class Run:
     """The one mutable value of a run, which its tools share.
 
     `late_since` is when it was due, if it began or pinged late, and `waited_since`, if it waited
-    for the end of the quiet; `taint` is the untrusted text that it has read.
+    for the end of the quiet; `taint` is the untrusted text that it has read. `asked_steps` are the
+    keys of the things that the owner's button asked to break down; `steps` counts what a careful
+    run has done of each step of `Does`.
     """
 
     policy: RunPolicy
@@ -234,6 +237,8 @@ class Run:
     follow_up: str | None = None
     has_answered: bool = False
     waited_since: datetime | None = None
+    asked_steps: frozenset[str] = frozenset()
+    steps: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_main(self) -> bool:
@@ -252,6 +257,12 @@ class Run:
     @property
     def has_pinged(self) -> bool:
         return bool(self.pings)
+
+    @property
+    def noted(self) -> str:
+        """Which notes the run has made of words of others, as a sentence; empty if none."""
+        notes = [step for step in self.steps if step.startswith(OTHERS)]
+        return f"Noted, with words of others: {', '.join(notes)}." if notes else ""
 
     @property
     def owes_report(self) -> bool:

@@ -12,7 +12,7 @@ from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.quiet import MOVE
 from ollim_bot.domain.taint import TaintedTask, marked_taint, untrusted_label
 from ollim_bot.domain.tasks import FILE_LIST, Task, facts, in_order, is_due
-from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, counted, one_line, shortened
+from ollim_bot.domain.text import FROM_UNTRUSTED, counted, one_line, shortened
 
 TASK_DONE, TASK_DELETE = "task_done", "task_del"
 # Begins the data of an Undo that is for a task.
@@ -124,14 +124,16 @@ def task_words(task: Task, today: date, *, marks_file: bool = False) -> str:
     return " · ".join(filter(None, (one_line(task.title, _LONGEST_TITLE), mark, about)))
 
 
-def added_card(task: TaintedTask) -> Card:
-    """The card of a task that a tainted turn has added; its Undo deletes the task."""
-    label = untrusted_label(marked_taint(task.untrusted))
-    undo = Button("Undo", TASK_DELETE, task.id)
+def added_card(tasks: Sequence[TaintedTask]) -> Card:
+    """The card of tasks that a tainted turn has added; an Undo deletes its task."""
+    label = untrusted_label(marked_taint(",".join(task.untrusted for task in tasks)))
     return Card(
-        f"Task added: {FROM_UNTRUSTED}",
-        f"{as_code(task.title, _LONGEST_TITLE)}\n{label}",
-        buttons=(undo,),
+        f"{'Tasks' if len(tasks) > 1 else 'Task'} added: {FROM_UNTRUSTED}",
+        label,
+        lines=tuple(CardLine(one_line(task.title, _LONGEST_TITLE)) for task in tasks),
+        buttons=tuple(
+            Button("Undo", TASK_DELETE, task.id, line=line) for line, task in enumerate(tasks, 1)
+        ),
     )
 
 

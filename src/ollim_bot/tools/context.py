@@ -19,6 +19,7 @@ from ollim_bot.ports import Clock, JobRepositories, Tool, ToolAnswer
 from ollim_bot.store.breakdowns import StepWriter
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.store import Store
+from ollim_bot.tools.careful import Rule
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -118,7 +119,7 @@ class BackgroundUse(Enum):
 class EngineTool:
     """A tool of the engine. `main` and `background` are the patterns of the default policy.
 
-    The policy may name a tool that the model is not offered.
+    The policy may name a tool that the model is not offered. `careful` is as in `OwnTool`.
     """
 
     name: str
@@ -127,6 +128,7 @@ class EngineTool:
     changes_something: bool = True
     is_offered: bool = True
     prompt_line: str = ""
+    careful: Rule = field(kw_only=True)
 
     @property
     def full_name(self) -> str:
@@ -140,8 +142,7 @@ class OwnTool:
     `schema` is checked before `run` is called. In a run of a kind that is not in `where`, the call
     is refused with the sentence `elsewhere`.
     `changes_something` says whether a call has effects that a second attempt would repeat.
-    `if_tainted` says what a call would do that needs the owner's approval once the turn has read
-    untrusted text; empty if it needs none.
+    `careful` says what a call does in a session that has read text of others.
     `prompt_line` introduces the tool in the system prompt; empty if another line names it.
     """
 
@@ -153,9 +154,9 @@ class OwnTool:
     elsewhere: str = ""
     background: BackgroundUse = BackgroundUse.OWNERS_PATTERN
     changes_something: bool = True
-    if_tainted: str = ""
     prompt_line: str = ""
     server: str = "discord"
+    careful: Rule = field(kw_only=True)
 
     @property
     def full_name(self) -> str:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from math import log
 from pathlib import Path
 
+from ollim_bot.domain.agent_caller import LOOKS
 from ollim_bot.domain.text import shortened
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import Arguments, BackgroundUse, OwnTool, ToolContext, arguments, text
@@ -51,6 +52,7 @@ SEARCH_DOCS = OwnTool(
     "Search the documentation of ollim-bot itself.",
     arguments(["query"], query=text("a few words")),
     _search_docs,
+    careful=LOOKS,
     background=BackgroundUse.DEFAULT_PATTERN,
     changes_something=False,
     prompt_line=(
@@ -75,6 +77,7 @@ READ_DOC = OwnTool(
     "Read a page of the documentation of ollim-bot itself.",
     arguments(["page"], page=text("as `search_docs` names it, such as `settings`")),
     _read_doc,
+    careful=LOOKS,
     background=BackgroundUse.DEFAULT_PATTERN,
     changes_something=False,
     server="docs",

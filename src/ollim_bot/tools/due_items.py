@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from ollim_bot.domain.agent_caller import asks
 from ollim_bot.domain.due_items import (
     Answer,
     DueItem,
@@ -109,7 +110,7 @@ SETTLE_REMINDER = OwnTool(
     _settle_reminder,
     where=MAIN | FORK,
     elsewhere="Only the owner settles a reminder, in the conversation or by its buttons.",
-    if_tainted="answer a reminder in your name",
+    careful=asks("answer a reminder in your name"),
     prompt_line=(
         "`settle_reminder`, `break_down`: answer an open reminder when the owner says so in words; "
         "make small steps of one, or of a task."

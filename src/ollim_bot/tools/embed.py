@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from ollim_bot.domain.agent_caller import MARKED, Does, asks
 from ollim_bot.domain.calendar import EVENT_DELETE
 from ollim_bot.domain.cards import (
     MOST_BUTTONS,
@@ -20,8 +21,9 @@ from ollim_bot.domain.cards import (
 from ollim_bot.domain.moments import clock_time, describe
 from ollim_bot.domain.quiet import QUIET
 from ollim_bot.domain.task_cards import TASK_DELETE, TASK_DONE
-from ollim_bot.ports import ToolAnswer
+from ollim_bot.ports import ToolAnswer, ToolCall
 from ollim_bot.store.steps import new_prompt
+from ollim_bot.tools.careful import Surroundings
 from ollim_bot.tools.context import (
     Arguments,
     BackgroundUse,
@@ -35,6 +37,7 @@ from ollim_bot.tools.context import (
 )
 from ollim_bot.tools.messages import CRITICAL, message_of, send
 
+_CHANGING = (TASK_DONE, TASK_DELETE, EVENT_DELETE)
 # As much as Discord gives back with a click.
 _LONGEST_CUSTOM_ID = 100
 
@@ -65,6 +68,14 @@ async def _discord_embed(context: ToolContext, given: Arguments) -> ToolAnswer:
     return await send(context, message, is_critical=is_critical, prompts=prompts)
 
 
+def _showing(call: ToolCall, _: Surroundings) -> Does:
+    """A card may have words of others, but no button that changes what is the owner's."""
+    buttons = _objects(call.arguments.get("buttons"))
+    if any(str(one.get("action")).partition(":")[0].strip() in _CHANGING for one in buttons):
+        return asks("show a button that changes a task or an event")
+    return MARKED
+
+
 DISCORD_EMBED = OwnTool(
     "discord_embed",
     "Show the owner a card, 6000 characters at most.",
@@ -80,6 +91,7 @@ DISCORD_EMBED = OwnTool(
         critical=CRITICAL,
     ),
     _discord_embed,
+    careful=_showing,
     background=BackgroundUse.NO_PATTERN,
     prompt_line=(
         "`discord_embed`: a card with facts, where a list or a table would be hard to read, with "
@@ -126,7 +138,7 @@ def _wrong_actions(card: Card) -> Sequence[str]:
 
 
 def _is_possible(button: Button) -> bool:
-    if button.action in (TASK_DONE, TASK_DELETE, EVENT_DELETE):
+    if button.action in _CHANGING:
         return bool(button.data) and len(button.custom_id) <= _LONGEST_CUSTOM_ID
     if button.action == QUIET:
         return _moment(button.data) is not None

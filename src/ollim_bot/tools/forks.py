@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ollim_bot.domain.agent_caller import LOOKS, MARKED
 from ollim_bot.domain.forks import Discard, Report, Save
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
@@ -55,6 +56,7 @@ ENTER_FORK = OwnTool(
         idle_timeout=whole("minutes without a word after which it is asked to end", 1),
     ),
     _enter_fork,
+    careful=LOOKS,
     where=MAIN,
     elsewhere="A fork is opened from the main session only; forks are not nested.",
 )
@@ -70,6 +72,7 @@ EXIT_FORK = OwnTool(
     "End the interactive fork and drop it; nothing comes back to the main conversation.",
     arguments(),
     _exit_fork,
+    careful=LOOKS,
     where=FORK,
     elsewhere=_ONLY_IN_A_FORK,
 )
@@ -88,6 +91,7 @@ SAVE_CONTEXT = OwnTool(
     "End the interactive fork and make it the main conversation. The owner is asked first.",
     arguments(),
     _save_context,
+    careful=MARKED,
     where=FORK,
     elsewhere=_ONLY_IN_A_FORK,
 )
@@ -125,6 +129,7 @@ REPORT_UPDATES = OwnTool(
     "in a background run it is how the main conversation learns what happened.",
     arguments(["message"], message=text("one or two sentences, with what matters")),
     _report_updates,
+    careful=MARKED,
     where=FORK | BACKGROUND,
     elsewhere="This is the main session: what you know here, it knows. There is nothing to report.",
     background=BackgroundUse.NO_PATTERN,

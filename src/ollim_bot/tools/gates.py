@@ -1,23 +1,22 @@
-"""Notes the untrusted text that a run reads, and finds the calls that it may have caused."""
+"""Judges every tool call of a session: by guards, by what it has read, and by patterns."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ollim_bot.domain.agent_caller import LOOKS, Does, Effect, NeedsWord, asks
 from ollim_bot.domain.initiative import Setter, setter_of
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.permissions import (
-    FILE_ARGUMENTS,
     Pattern,
     beyond_main,
     is_allowed,
-    relative,
+    server_of,
     text_argument,
 )
 from ollim_bot.domain.runs import STARTING, Run, Subagents
@@ -25,21 +24,17 @@ from ollim_bot.domain.skills import SkillSet, skill_patterns
 from ollim_bot.domain.taint import (
     Reading,
     Taint,
-    TaintedCall,
     TaintRecord,
     reading_of,
-    tainted_call,
-    tainted_in_background,
 )
-from ollim_bot.domain.tool_patterns import WRITING, problems
+from ollim_bot.domain.tool_patterns import problems
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
+from ollim_bot.tools.careful import Surroundings, names_below
 from ollim_bot.tools.guards import (
-    Guard,
     SubagentGuard,
     address_guard,
-    sets_reminder,
     state_dir_guard,
     written_jobs,
 )
@@ -47,18 +42,17 @@ from ollim_bot.tools.path_rules import (
     LookupDeferred,
     PathPolicy,
     Resolver,
-    is_within,
     job_files,
     resolve,
 )
 from ollim_bot.tools.registry import (
     MAIN_TOOLS,
     OWN_TOOLS,
-    TAINTED_CHANGES,
+    RULES,
     WITHOUT_PATTERN,
 )
 
-_PROFILE = ("IDENTITY.md", "USER.md")
+_REPORT = "Say with `report_updates` what should be done, and end without it."
 _READ_ARGUMENTS = {"Read": "file_path", "Grep": "path"}
 _JOB_FILE = re.compile(
     rf"^(?:[^:\n]*/)?((?:{'|'.join(kind.plural for kind in JobKind)})/[^/:\n]+?\.md)", re.MULTILINE
@@ -72,66 +66,47 @@ def reading_in(root: Path, call: ToolCall, result: str, known: TaintRecord) -> R
     if call.tool not in _READ_ARGUMENTS:
         return reading_of(call.tool, call.arguments, result, OWN_TOOLS)
     path = text_argument(call.arguments, _READ_ARGUMENTS[call.tool])
-    read = _names(root, path)
+    read = names_below(root, path)
     in_jobs = _marks(root, path, result if call.tool == "Grep" else "")
     marks = (*in_jobs, *known.marks_in(result))
     return reading_of(call.tool, call.arguments, result, OWN_TOOLS, read=read, marks=marks)
 
 
-def refused_in_background(taint: Taint, call: ToolCall, allowed: Sequence[Pattern]) -> str | None:
-    """Why a background run with this taint may not make the call; None if it may."""
-    found = tainted_in_background(taint, call.tool, call.arguments, allowed, TAINTED_CHANGES)
-    return found.refusal if found else None
-
-
-class TaintGuard:
-    """Finds calls of the conversation that need the owner's approval; `taint` gives the current."""
-
-    def __init__(self, root: Path, taint: Callable[[], Taint]) -> None:
-        self._root = root
-        self._taint = taint
-
-    def __call__(self, call: ToolCall) -> TaintedCall | None:
-        taint, changed = self._taint(), self._changed(call)
-        return tainted_call(taint, call.tool, call.arguments, changed, TAINTED_CHANGES)
-
-    def _changed(self, call: ToolCall) -> Iterator[str]:
-        """Every name below the data directory of the file that the call writes, links followed."""
-        if call.tool not in WRITING:
-            return
-        path = text_argument(call.arguments, FILE_ARGUMENTS[call.tool])
-        yield from _names(self._root, path)
-        yield from map(str, job_files(self._root, path))
-        real = os.path.realpath(os.path.join(self._root, path))
-        yield from (name for name in _PROFILE if os.path.realpath(self._root / name) == real)
-
-
-async def _refused_as_tainted(_: ToolCall, tainted: TaintedCall) -> Refusal | None:
-    return Refusal(tainted.refusal)
-
-
 @dataclass(frozen=True, slots=True)
-class TaintCheck:
-    """Which calls need the owner's decision since untrusted text was read.
+class Careful:
+    """What a session that has read text of others may do.
 
-    `find` is called for every call, in a thread; `decide` for the calls that it finds, whether a
-    pattern allows them or not. `count` counts, in a thread, a reminder that such a call sets, and
-    returns why it may not. `current` gives the taint of the turn.
+    `is_own` tells of a note, by its path below the data directory, whether a careful session has
+    made it; `looks` tells of a tool of the owner's servers whether it only looks. Both are asked in
+    a thread.
     """
 
-    find: Callable[[ToolCall], TaintedCall | None] = lambda _: None
-    decide: Callable[[ToolCall, TaintedCall], Awaitable[Refusal | None]] = _refused_as_tainted
-    count: Callable[[], str] = lambda: ""
-    current: Callable[[], Taint] = Taint
+    root: Path
+    is_own: Callable[[str], bool] = lambda _: False
+    looks: Callable[[str], bool] = lambda _: False
 
+    def __call__(
+        self, call: ToolCall, run: Run, allowed: Sequence[Pattern] = ()
+    ) -> NeedsWord | None:
+        """Why the call needs the owner's word; None if it may be made, which is then counted."""
+        if not run.taint.sources:
+            return None
+        does = self._does(call, Surroundings(self.root, run, allowed, self.is_own))
+        if does.effect in (Effect.LOOKS, Effect.MARKED) and self._has_room(does, run):
+            return None
+        return NeedsWord(run.taint.in_words, does)
 
-def _names(root: Path, path: str) -> Iterator[str]:
-    """The path relative to the data directory, as written and with links followed."""
-    real, home = os.path.realpath(os.path.join(root, path)), os.path.realpath(root)
-    yield relative(path, str(root)).removeprefix("./")
-    yield relative(path, home).removeprefix("./")
-    if is_within(real, home):
-        yield os.path.relpath(real, home)
+    def _does(self, call: ToolCall, at: Surroundings) -> Does:
+        """A tool that declares nothing asks."""
+        if server_of(call.tool) is not None:
+            return LOOKS if self.looks(call.tool) else asks(f"use `{call.tool}`")
+        rule = RULES.get(call.tool) or asks(f"use `{call.tool}`")
+        return rule if isinstance(rule, Does) else rule(call, at)
+
+    def _has_room(self, does: Does, run: Run) -> bool:
+        # Counted before it is compared, so that of two calls at once only one is the last.
+        run.steps[does.step] += 1
+        return not does.limit or run.steps[does.step] <= does.limit
 
 
 def _marks(root: Path, path: str, result: str) -> Iterator[str]:
@@ -147,13 +122,12 @@ def _marks(root: Path, path: str, result: str) -> Iterator[str]:
 
 
 Allowed = Callable[[], Sequence[Pattern]]
-# Decides about a call that no pattern allows; the text is the reason of a refusal.
-Undecided = Callable[[ToolCall, str], Awaitable[Refusal | None]]
+# Decides about a call that no pattern allows, for the reason of a refusal, or that needs a word.
+Undecided = Callable[[ToolCall, str | NeedsWord], Awaitable[Refusal | None]]
 # Returns a reason to refuse a call of the background run, or None.
 JobGuard = Callable[[ToolCall, Setter | None], str | None]
 
 
-_NO_TAINT = TaintCheck()
 _NO_SUBAGENTS = SubagentGuard()
 
 
@@ -162,36 +136,40 @@ def main_tools() -> Sequence[Pattern]:
     return [Pattern.of(text) for text in MAIN_TOOLS]
 
 
-async def _refused(_: ToolCall, objection: str) -> Refusal | None:
-    return Refusal(objection)
+async def _refused(_: ToolCall, objection: str | NeedsWord) -> Refusal | None:
+    return Refusal(objection if isinstance(objection, str) else objection.refusal)
 
 
 def main_gate(
     policy: PathPolicy,
-    *,
-    allowed: Allowed = main_tools,
     granted: Allowed = lambda: (),
     undecided: Undecided = _refused,
-    taint: TaintCheck = _NO_TAINT,
-    job_guard: Guard = lambda _: None,
+    run: Callable[[], Run] | None = None,
+    *,
+    allowed: Allowed = main_tools,
+    careful: Careful | None = None,
+    job_guard: Callable[[ToolCall, None, Taint], str | None] = lambda *_: None,
     subagents: SubagentGuard = _NO_SUBAGENTS,
     resolver: Resolver = resolve,
 ) -> Gate:
     """The gate of the conversation. No pattern and no decision overrules a guard.
 
-    `allowed` and `granted` are called for every call, in a thread, so that a change counts at once.
-    `job_guard` checks the content of job files. Calls of subagents are judged like all others, and
-    by `subagents` too.
+    `allowed`, `granted` and `run`, the turn that calls, are asked for every call, in a thread, so
+    that a change counts at once. What `careful` finds needs a decision, whether a pattern allows it
+    or not. `job_guard` checks the content of job files. Calls of subagents are judged like all
+    others, and by `subagents` too.
     """
 
-    def judge(call: ToolCall) -> tuple[str | None, str | TaintedCall | None]:
+    judge_careful = careful or Careful(policy.root)
+
+    def judge(call: ToolCall) -> tuple[str | None, str | NeedsWord | None]:
         """The refusal of a guard, or else the objection to the call; both may be None."""
         # A lookup reveals the name to others, so it comes after the check that the call is allowed.
         if reason := guarded(call, _lookup_deferred):
             return reason, None
-        if tainted := taint.find(call):
-            return None, tainted
-        if objection := _objection(call, (*allowed(), *granted()), policy):
+        patterns = (*allowed(), *granted())
+        needs = judge_careful(call, run()) if run else None
+        if objection := needs or _objection(call, patterns, policy):
             return None, objection
         return address_guard(call, resolver), None
 
@@ -199,33 +177,21 @@ def main_gate(
         return (
             subagents(call, policy)
             or state_dir_guard(call, policy)
-            or job_guard(call)
+            or job_guard(call, None, run().taint if run else Taint())
             or address_guard(call, look_up)
         )
 
     async def gate(call: ToolCall) -> Refusal | None:
         reason, objection = await asyncio.to_thread(judge, call)
         if objection is not None:
-            refusal = await _decided(call, objection, undecided, taint)
+            refusal = await undecided(call, objection)
             if refusal is not None:
                 return refusal
             # The decision may have taken minutes, in which a link can be made.
-            reason = await asyncio.to_thread(judge_again, call)
+            reason = await asyncio.to_thread(guarded, call, resolver)
         return Refusal(reason) if reason else None
 
-    def judge_again(call: ToolCall) -> str | None:
-        is_counted = bool(taint.current().sources) and sets_reminder(policy.root, call)
-        return guarded(call, resolver) or (taint.count() if is_counted else None)
-
     return gate
-
-
-async def _decided(
-    call: ToolCall, objection: str | TaintedCall, undecided: Undecided, taint: TaintCheck
-) -> Refusal | None:
-    if isinstance(objection, TaintedCall):
-        return await taint.decide(call, objection)
-    return await undecided(call, objection)
 
 
 def _lookup_deferred(_: str) -> Sequence[str]:
@@ -269,6 +235,7 @@ class BackgroundTools:
         policy: PathPolicy,
         usual: Callable[[], Sequence[str]],
         *,
+        careful: Careful | None = None,
         job_guard: JobGuard = lambda _, __: None,
         count: Callable[[Setter], str] = lambda _: "",
         abilities: Abilities = _NONE_ADDED,
@@ -276,6 +243,7 @@ class BackgroundTools:
     ) -> None:
         self.servers = abilities.servers
         self._policy = policy
+        self._careful = careful or Careful(policy.root)
         self._usual = usual
         self._job_guard = job_guard
         self._count = count
@@ -313,8 +281,8 @@ class BackgroundTools:
         def judge(call: ToolCall) -> str | None:
             if reason := self._subagents(call, self._policy):
                 return reason
-            if run.taint.sources and (reason := refused_in_background(run.taint, call, at_start)):
-                return reason
+            if needs := self._careful(call, run, at_start):
+                return needs._replace(does=needs.does._replace(instead=_REPORT)).refusal
             if call.tool in STARTING or call.tool in WITHOUT_PATTERN:
                 return None
             own = self._own(run.job) if run.job is not None else ()

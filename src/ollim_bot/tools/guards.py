@@ -323,8 +323,6 @@ def _reads_recursively(words: Sequence[str]) -> bool:
 
 
 _WRITING = frozenset({"Write", "Edit", "MultiEdit"})
-_TOOL_FLAG = "--allowed-tool"
-_SKILL_FLAG = "--skill"
 _NOT_DONE = "Nothing was changed. Mend this and try it again:"
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _UNTAINTED = Taint()
@@ -362,14 +360,6 @@ def written_jobs(root: Path, call: ToolCall) -> Sequence[JobFile]:
     return [*job_files(root, path)] if call.tool in _WRITING and isinstance(path, str) else []
 
 
-def sets_reminder(root: Path, call: ToolCall) -> bool:
-    """Whether the call would write a reminder whose file does not exist yet."""
-    files = written_jobs(root, call)
-    return any(
-        file.folder == JobFolder.REMINDERS and not (root / str(file)).exists() for file in files
-    )
-
-
 class JobValidator:
     """Gives a reason to refuse a call, or None; asked after `state_dir_guard`, in a thread.
 
@@ -395,8 +385,7 @@ class JobValidator:
         self, call: ToolCall, setter: Setter | None = None, taint: Taint = _UNTAINTED
     ) -> str | None:
         """`setter` is the background run that calls; None in a turn, which has this `taint`."""
-        is_command = call.tool == "Bash"
-        found = [*(self._of_command(call) if is_command else self._of_files(call, setter, taint))]
+        found = [*self._of_files(call, setter, taint)]
         problems = [each for each in found if isinstance(each, str)]
         if problems:
             return "\n".join([_NOT_DONE, *problems])
@@ -452,13 +441,6 @@ class JobValidator:
                 "that file."
             )
 
-    def _of_command(self, call: ToolCall) -> Iterator[str]:
-        """Apply the same limit to tools that a command would allow a job."""
-        words = shell_words(text_argument(call.arguments, "command")) or ()
-        tools, skills = _values(words, _TOOL_FLAG), _values(words, _SKILL_FLAG)
-        yield from (f"{_TOOL_FLAG}: {each}" for each in self._beyond(tools))
-        yield from (f"{_SKILL_FLAG}: {each}" for each in self._wrong_skills(skills))
-
     def _wrong_skills(self, names: Sequence[str]) -> Iterator[str]:
         yield from self._checker.unusable_skills(names)
         yield from self._beyond(self._checker.tools_of_skills(names))
@@ -474,13 +456,6 @@ def _named_skills(before: Job | None, after: Job | None) -> list[str]:
     is_same = before is not None and job_key(before) == job_key(after)
     kept = before.spec.skills if before is not None and is_same else ()
     return [skill for skill in after.spec.skills if skill not in kept]
-
-
-def _values(words: Sequence[str], flag: str) -> list[str]:
-    """The values of a flag that can be repeated."""
-    joined = (word.removeprefix(f"{flag}=") for word in words if word.startswith(f"{flag}="))
-    apart = (words[at] for at, word in enumerate(words[:-1], 1) if word == flag)
-    return [*joined, *apart]
 
 
 def _against_initiative(

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ollim_bot.domain.agent_caller import MARKED, asks
 from ollim_bot.domain.cards import ButtonPrompt, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, numbered_id
 from ollim_bot.domain.due_items import DueItem, open_card
@@ -237,6 +238,7 @@ PING_USER = OwnTool(
     "ping budget.",
     arguments(["message"], message=text("what the owner should know"), critical=CRITICAL),
     _ping_user,
+    careful=MARKED,
     where=BACKGROUND,
     elsewhere="Here your answer itself reaches the owner. Say it there.",
     background=BackgroundUse.NO_PATTERN,
@@ -260,8 +262,8 @@ SEND_FILE = OwnTool(
         critical=CRITICAL,
     ),
     _send_file,
+    careful=asks("send a file"),
     background=BackgroundUse.NO_PATTERN,
-    if_tainted="send a file",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ollim_bot.domain.agent_caller import asks
 from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import MAIN, Arguments, OwnTool, ToolContext, arguments, text
@@ -33,6 +34,6 @@ UPDATE_NAMES = OwnTool(
     _update_names,
     where=MAIN,
     elsewhere="Names are changed in the main conversation only.",
-    if_tainted="change what you or it are called",
+    careful=asks("change what you or it are called"),
     prompt_line="`update_names`: when the owner says what they, or you, want to be called.",
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ollim_bot.domain.agent_caller import LOOKS
+from ollim_bot.tools.careful import Rule, fetching, running, searching, writing
 from ollim_bot.tools.context import BackgroundUse, EngineTool, OwnTool
 from ollim_bot.tools.docs import READ_DOC, SEARCH_DOCS
 from ollim_bot.tools.due_items import SETTLE_REMINDER
@@ -26,28 +28,32 @@ _LOOKING = ("doctor", "skill list", "webhook list", "help")
 TOOLS: tuple[EngineTool | OwnTool, ...] = (
     EngineTool(
         "Read",
+        careful=LOOKS,
         # Without the second pattern the agent could not open what the owner attaches.
         main=("Read(./**.md)", "Read(./downloads/**)"),
         background=("Read(./**.md)",),
         changes_something=False,
         prompt_line="`Read`, `Write`, `Edit`, `Glob`, `Grep`: markdown files (`.md`).",
     ),
-    EngineTool("Write", main=("Write(./**.md)",)),
-    EngineTool("Edit", main=("Edit(./**.md)",)),
+    EngineTool("Write", main=("Write(./**.md)",), careful=writing),
+    EngineTool("Edit", main=("Edit(./**.md)",), careful=writing),
     EngineTool(
         "Glob",
+        careful=LOOKS,
         main=("Glob(./**.md)",),
         background=("Glob(./**.md)",),
         changes_something=False,
     ),
     EngineTool(
         "Grep",
+        careful=LOOKS,
         main=("Grep(./**.md)",),
         background=("Grep(./**.md)",),
         changes_something=False,
     ),
     EngineTool(
         "Bash",
+        careful=running,
         main=(
             *(f"Bash(ollim-bot {noun} *)" for noun in _COMMANDS),
             *(f"Bash(ollim-bot {command})" for command in _LOOKING),
@@ -76,14 +82,16 @@ TOOLS: tuple[EngineTool | OwnTool, ...] = (
     READ_DOC,
     EngineTool(
         "WebSearch",
+        careful=searching,
         main=("WebSearch",),
         changes_something=False,
         prompt_line="`WebSearch`, `WebFetch`: the web.",
     ),
-    EngineTool("WebFetch", main=("WebFetch",), changes_something=False),
+    EngineTool("WebFetch", main=("WebFetch",), changes_something=False, careful=fetching),
     # What a subagent changes is counted with its own calls.
     EngineTool(
         "Agent",
+        careful=LOOKS,
         main=("Agent",),
         changes_something=False,
         prompt_line=(
@@ -92,9 +100,10 @@ TOOLS: tuple[EngineTool | OwnTool, ...] = (
         ),
     ),
     # An older name of the same tool.
-    EngineTool("Task", main=("Task",), changes_something=False, is_offered=False),
+    EngineTool("Task", main=("Task",), changes_something=False, is_offered=False, careful=LOOKS),
     EngineTool(
         "Skill",
+        careful=LOOKS,
         main=("Skill",),
         changes_something=False,
         prompt_line=(
@@ -129,13 +138,8 @@ DEFAULT_BG_TOOLS = (
 )
 TOOL_LINES = tuple(tool.prompt_line for tool in TOOLS if tool.prompt_line)
 
-# What a call of the tool would do that needs the owner's approval in a tainted turn.
-TAINTED_CHANGES: Mapping[str, str] = {
-    tool.full_name: tool.if_tainted
-    for tools in OWN_TOOLS.values()
-    for tool in tools
-    if tool.if_tainted
-}
+# What a call of each tool does in a careful session. It has no default: see `Careful`.
+RULES: Mapping[str, Rule] = {tool.full_name: tool.careful for tool in TOOLS}
 
 _WITHOUT_EFFECT = frozenset(tool.full_name for tool in TOOLS if not tool.changes_something)
 WITHOUT_PATTERN = frozenset(

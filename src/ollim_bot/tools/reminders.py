@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from ollim_bot.domain.agent_caller import LOOKS, MARKED, asks
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
@@ -188,6 +189,7 @@ ADD_REMINDER = OwnTool(
         kind=choice("a `dose` is answered with Taken or Skipped", _KINDS),
     ),
     _add_reminder,
+    careful=MARKED,
     background=BackgroundUse.DEFAULT_PATTERN,
     prompt_line=(
         "`add_reminder`, `list_reminders`, `cancel_reminder`: reminders, in every kind of run."
@@ -210,6 +212,7 @@ LIST_REMINDERS = OwnTool(
     "All reminders that wait, the next one first.",
     arguments(),
     _list_reminders,
+    careful=LOOKS,
     background=BackgroundUse.DEFAULT_PATTERN,
     changes_something=False,
 )
@@ -256,8 +259,8 @@ CANCEL_REMINDER = OwnTool(
         reminder_id=text("its id, or words that only it has"),
     ),
     _cancel_reminder,
+    careful=asks("cancel a reminder"),
     background=BackgroundUse.DEFAULT_PATTERN,
-    if_tainted="cancel a reminder",
 )
 
 
@@ -288,6 +291,7 @@ FOLLOW_UP_CHAIN = OwnTool(
     "Set the next check of this chain. Without it the chain ends with this check.",
     arguments(["minutes_from_now"], minutes_from_now=number("in how many minutes")),
     _follow_up_chain,
+    careful=MARKED,
     background=BackgroundUse.NO_PATTERN,
 )
 

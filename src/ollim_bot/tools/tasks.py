@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ollim_bot.domain.agent_caller import MARKED, Does, asks
 from ollim_bot.domain.breakdowns import checked_steps
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.text import counted
-from ollim_bot.ports import ToolAnswer
+from ollim_bot.ports import ToolAnswer, ToolCall
 from ollim_bot.store.changes import acting
+from ollim_bot.tools.careful import Surroundings
 from ollim_bot.tools.context import (
     FORK,
     MAIN,
@@ -30,6 +32,12 @@ async def _break_down(context: ToolContext, given: Arguments) -> ToolAnswer:
     return ToolAnswer(f"{shown}, and shown to the owner. Do not repeat them.")
 
 
+def _breaking_down(call: ToolCall, at: Surroundings) -> Does:
+    """Steps are parts of what is the owner's, whose button may have asked for them."""
+    is_asked = str(call.arguments.get("thing", "")).strip() in at.run.asked_steps
+    return MARKED if is_asked else asks("change a task")
+
+
 BREAK_DOWN = OwnTool(
     "break_down",
     "Make small steps parts of a task or an open reminder.",
@@ -39,6 +47,7 @@ BREAK_DOWN = OwnTool(
         steps=listed("the smallest first", {"type": "string"}),
     ),
     _break_down,
+    careful=_breaking_down,
     where=MAIN | FORK,
     elsewhere="Steps are made in the conversation, when the owner wants them.",
 )

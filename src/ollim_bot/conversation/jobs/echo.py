@@ -47,6 +47,7 @@ from ollim_bot.ports import Clock, Gate, JobRepository, Refusal, ToolCall
 from ollim_bot.store.changes import is_watched
 from ollim_bot.store.steps import leave_update, quiet_settings, standing_taint
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.guards import JobChecker
 from ollim_bot.tools.path_rules import job_files, profile_files
 
@@ -139,31 +140,34 @@ class ChangeEcho:
     async def show_unwatched(self) -> None:
         """Show the changes that commands made outside a watched turn."""
         await ChangeWatch(self, "").show_commands("", in_fork=False)
-        await self.show_tasks(in_fork=False)
+        if not any(self.watched.values()):
+            await self.show_tasks(in_fork=False)
 
     async def show_tasks(self, *, in_fork: bool) -> None:
-        """Show the tasks that tainted turns have added, each once, with an Undo."""
-        for task in (await self.store.read(lambda tx: tx.taint.get())).tasks:
-            if task.is_shown or not task.id:
-                continue
-            card, now = added_card(task), self.clock.now()
-            await self.post(
-                ChatMessage(
-                    MessageId(f"task-added-{task.id}"),
-                    now,
-                    Author.PROGRAM,
-                    card.text,
-                    card=card,
-                    in_fork=in_fork,
-                    untrusted=untrusted_message(marked_taint(task.untrusted)),
-                )
+        """Show the tasks that tainted turns have added on one card, each once, with an Undo."""
+        known = (await self.store.read(lambda tx: tx.taint.get())).tasks
+        new = [task for task in known if task.id and not task.is_shown]
+        if not new:
+            return
+        card, now = added_card(new), self.clock.now()
+        mark = marked_taint(",".join(task.untrusted for task in new))
+        await self.post(
+            ChatMessage(
+                MessageId(f"task-added-{new[0].id}"),
+                now,
+                Author.PROGRAM,
+                card.text,
+                card=card,
+                in_fork=in_fork,
+                untrusted=untrusted_message(mark),
             )
-            shown = replace(task, is_shown=True)
-            await self.store.transact(
-                lambda tx, shown=shown: tx.taint.change(  # type: ignore[misc]
-                    lambda known: known.with_task(shown)
-                )
-            )
+        )
+
+        def note_shown(tx: Transaction) -> None:
+            for task in new:
+                tx.taint.put(tx.taint.get().with_task(replace(task, is_shown=True)))
+
+        await self.store.transact(note_shown)
 
     async def undo(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
         """Answer a click on Undo, on the card. After an error, nothing has changed."""
@@ -227,14 +231,15 @@ class ChangeWatch:
         try:
             async for event in events:
                 if isinstance(event, ToolEnded | ToolFailed | TurnEnded):
-                    await self._look(job, in_fork=in_fork)
+                    is_end = isinstance(event, TurnEnded)
+                    await self._look(job, in_fork=in_fork, is_end=is_end)
                 if isinstance(event, TurnEnded):
                     await self._end_writes()
                     self._watched.clear()
                 yield event
         except asyncio.CancelledError:
             # Show also what was written before the run was cut off.
-            await self._look(job, in_fork=in_fork)
+            await self._look(job, in_fork=in_fork, is_end=True)
             await self._end_writes()
             raise
         finally:
@@ -298,11 +303,12 @@ class ChangeWatch:
             self._watched[file] = _Watched(file, before, before, key, card, is_known=is_known)
         return self._watched[file]
 
-    async def _look(self, job: str, *, in_fork: bool) -> None:
-        """Show changes. A failure is logged, and does not stop the turn."""
+    async def _look(self, job: str, *, in_fork: bool, is_end: bool) -> None:
+        """Show changes, at the end also tasks. A failure is logged, and does not stop the turn."""
         try:
             await self.show_commands(job, in_fork=in_fork)
-            await self._echo.show_tasks(in_fork=in_fork)
+            if is_end:
+                await self._echo.show_tasks(in_fork=in_fork)
         except StorageError:
             _logger.exception("The owner could not be told of a change")
         for watched in [each for each in self._watched.values() if each.is_writing]:

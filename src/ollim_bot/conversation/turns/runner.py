@@ -20,7 +20,7 @@ from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import TurnInput
 from ollim_bot.domain.activity import Activity, AnswerText
-from ollim_bot.domain.chat import ChatMessage, TurnId
+from ollim_bot.domain.chat import OF_CLICK, ChatMessage, TurnId
 from ollim_bot.domain.due_items import DueItem, item_message, open_card, why_now
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -395,6 +395,11 @@ class TurnRunner:
             for each in question.asked
             if isinstance(each, OwnerMessage)
         )
+        run.asked_steps = frozenset(
+            each.id.removeprefix(OF_CLICK).rpartition("-")[0]
+            for each in question.asked
+            if isinstance(each, OwnerMessage) and each.button
+        )
         addresses = await self._state.read(self._typed.read)
         ends = question.attempt == 1 and is_owners_word
         run.taint = Taint(await self._note_reading(run, sources, ends=ends), addresses)
@@ -594,7 +599,7 @@ class TurnRunner:
             waited_since=run.waited_since,
             job=run.label,
             began=turn.began,
-            remarks=(*turn.notes, turn.activity.refused),
+            remarks=(*turn.notes, run.noted, turn.activity.refused),
             taint=run.taint,
         )
 
