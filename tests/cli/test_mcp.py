@@ -25,6 +25,12 @@ from ollim_bot.store.transaction import Transaction
 SERVER = Path(__file__).parents[1] / "tool_servers" / "quick_server.py"
 
 
+UNNAMED = (
+    "`mcp__notes__*` allows a background run nothing, since it names no tool. Write "
+    "`mcp__notes__find`."
+)
+
+
 def write(terminal: Terminal, **servers: object) -> None:
     terminal.paths.root.mkdir(parents=True, exist_ok=True)
     terminal.paths.mcp.write_text(json.dumps({"mcpServers": servers}))
@@ -143,8 +149,17 @@ def test_the_agent_may_give_a_job_only_the_tools_of_an_approved_server(terminal:
         database = open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print)
         database.run(partial(_put, record))
         database.close()
-        answer = terminal.run(*add, "--allowed-tool", "mcp__notes__*")
+        answer = terminal.run(*add, "--allowed-tool", "mcp__notes__find")
         assert answer.code == code, answer
+    refused = terminal.run(*add, "--allowed-tool", "mcp__notes__*")
+    assert refused.code == 2
+    assert refused.err == f"--allowed-tool: {UNNAMED}\n"
+    # The owner may, and is told.
+    del terminal.environ[CALLED_BY]
+    added = terminal.run(*add, "--allowed-tool", "mcp__notes__*")
+    assert (added.code, UNNAMED in added.err) == (0, True)
+    for listed in (terminal.run("routine", "list"), terminal.run("doctor")):
+        assert "`mcp__notes__*` allows a background run nothing" in listed.out + listed.err
 
 
 @pytest.mark.parametrize("verb", ["approve", "test", "remove"])

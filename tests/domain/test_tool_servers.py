@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ollim_bot.domain.command_secrets import HIDDEN
-from ollim_bot.domain.permissions import server_of
+from ollim_bot.domain.tool_patterns import server_of
 from ollim_bot.domain.tool_servers import (
     ServerCondition,
     ServerSpec,

@@ -51,7 +51,7 @@ def main_tools_of(servers: ToolServerScene) -> Toolset:
 async def tools_of_job(servers: ToolServerScene, *allowed: str) -> Toolset:
     at = make_tool_scene(servers.paths.root)
     job = Reminder(JobSpec(id="abc", message="Look.", allowed_tools=allowed), at.clock.now())
-    abilities = Abilities(servers=servers.held.tools)
+    abilities = Abilities(servers=servers.held.tools, looks=servers.held.looks)
     background = BackgroundTools(
         PathPolicy(servers.paths.root), lambda: DEFAULT_BG_TOOLS, abilities=abilities
     )
@@ -96,6 +96,13 @@ async def test_a_tool_is_called_where_it_may_be_and_is_gone_once_it_has_drifted(
             assert f"Found: milk. \\</untrusted> {ORDERS}" in told.text
 
             async with engine.session(await tools_of_job(servers, "mcp__notes__*")) as run:
+                assert f"where `{FIND}` has to stand" in (await called(engine, run)).text
+            async with engine.session(await tools_of_job(servers, FIND)) as run:
+                assert "Found: milk." in (await called(engine, run)).text
+                # The first answer was a stranger's text.
+                assert "may not call this tool of a server" in (await called(engine, run)).text
+                servers.says_it_looks("find")
+                await servers.until(lambda: servers.held.looks(FIND))
                 assert "Found: milk." in (await called(engine, run)).text
             refusal = await (await tools_of_job(servers)).gate(ToolCall(FIND, {"text": "milk"}))
             assert refusal is not None

@@ -57,6 +57,21 @@ def test_a_path_is_known_by_where_it_leads(data: Path, path: str, change: str | 
     assert written(data, path.format(data=data), taint=Taint()) is None
 
 
+@pytest.mark.parametrize("tool", ["mcp__home__door", "mcp__home__lamp__all"])
+def test_a_tool_of_a_server_needs_the_owners_word_unless_it_looks(data: Path, tool: str) -> None:
+    call = ToolCall(tool, {"words": "the owner's notes"})
+    wanted = [
+        found.wanted if found else None
+        for found in (
+            TaintGuard(data, lambda: TAINT)(call),
+            TaintGuard(data, lambda: TAINT, lambda name: name == "mcp__home__other")(call),
+            TaintGuard(data, lambda: TAINT, lambda name: name == tool)(call),
+            TaintGuard(data, Taint)(call),
+        )
+    ]
+    assert wanted == ["call this tool of a server"] * 2 + [None] * 2
+
+
 def test_the_data_directory_may_be_a_link_itself(data: Path) -> None:
     link = data.parent / "link"
     link.symlink_to(data)

@@ -598,9 +598,6 @@ class App:
         return JobValidator(root, self._job_files, self._allowed_in_main, note_skills)
 
     def _background_tools(self, store: Store, job_guard: JobValidator) -> BackgroundTools:
-        def skills_by_agent(job: Job) -> frozenset[str]:
-            return store.query(lambda tx: tx.agent_skills.get()).of_job(job_key(job))
-
         return BackgroundTools(
             self._reach,
             lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
@@ -611,7 +608,8 @@ class App:
                 self._skills.read,
                 self._servers.tools if self._servers else dict,
                 self._allowed_in_main,
-                skills_by_agent,
+                lambda job: store.query(lambda tx: tx.agent_skills.get()).of_job(job_key(job)),
+                lambda tool: self._servers is not None and self._servers.looks(tool),
             ),
         )
 

@@ -333,7 +333,7 @@ class ConversationParts:
             servers=deps.background_tools.servers,
         )
         taint = TaintCheck(
-            TaintGuard(root, lambda: context.run.taint),
+            TaintGuard(root, lambda: context.run.taint, deps.background_tools.looks),
             self.approvals.decide_tainted,
             lambda: store.run(lambda tx: count_in_tainted_turn(tx, tx.now.date())),
             lambda: context.run.taint,

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ollim_bot.domain.command_secrets import HIDDEN, shown_address, shown_command
-from ollim_bot.domain.permissions import OWN_SERVERS, server_of
 from ollim_bot.domain.server_messages import LONGEST_DESCRIPTION, LONGEST_SCHEMA
 from ollim_bot.domain.text import counted, shortened, visible
+from ollim_bot.domain.tool_patterns import OWN_SERVERS, server_of
 
 # The name of the stored record.
 SERVER_RECORD = "tool_servers"

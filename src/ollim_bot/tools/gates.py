@@ -31,7 +31,7 @@ from ollim_bot.domain.taint import (
     tainted_call,
     tainted_in_background,
 )
-from ollim_bot.domain.tool_patterns import WRITING, problems
+from ollim_bot.domain.tool_patterns import WRITING, is_open, problems, server_of
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
@@ -78,22 +78,41 @@ def reading_in(root: Path, call: ToolCall, result: str, known: TaintRecord) -> R
     return reading_of(call.tool, call.arguments, result, OWN_TOOLS, read=read, marks=marks)
 
 
-def refused_in_background(taint: Taint, call: ToolCall, allowed: Sequence[Pattern]) -> str | None:
+# Whether a tool of an owner's server only looks. Callable from any thread.
+Looks = Callable[[str], bool]
+
+
+def _never(_: str) -> bool:
+    return False
+
+
+def _changes(tool: str, looks: Looks) -> Mapping[str, str]:
+    """What calls would change, as far as the tool is concerned."""
+    is_other = server_of(tool) is not None and not looks(tool)
+    return {tool: "call this tool of a server"} if is_other else TAINTED_CHANGES
+
+
+def refused_in_background(
+    taint: Taint, call: ToolCall, allowed: Sequence[Pattern], looks: Looks = _never
+) -> str | None:
     """Why a background run with this taint may not make the call; None if it may."""
-    found = tainted_in_background(taint, call.tool, call.arguments, allowed, TAINTED_CHANGES)
+    changes = _changes(call.tool, looks)
+    found = tainted_in_background(taint, call.tool, call.arguments, allowed, changes)
     return found.refusal if found else None
 
 
 class TaintGuard:
     """Finds calls of the conversation that need the owner's approval; `taint` gives the current."""
 
-    def __init__(self, root: Path, taint: Callable[[], Taint]) -> None:
+    def __init__(self, root: Path, taint: Callable[[], Taint], looks: Looks = _never) -> None:
         self._root = root
         self._taint = taint
+        self._looks = looks
 
     def __call__(self, call: ToolCall) -> TaintedCall | None:
         taint, changed = self._taint(), self._changed(call)
-        return tainted_call(taint, call.tool, call.arguments, changed, TAINTED_CHANGES)
+        changes = _changes(call.tool, self._looks)
+        return tainted_call(taint, call.tool, call.arguments, changed, changes)
 
     def _changed(self, call: ToolCall) -> Iterator[str]:
         """Every name below the data directory of the file that the call writes, links followed."""
@@ -252,6 +271,7 @@ class Abilities:
     servers: Callable[[], Mapping[str, Sequence[Tool]]] = dict
     main: Allowed = main_tools
     skills_by_agent: Callable[[Job], Collection[str]] = lambda _: ()
+    looks: Looks = _never
 
 
 _NONE_ADDED = Abilities()
@@ -274,7 +294,7 @@ class BackgroundTools:
         abilities: Abilities = _NONE_ADDED,
         resolver: Resolver = resolve,
     ) -> None:
-        self.servers = abilities.servers
+        self.servers, self.looks = abilities.servers, abilities.looks
         self._policy = policy
         self._usual = usual
         self._job_guard = job_guard
@@ -287,7 +307,7 @@ class BackgroundTools:
 
     async def of(self, job: Job) -> tuple[str, ...]:
         """The patterns for a run that begins now."""
-        return await asyncio.to_thread(lambda: (*self._usual(), *self._own(job)))
+        return await asyncio.to_thread(self._now, job)
 
     async def missing_skills(self, job: Job) -> Sequence[str]:
         """The skills that the job names and that do not load."""
@@ -313,12 +333,11 @@ class BackgroundTools:
         def judge(call: ToolCall) -> str | None:
             if reason := self._subagents(call, self._policy):
                 return reason
-            if run.taint.sources and (reason := refused_in_background(run.taint, call, at_start)):
+            if reason := refused_in_background(run.taint, call, at_start, self.looks):
                 return reason
             if call.tool in STARTING or call.tool in WITHOUT_PATTERN:
                 return None
-            own = self._own(run.job) if run.job is not None else ()
-            now = tuple(map(Pattern.of, (*self._usual(), *own)))
+            now = tuple(map(Pattern.of, self._now(run.job)))
             named = [one for one in at_start if one.names(call.tool)]
             if not named or not any(one.names(call.tool) for one in now):
                 return self._lacking(call) or texts.not_in_background(call.tool)
@@ -337,8 +356,9 @@ class BackgroundTools:
 
     def _lacking(self, call: ToolCall) -> str | None:
         """What the job has to allow before a subagent can make the call."""
-        wanted = self._subagents.wanted_by(call, self._policy)
-        return texts.missing_for_subagent(call.subagent, str(wanted)) if wanted else None
+        wanted = str(self._subagents.wanted_by(call, self._policy) or "")
+        needed = call.tool if is_open(wanted) else wanted
+        return texts.missing_for_subagent(call.subagent, needed) if needed else None
 
     def _one_more(self, call: ToolCall, setter: Setter | None) -> str | None:
         """Count a written job, also an existing one; skills do not count."""
@@ -347,6 +367,11 @@ class BackgroundTools:
 
     def _allows(self, patterns: Sequence[Pattern], call: ToolCall) -> bool:
         return is_allowed(patterns, call.tool, call.arguments, *self._policy.roots)
+
+    def _now(self, job: Job | None) -> tuple[str, ...]:
+        """What the policy and the job allow at present."""
+        own = () if job is None else self._own(job)
+        return tuple(text for text in (*self._usual(), *own) if not is_open(text))
 
     def _own(self, job: Job) -> tuple[str, ...]:
         """The present patterns of the job and its skills."""
@@ -373,4 +398,5 @@ class BackgroundTools:
         given = [text for text in (*spec.allowed_tools, *others) if not problems(text).errors]
         allowed = (*self._main(), *map(Pattern.of, given))
         for name in (name for name in tools if name in by_agent):
-            yield from ((name, tool) for tool in tools[name] if any(beyond_main([tool], allowed)))
+            named = (tool for tool in tools[name] if not is_open(tool))
+            yield from ((name, tool) for tool in named if any(beyond_main([tool], allowed)))
