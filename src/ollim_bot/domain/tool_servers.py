@@ -177,6 +177,10 @@ class PinnedTool:
             return self.only_looks
         return self.definition.hints is not None and self.definition.hints.looks
 
+    @property
+    def in_words(self) -> str:
+        return "looks" if self.looks else "asks"
+
 
 class ServerCondition(StrEnum):
     GONE = "not in mcp.json"
@@ -286,12 +290,9 @@ class ServerState:
             replace(each, is_off=each.is_off or _differs(each.definition, usable))
             for each in self.tools
         )
-        holding = {
-            each.definition.name
-            for each in tools
-            if not each.is_off and (each.definition.hints or not anew)
-        }
-        waiting = tuple(each for each in usable.values() if each.name not in holding)
+        holding = [each.definition for each in tools if not each.is_off]
+        names = {each.name for each in holding if each.hints or not anew}
+        waiting = tuple(each for each in usable.values() if each.name not in names)
         same = {each.name for each in waiting if each in self.waiting}
         looking = tuple(name for name in self.looking if name in same)
         return replace(self, tools=tools, waiting=waiting, looking=looking)

@@ -82,10 +82,6 @@ def reading_in(root: Path, call: ToolCall, result: str, known: TaintRecord) -> R
 Looks = Callable[[str], bool]
 
 
-def _never(_: str) -> bool:
-    return False
-
-
 def _changes(tool: str, looks: Looks) -> Mapping[str, str]:
     """What calls would change, as far as the tool is concerned."""
     is_other = server_of(tool) is not None and not looks(tool)
@@ -93,7 +89,7 @@ def _changes(tool: str, looks: Looks) -> Mapping[str, str]:
 
 
 def refused_in_background(
-    taint: Taint, call: ToolCall, allowed: Sequence[Pattern], looks: Looks = _never
+    taint: Taint, call: ToolCall, allowed: Sequence[Pattern], looks: Looks
 ) -> str | None:
     """Why a background run with this taint may not make the call; None if it may."""
     changes = _changes(call.tool, looks)
@@ -104,7 +100,9 @@ def refused_in_background(
 class TaintGuard:
     """Finds calls of the conversation that need the owner's approval; `taint` gives the current."""
 
-    def __init__(self, root: Path, taint: Callable[[], Taint], looks: Looks = _never) -> None:
+    def __init__(
+        self, root: Path, taint: Callable[[], Taint], looks: Looks = lambda _: False
+    ) -> None:
         self._root = root
         self._taint = taint
         self._looks = looks
@@ -271,7 +269,7 @@ class Abilities:
     servers: Callable[[], Mapping[str, Sequence[Tool]]] = dict
     main: Allowed = main_tools
     skills_by_agent: Callable[[Job], Collection[str]] = lambda _: ()
-    looks: Looks = _never
+    looks: Looks = lambda _: False
 
 
 _NONE_ADDED = Abilities()

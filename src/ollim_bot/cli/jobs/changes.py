@@ -321,10 +321,9 @@ def _caution(noun: JobNoun[S], job: S, data: Data, caller: Caller) -> None:
         note(sentence)
     if ignores_late(job):
         note(f"late {READ_AS_RUN}.")
-    if unnamed := [each for each in job.spec.allowed_tools if is_open(each)]:
+    for pattern in filter(is_open, job.spec.allowed_tools):
         known = data.read(lambda tx: tx.tool_servers.get().patterns()) or ()
-        for each in unnamed:
-            note(open_problem(each, known))
+        note(open_problem(pattern, known))
 
 
 def _note_quiet(job: S, data: Data) -> None:
