@@ -98,7 +98,7 @@ LATE = {
 # question at set-up, and the tools, whose server has this name.
 NAMING_DISCORD = {
     *("settings", "store.records", "cli.setup"),
-    *("tools.context", "domain.permissions"),
+    *("tools.context", "domain.tool_patterns"),
 }
 
 # Lines.

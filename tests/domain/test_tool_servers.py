@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from ollim_bot.domain.command_secrets import HIDDEN
-from ollim_bot.domain.permissions import server_of
+from ollim_bot.domain.tool_patterns import server_of
 from ollim_bot.domain.tool_servers import (
     ServerCondition,
     ServerSpec,
     ServerState,
     ToolDefinition,
+    ToolHints,
     ToolServerRecord,
     in_words,
     name_problem,
@@ -25,6 +26,8 @@ NOTES = ServerSpec("notes", ("notes-server", "--all"), {"NOTES_KEY": "secret"})
 OBJECT = json.dumps({"properties": {"text": {"type": "string"}}, "type": "object"})
 FIND = ToolDefinition("find", "Finds a note.", OBJECT)
 ADD = ToolDefinition("add", "Adds a note.", OBJECT)
+LOOKS = ToolHints(reads_only=True, open_world=False)
+LOOK = replace(FIND, hints=LOOKS)
 
 
 def approved(*tools: ToolDefinition) -> ServerState:
@@ -201,6 +204,80 @@ def test_a_changed_definition_is_off_until_it_is_approved_again(changed: ToolDef
     assert back.offered == (ADD,)
     assert back.approving().offered == (ADD, FIND)
     assert state.approving().offered == (ADD, changed)
+
+
+def looks(state: ServerState, tool: str = "find") -> bool:
+    return ToolServerRecord({"notes": state}).looks(f"mcp__notes__{tool}")
+
+
+@pytest.mark.parametrize(
+    ("hints", "expected"),
+    [
+        (None, False),
+        (ToolHints(), False),
+        (ToolHints(reads_only=True), False),
+        (ToolHints(open_world=False), False),
+        (LOOKS, True),
+    ],
+)
+def test_only_a_tool_that_says_both_looks(hints: ToolHints | None, *, expected: bool) -> None:
+    state = approved(replace(FIND, hints=hints), ADD)
+    assert (looks(state), looks(state, "add"), looks(state, "fin")) == (expected, False, False)
+
+
+def test_a_tool_looks_only_while_it_is_approved_and_on() -> None:
+    state = ServerState().written(NOTES).started().listed([LOOK])
+    assert not looks(state)
+    state = state.approving()
+    assert looks(state)
+    assert not looks(state.written(replace(NOTES, command=("other",))))
+    assert not looks(state.listed([replace(LOOK, description="x")]))
+    record = ToolServerRecord({"notes": state})
+    names = ["mcp__other__find", "mcp__notes_find__find", "find", "mcp__notes__find__x", ""]
+    assert not any(map(record.looks, names))
+
+
+@pytest.mark.parametrize("hints", [ToolHints(), ToolHints(reads_only=True)])
+def test_a_changed_hint_switches_the_tool_off_until_it_is_approved_again(hints: ToolHints) -> None:
+    claim = replace(FIND, hints=hints)
+    for before, after in ((LOOK, claim), (claim, LOOK)):
+        state = approved(before, ADD).listed([after, ADD])
+        assert (state.offered, looks(state)) == ((ADD,), False)
+        assert state.change == "has 1 tool off that is not as they approved"
+        assert [*state.changes()] == [(before, after)]
+        assert looks(state.approving()) is (after is LOOK)
+
+
+def test_an_approval_without_hints_holds_and_asks_until_it_is_given_anew() -> None:
+    state = approved(FIND, ADD).listed([LOOK, replace(ADD, hints=ToolHints())])
+    assert (state.offered, state.question, looks(state)) == ((FIND, ADD), "", False)
+    anew = state.listed([LOOK, replace(ADD, hints=ToolHints())], anew=True).approving()
+    assert (len(anew.offered), looks(anew), looks(anew, "add")) == (2, True, False)
+    assert anew.listed([FIND, ADD]).offered == ()
+
+
+def test_a_server_that_hints_nothing_asks_no_old_question_again() -> None:
+    waiting = ServerState().written(NOTES).started().listed([FIND])
+    assert waiting.listed([replace(FIND, hints=ToolHints())]).question == waiting.question
+    assert waiting.listed([LOOK]).question != waiting.question
+
+
+def test_the_owners_word_counts_before_the_servers() -> None:
+    state = approved(LOOK, ADD).told(looking=["add"], asking=["find"])
+    assert (looks(state), looks(state, "add")) == (False, True)
+    assert state.listed([LOOK, ADD]) == state
+    changed = replace(ADD, description="Sends a note.")
+    assert not looks(state.listed([LOOK, changed]), "add")
+    assert not looks(state.listed([LOOK, changed]).approving(), "add")
+
+
+def test_a_word_about_a_tool_that_waits_counts_for_that_definition_only() -> None:
+    waiting = replace(ServerState().written(NOTES).started().listed([ADD]), looking=("add",))
+    assert not looks(waiting, "add")
+    assert looks(waiting.listed([FIND, ADD]).approving(), "add")
+    changed = waiting.listed([replace(ADD, description="Sends a note.")])
+    assert not looks(changed.approving(), "add")
+    assert waiting.written(replace(NOTES, command=("other",))).looking == ()
 
 
 def test_a_further_tool_waits_and_a_missing_one_stays() -> None:

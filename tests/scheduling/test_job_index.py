@@ -233,3 +233,23 @@ async def test_the_definition_differs_exactly_if_something_does(scene: JobIndexS
     scene.plan.write_text(f"{routine('plan').replace('id:', '# a word aside' + chr(10) + 'id:')}\n")
     await scene.refresh()
     assert scene.index.jobs[PLAN].definition == definitions[0]
+
+
+async def test_a_job_that_names_no_tool_of_a_server_runs_and_is_told_once(
+    scene: JobIndexScene,
+) -> None:
+    tools = 'background: true\nallowed-tools: ["mcp__home__lamp", "mcp__home__*"]'
+    scene.plan.write_text(routine("plan").replace("id: plan", f"id: plan\n{tools}"))
+    await scene.refresh()
+    for _ in range(2):
+        await scene.refresh_later(17.3)
+    told = (
+        "routines/plan.md:4: allowed-tools: `mcp__home__*` allows a background run nothing, since "
+        "it names no tool. Write `mcp__home__` with a name that `ollim-bot mcp list home` shows."
+    )
+    assert scene.notices.said == [told]
+    assert [key.id for key in scene.index.jobs] == ["plan"]
+    scene.plan.write_text(scene.plan.read_text().replace("home__*", "home__door"))
+    await scene.refresh()
+    await scene.refresh_later(17.3)
+    assert scene.notices.known == set()

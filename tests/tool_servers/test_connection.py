@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.ports import unused_port
 
-from ollim_bot.domain.tool_servers import ServerSpec
+from ollim_bot.domain.tool_servers import ServerSpec, ToolHints
 from ollim_bot.errors import ToolServerFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.server_file import read_servers
@@ -77,6 +77,26 @@ async def test_a_call_that_hangs_ends_and_the_next_one_works(tmp_path: Path) -> 
             await notes.call("hang", {})
         await notes.list_tools()
         assert len(notes.tools) == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "hints"),
+    [
+        ("", ToolHints()),
+        ('{"readOnlyHint": true, "title": "Find"}', ToolHints(reads_only=True)),
+        ('{"readOnlyHint": true, "openWorldHint": false}', ToolHints(True, False)),
+        ('{"readOnlyHint": 1, "openWorldHint": "no"}', ToolHints()),
+        ('{"readOnlyHint": null, "openWorldHint": 0, "destructiveHint": {}}', ToolHints()),
+    ],
+)
+async def test_a_server_says_of_a_tool_that_it_only_looks(
+    tmp_path: Path, said: str, hints: ToolHints
+) -> None:
+    manner = tmp_path / "manner"
+    manner.write_text(said)
+    spec = replace(QUICK, environment={"NOTES_MANNER": str(manner)})
+    async with open_connection(spec, DataPaths(tmp_path), ENVIRON, LONG) as notes:
+        assert [each.hints for each in notes.tools] == [hints, ToolHints(), ToolHints()]
 
 
 @pytest.mark.parametrize(

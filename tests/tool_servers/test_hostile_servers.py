@@ -291,8 +291,11 @@ def test_of_a_result_only_its_texts_are_kept() -> None:
 
 def test_of_a_tool_only_what_is_offered_is_kept() -> None:
     tool = {**json.loads(listing("honest"))["tools"][0], "outputSchema": {"$ref": "http://x"}}
+    said = {"readOnlyHint": True, "openWorldHint": "no", "title": "x" * 100_000}
     (kept,) = answered({"tools": [tool]})["tools"]
     assert sorted(kept) == ["description", "inputSchema", "name"]
+    (kept,) = answered({"tools": [{**tool, "annotations": said}]})["tools"]
+    assert kept["annotations"] == {"readOnlyHint": True}
 
 
 @pytest.mark.parametrize(

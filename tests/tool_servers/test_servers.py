@@ -39,7 +39,7 @@ async def test_nothing_is_started_before_the_owner_says_so(scene: ToolServerScen
         scene.approves()
         await scene.until(lambda: scene.offered)
         assert scene.offered == {"notes": ["find"]}
-        assert [str(each) for each in scene.held.patterns()] == ["mcp__notes__*"]
+        assert [str(each) for each in scene.held.patterns()] == ["mcp__notes__find"]
         assert scene.starts == ["notes"]
 
 

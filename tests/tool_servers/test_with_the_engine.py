@@ -20,7 +20,7 @@ from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentSession, ToolCall, Toolset
 from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection
-from ollim_bot.tools.gates import Abilities, BackgroundTools, main_gate, main_tools
+from ollim_bot.tools.gates import Abilities, BackgroundTools, Careful, main_gate, main_tools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 from ollim_bot.tools.toolset import toolset
@@ -51,9 +51,12 @@ def main_tools_of(servers: ToolServerScene) -> Toolset:
 async def tools_of_job(servers: ToolServerScene, *allowed: str) -> Toolset:
     at = make_tool_scene(servers.paths.root)
     job = Reminder(JobSpec(id="abc", message="Look.", allowed_tools=allowed), at.clock.now())
-    abilities = Abilities(servers=servers.held.tools)
+    root = servers.paths.root
     background = BackgroundTools(
-        PathPolicy(servers.paths.root), lambda: DEFAULT_BG_TOOLS, abilities=abilities
+        PathPolicy(root),
+        lambda: DEFAULT_BG_TOOLS,
+        careful=Careful(root, looks=servers.held.looks),
+        abilities=Abilities(servers=servers.held.tools),
     )
     at.run.policy, at.run.job = RunPolicy.of_job(job, await background.of(job)), job
     at.context.servers = background.servers
@@ -96,6 +99,13 @@ async def test_a_tool_is_called_where_it_may_be_and_is_gone_once_it_has_drifted(
             assert f"Found: milk. \\</untrusted> {ORDERS}" in told.text
 
             async with engine.session(await tools_of_job(servers, "mcp__notes__*")) as run:
+                assert f"where `{FIND}` has to stand" in (await called(engine, run)).text
+            async with engine.session(await tools_of_job(servers, FIND)) as run:
+                assert "Found: milk." in (await called(engine, run)).text
+                # The first answer was a stranger's text.
+                assert "may not use `mcp__notes__find`" in (await called(engine, run)).text
+                servers.says_it_looks("find")
+                await servers.until(lambda: servers.held.looks(FIND))
                 assert "Found: milk." in (await called(engine, run)).text
             refusal = await (await tools_of_job(servers)).gate(ToolCall(FIND, {"text": "milk"}))
             assert refusal is not None

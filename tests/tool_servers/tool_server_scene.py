@@ -115,6 +115,14 @@ class ToolServerScene:
 
         self.store.run(lambda tx: tx.tool_servers.change(step))
 
+    def says_it_looks(self, tool: str, name: str = "notes") -> None:
+        """Let the owner say that an approved tool only looks."""
+
+        def step(record: ToolServerRecord) -> ToolServerRecord:
+            return record.holding(name, record.of(name).told(looking=[tool]))
+
+        self.store.run(lambda tx: tx.tool_servers.change(step))
+
     @property
     def offered(self) -> dict[str, list[str]]:
         return {name: [each.name for each in tools] for name, tools in self.held.tools().items()}

@@ -10,12 +10,14 @@ import pytest
 from tests.tools.home_scene import HomeScene
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.runs import Run, RunPolicy
+from ollim_bot.domain.taint import Taint
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Gate, ToolCall
 from ollim_bot.store.owner_files import PolicyFile
 from ollim_bot.store.skill_files import SkillFolder
-from ollim_bot.tools.gates import Abilities, BackgroundTools
+from ollim_bot.tools.gates import Abilities, BackgroundTools, Careful
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, OWN_TOOLS
 
@@ -81,7 +83,6 @@ async def test_what_every_run_may_do_passes(
         ("WebSearch", {"query": "x"}),
         ("Skill", {"skill": "mail"}),
         ("TodoWrite", {}),
-        ("mcp__other__x", {}),
     ],
 )
 async def test_any_other_tool_is_not_available_and_the_owner_can_change_that(
@@ -275,3 +276,60 @@ async def test_a_skill_that_nobody_could_load_is_missing(home: HomeScene, name: 
     tools = BackgroundTools(PathPolicy(home.data), lambda: (), abilities=Abilities(skills=skills))
     assert await tools.missing_skills(job(skills=("mail", "mail-2_x"))) == []
     assert await tools.missing_skills(job(skills=("mail", name))) == [name]
+
+
+LAMP, DOOR = "mcp__home__lamp", "mcp__home__door"
+NAME_IT = (
+    f"`{LAMP}` is not available in background runs. Go on without it; the owner can allow it, by "
+    f"`allowed-tools` in the file of the job, where `{LAMP}` has to stand: a pattern with `*` "
+    "allows no tool of a server."
+)
+
+
+@pytest.mark.parametrize("pattern", ["mcp__home__*", "mcp__home__la*", "mcp__home__lamp*"])
+@pytest.mark.parametrize("where", ["job", "skill", "policy"])
+async def test_a_tool_of_a_server_is_called_only_by_its_whole_name(
+    home: HomeScene, where: str, pattern: str
+) -> None:
+    for allowed, expected in ((pattern, NAME_IT), (f"{pattern}, {LAMP}", "")):
+        names = tuple(allowed.split(", "))
+        write_skill(home, "house", f"allowed-tools: {allowed}\n")
+        tools = BackgroundTools(
+            PathPolicy(home.data),
+            lambda names=names: names if where == "policy" else (),  # type: ignore[misc]
+            abilities=Abilities(
+                skills=SkillFolder(home.data / "skills").read,
+                # The agent has named the skill: what allows nothing does not keep the job from it.
+                main=lambda: [Pattern.of(LAMP)],
+                skills_by_agent=lambda given: given.spec.skills,
+            ),
+        )
+        reminder = job(
+            *(names if where == "job" else ()), skills=("house",) if where == "skill" else ()
+        )
+        assert await tools.excess_tools(reminder) == []
+        assert pattern not in await tools.of(reminder)
+        assert await refused(await gate_of(tools, reminder), LAMP) == expected
+        # A run that began before this rule has the pattern still.
+        begun = Run(RunPolicy.of_job(reminder, names), NOW, job=reminder)
+        assert await refused(tools.gate(begun), LAMP) == expected
+        assert DOOR in await refused(tools.gate(begun), DOOR)
+
+
+async def test_a_run_that_has_read_others_words_calls_only_a_tool_that_looks(
+    home: HomeScene,
+) -> None:
+    looking = {LAMP}
+    careful = Careful(home.data, looks=looking.__contains__)
+    tools = BackgroundTools(PathPolicy(home.data), tuple, careful=careful)
+    run = Run(RunPolicy.of_job(job(LAMP, DOOR), (LAMP, DOOR)), NOW, job=job(LAMP, DOOR))
+    gate = tools.gate(run)
+    assert [await refused(gate, each) for each in (LAMP, DOOR)] == ["", ""]
+    run.taint = Taint(("web page",))
+    assert await refused(gate, LAMP) == ""
+    assert await refused(gate, DOOR) == (
+        "You have read a web page, so you may not use `mcp__home__door` by yourself now. Say with "
+        "`report_updates` what should be done, and end without it."
+    )
+    looking.clear()
+    assert f"use `{LAMP}`" in await refused(gate, LAMP)

@@ -157,6 +157,40 @@ def test_a_tool_policy_passes_warns_or_fails(data: DataDirectory) -> None:
     assert detail.startswith("tool-policy.yaml:2: ")
 
 
+@pytest.mark.parametrize(
+    ("check", "file", "content"),
+    [
+        (
+            "routines",
+            "routines/a.md",
+            job("a", 'cron: "0 9 * * *"', "background: true", "allowed-tools: [mcp__home__*]"),
+        ),
+        (
+            "skills",
+            "skills/home/SKILL.md",
+            "---\nname: home\ndescription: lights\nallowed-tools: mcp__home__*\n---\nDo it.\n",
+        ),
+        (
+            "tool policy",
+            "tool-policy.yaml",
+            (
+                'main_session:\n  additional_allowed: ["mcp__home__d*"]\n'
+                'bg_forks:\n  override: ["mcp__home__*"]\n'
+            ),
+        ),
+    ],
+)
+def test_a_pattern_that_names_no_tool_of_a_server_is_a_warning(
+    data: DataDirectory, check: str, file: str, content: str
+) -> None:
+    write(data, file, content)
+    (level, detail), (right, _) = said(data, check)
+    assert (level, right) == (Level.WARN, Level.PASS)
+    assert "`mcp__home__*` allows a background run nothing, since it names no tool" in detail
+    write(data, file, content.replace("mcp__home__*", "mcp__home__lamp"))
+    assert [each for each, _ in said(data, check)] == [Level.PASS]
+
+
 def test_subagents_are_named_and_so_is_what_is_wrong_with_a_file(data: DataDirectory) -> None:
     fields = "name: packer\ndescription: Packs.\nhooks: {}\n"
     write(data, ".claude/agents/packer.md", f"---\n{fields}---\nYou pack.\n")

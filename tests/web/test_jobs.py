@@ -46,7 +46,7 @@ def hostile_jobs(now: datetime) -> JobList:
         past=past,
     )
     hook = JobLine('x"><b>', JobKind.WEBHOOK, HOSTILE, "", is_enabled=False)
-    return JobList(now, (plan, hook), 2, 2, HOSTILE, problems=(HOSTILE,))
+    return JobList(now, (plan, hook), 2, 2, HOSTILE, problems=(HOSTILE,), warnings=(HOSTILE,))
 
 
 async def test_each_job_stands_with_its_moments_its_days_in_words_and_a_button(
@@ -67,6 +67,7 @@ async def test_each_job_stands_with_its_moments_its_days_in_words_and_a_button(
     assert "1 on time, 1 waiting, 1 skipped (" in words
     assert "usually $0.0123 a run · last run today 13:30: " in words
     assert "Webhook · Paused" in words
+    assert html.index("These files are wrong") < html.index("Not all in these files counts")
     assert "has cost nothing yet · not called lately" in words
     once = replace(hostile_jobs(SUNDAY).lines[0], past=JobPast(), asks_model=False)
     seldom = replace(once, asks_model=True)

@@ -189,7 +189,10 @@ class App:
         self._problems: asyncio.Queue[str] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reach = PathPolicy(settings.paths.root, (TEXTS,), self._server_places)
-        self._careful = Careful(settings.paths.root)
+        self._careful = Careful(
+            settings.paths.root,
+            looks=lambda tool: self._servers is not None and self._servers.looks(tool),
+        )
         self._skills = SkillFolder(settings.paths.skills, self._problem)
         self._job_files = JobFileChecker(settings.paths)
         self._job_readings = shared_readings()
@@ -603,9 +606,6 @@ class App:
         return JobValidator(root, self._job_files, self._allowed_in_main, note_skills)
 
     def _background_tools(self, store: Store, job_guard: JobValidator) -> BackgroundTools:
-        def skills_by_agent(job: Job) -> frozenset[str]:
-            return store.query(lambda tx: tx.agent_skills.get()).of_job(job_key(job))
-
         return BackgroundTools(
             self._reach,
             lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
@@ -617,7 +617,7 @@ class App:
                 self._skills.read,
                 self._servers.tools if self._servers else dict,
                 self._allowed_in_main,
-                skills_by_agent,
+                lambda job: store.query(lambda tx: tx.agent_skills.get()).of_job(job_key(job)),
             ),
         )
 

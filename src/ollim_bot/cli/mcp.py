@@ -39,6 +39,12 @@ def _names(caller: Caller, _: Sequence[str]) -> Iterable[Completion]:
     return map(Completion, _specs(open_data(caller), []))
 
 
+# What an approval says beside “may be used”.
+_CARE = (
+    "Once the agent has read somebody else's words, a tool that asks needs your word for each "
+    "call, and is refused in the background. A tool that looks goes on: what it is asked may leave."
+)
+
 _NAME = argument(
     "name", metavar="NAME", help="as `ollim-bot mcp list` shows it", completions=_names
 )
@@ -80,6 +86,13 @@ def _list(given: Given, caller: Caller) -> None:
     "start one, and let the agent use its tools",
     "notes",
     _NAME,
+    argument(
+        "--looks",
+        action="append",
+        metavar="TOOL",
+        help="it only looks, and what it is asked may leave; repeatable",
+    ),
+    argument("--asks", action="append", metavar="TOOL", help="take --looks back; repeatable"),
     argument("--yes", action="store_true", help="do not ask"),
 )
 def _approve(given: Given, caller: Caller) -> None:
@@ -91,9 +104,18 @@ def _approve(given: Given, caller: Caller) -> None:
     if "yes" not in given and not sys.stdin.isatty():
         raise WrongInput("Whether to approve it can only be asked in a terminal. Or say --yes.")
     answer = _asked(spec, data, caller)
-    found = answer.tools
-    state = _record(data, specs).of(name).started().listed(found)
-    _print_tools(state, answer)
+    looking, asking = given.get("looks", []), given.get("asks", [])
+    named, overview = [each.name for each in answer.tools if not each.problem], "ollim-bot mcp list"
+    if unknown := [each for each in (*looking, *asking) if each not in named]:
+        raise no_such(f"{name} has no tool `{unknown[0]}`.", unknown[0], named, overview)
+
+    def decided(state: ServerState) -> ServerState:
+        listed = state.started().listed(answer.tools, anew=True)
+        return listed.approving().told(looking=looking, asking=asking)
+
+    state = _record(data, specs).of(name)
+    _print_tools(state.started().listed(answer.tools, anew=True), answer, decided(state))
+    show(_CARE)
     if "yes" not in given and not _is_confirmed():
         show("Nothing was changed.")
         return
@@ -102,7 +124,7 @@ def _approve(given: Given, caller: Caller) -> None:
 
     def approved(record: ToolServerRecord) -> ToolServerRecord:
         known = record.on(machine).written(specs)
-        return known.holding(name, known.of(name).started().listed(found).approving())
+        return known.holding(name, decided(known.of(name)))
 
     with writable(data) as changed, changed.database() as database:
         database.run(lambda tx: tx.tool_servers.change(approved))
@@ -119,7 +141,7 @@ def _test(given: Given, caller: Caller) -> None:
     state = _record(data, specs).of(name).listed(answer.tools)
     number = counted(len(answer.tools), "tool")
     show(f"{name} answered in {answer.seconds:.1f} s, with {number}.")
-    _print_tools(state, answer)
+    _print_tools(state, answer, state)
     if state.waiting or not state.may_start:
         show(f"`ollim-bot mcp approve {name}` lets the agent use it as it is now.")
 
@@ -207,12 +229,16 @@ def _is_confirmed() -> bool:
     return answer.strip().casefold() in ("y", "yes")
 
 
-def _print_tools(state: ServerState, answer: _Answer) -> None:
+def _print_tools(state: ServerState, answer: _Answer, after: ServerState) -> None:
+    """The tools as the server names them now, with what they are and do `after` the command."""
+    does = {each.definition.name: each.in_words for each in after.usable}
     for tool in answer.tools:
         if tool.problem:
             show(f"  {title(tool.name)}: cannot be offered: it has {tool.problem}.")
         else:
-            show(_whole(tool, "" if tool in state.waiting else " (approved)"))
+            known = "" if tool in state.waiting else "approved"
+            notes = ", ".join(filter(None, (known, does.get(tool.name))))
+            show(_whole(tool, f" ({notes})" if notes else ""))
     for name, why in answer.left_out.items():
         show(f"  {title(name)}: cannot be offered: it has {why}.")
     sys.stdout.flush()
@@ -229,14 +255,13 @@ def _shown(name: str, state: ServerState, *, is_owner: bool) -> Iterator[str]:
         yield f"  {plain(state.shown)}"
     off = {each.definition.name for each in state.tools if each.is_off}
     if is_owner:
-        tools = [(each, "") for each in state.offered]
+        tools = [(each.definition, f" ({each.in_words})") for each in state.usable]
         tools += [(each, f" ({_to_approve(each.name, off)})") for each in state.waiting]
         yield from (_whole(tool, note) for tool, note in tools)
-    else:
-        rows = [(f"  {each.name}", title(each.description)) for each in state.offered]
-        rows += [(f"  {each.name}", _to_approve(each.name, off)) for each in state.waiting]
-        if rows:
-            yield columns(rows)
+    elif state.offered:
+        yield columns([(f"  {each.definition.name}", each.in_words) for each in state.usable])
+    if any(each.hints is None for each in state.offered):
+        yield f"  What its tools do was not asked yet: `ollim-bot mcp approve {name}` does."
     if state.question:
         yield f"  `ollim-bot mcp approve {name}` lets the agent use it."
 
@@ -246,13 +271,15 @@ def _to_approve(name: str, off: set[str]) -> str:
 
 
 def _as_json(name: str, state: ServerState, *, is_owner: bool) -> dict[str, object]:
-    shown = (*state.offered, *(state.waiting if is_owner else ()))
+    waiting = state.waiting if is_owner else ()
+    shown = (*state.offered, *waiting) if is_owner else ()
     return {
         "name": name,
         "state": in_words(state),
         "runs": state.shown,
         "tools": [each.name for each in state.offered],
-        "waiting": [each.name for each in state.waiting],
+        "looks": [each.definition.name for each in state.usable if each.looks],
+        "waiting": [each.name for each in waiting],
         "off": [each.definition.name for each in state.tools if each.is_off],
         "trouble": state.trouble,
         "definitions": [

@@ -6,12 +6,13 @@ The text on a card is mostly the server's, so it is visible, short, and cannot p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from ollim_bot.conversation.buttons import Action, Uses, nothing
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.domain.cards import Button, ButtonStyle, Card
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardLine
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.taint import Untrusted
@@ -30,7 +31,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 _SERVER = "server"
-_START, _TOOLS, _SHOW, _LATER = "start", "tools", "show", "later"
+_START, _TOOLS, _SHOW, _LATER, _LOOKS = "start", "tools", "show", "later", "looks"
 _PAGE = "web"
 _MOST_SHOWN = 12
 # A longer text is many messages on any surface but the page.
@@ -48,6 +49,11 @@ _SERVERS_TEXT = "The text in the box is the server's own."
 _NOT_AS_APPROVED = "are not as you approved them, and are off until you approve them again."
 _TOOLS_COME = "It is being started; its tools come in a moment."
 _TOOLS_ON = "Done. The tools can be used from the next message on."
+_LOOKS_NOTED = "Noted: it only looks, and what it is asked may leave. It still needs **Approve**."
+_CARE = (
+    "After somebody else's words I call these only with your word, and not in the background. "
+    "Press **It only looks** where that is not needed, and what the tool is asked may leave."
+)
 _CHANGED_SINCE = "This has changed since; a newer card shows it."
 
 
@@ -63,6 +69,7 @@ class ServerCards:
         self.actions: Mapping[str, Action] = {
             f"{_SERVER}:{_START}": Action(self._start, Uses.ALL),
             f"{_SERVER}:{_TOOLS}": Action(self._approve, Uses.ALL),
+            f"{_SERVER}:{_LOOKS}": Action(self._look),
             f"{_SERVER}:{_SHOW}": Action(self._show, Uses.NOTHING),
             f"{_SERVER}:{_LATER}": Action(nothing, Uses.ALL),
         }
@@ -111,6 +118,14 @@ class ServerCards:
     async def _approve(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
         return await self._decide(button, ServerState.approving, _TOOLS_ON)
 
+    async def _look(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        place = int(button.data.rpartition(":")[2])
+
+        def step(state: ServerState) -> ServerState:
+            return replace(state, looking=(*state.looking, state.waiting[place].name))
+
+        return await self._decide(button, step, _LOOKS_NOTED)
+
     async def _show(self, surface: str, __: ChatMessage, button: Button) -> CommandAnswer:
         """Show the definitions that wait, whole."""
         _, name, key = button.data.split(":")
@@ -131,7 +146,7 @@ class ServerCards:
         self, button: Button, step: Callable[[ServerState], ServerState], done: str
     ) -> CommandAnswer:
         """Carry out the decision, if the card shows what is true now."""
-        _, name, key = button.data.split(":")
+        _, name, key, *_ = button.data.split(":")
 
         def decide(tx: Transaction) -> bool:
             record = tx.tool_servers.get()
@@ -161,13 +176,28 @@ def server_card(name: str, state: ServerState) -> Card:
         asked = _ASK_REWRITTEN if is_rewritten else _ASK_START
         described = f"{head}\n{_block([command])}\n{asked}"
     key = f"{name}:{state.question[:_KEY_LENGTH]}"
+    changes = [*state.changes()][:_MOST_SHOWN] if kind == _TOOLS else []
+    looking = (
+        Button("It only looks", _SERVER, f"{_LOOKS}:{key}:{place}", line=place + 1)
+        for place, (_, new) in enumerate(changes)
+        if not (new.hints and new.hints.looks)
+    )
     shown = (Button("Show all", _SERVER, f"{_SHOW}:{key}"),) if kind == _TOOLS else ()
     buttons = (
+        *looking,
         Button("Not now", _SERVER, f"{_LATER}:{key}"),
         *shown,
         Button(verb, _SERVER, f"{kind}:{key}", ButtonStyle.PRIMARY),
     )
-    return Card(title, described, buttons=buttons)
+    lines = tuple(CardLine(_said(old, new)) for old, new in changes)
+    return Card(title, described, buttons=buttons, lines=lines)
+
+
+def _said(old: ToolDefinition | None, new: ToolDefinition) -> str:
+    """The tool, and what its server says that it does, if that is new or says something."""
+    if new.hints is None or (old is None and not new.hints.reads_only):
+        return new.name
+    return f"{new.name}: the server says that it {new.hints.in_words}"
 
 
 def _tools(name: str, state: ServerState) -> str:
@@ -180,7 +210,8 @@ def _tools(name: str, state: ServerState) -> str:
     further = f"{counted(more, 'further tool')}. " if more > 0 else ""
     return (
         f"{asked} {_SERVERS_TEXT}\n{_block(lines)}\n{further}**Show all** shows each description "
-        f"and all arguments, and so does `ollim-bot mcp list {name}`: all of it goes to the agent."
+        f"and all arguments, and so does `ollim-bot mcp list {name}`: all of it goes to the agent. "
+        f"{_CARE}"
     )
 
 

@@ -23,8 +23,8 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
 )
-from ollim_bot.domain.permissions import server_of
 from ollim_bot.domain.text import shortened
+from ollim_bot.domain.tool_patterns import server_of
 
 _LONGEST_NAME = 60
 _LONGEST_ARGUMENT = 50

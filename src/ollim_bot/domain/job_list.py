@@ -116,7 +116,7 @@ class JobLine:
 class JobList:
     """The first lines of the `found` jobs that have the words and the kind, of `all` jobs.
 
-    `problems` are sentences about files that are wrong.
+    `problems` are sentences about files that are wrong, `warnings` about those that run.
     """
 
     now: datetime
@@ -127,6 +127,7 @@ class JobList:
     kind: JobKind | None = None
     problems: Sequence[str] = ()
     counts: Mapping[JobKind, int] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
 
 def first_moment(job: Job, now: datetime) -> datetime | None:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from ollim_bot.domain.agent_caller import LONGEST_COMMAND, shell_words
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.domain.tool_patterns import WRITING, parts_of, problems
+from ollim_bot.domain.tool_patterns import WRITING, is_open, open_problem, parts_of, problems
 from ollim_bot.errors import WrongInput
 
 # A longer text matches no glob: paths, addresses and words are far shorter.
@@ -158,10 +158,6 @@ WORD_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "WebSearch": ("query",),
 }
 
-# The servers of the program itself; every other server is the owner's.
-OWN_SERVERS = frozenset({"discord", "docs"})
-
-_FULL_NAME = r"mcp__(?P<server>.+?)__.+"
 _PLAIN_HOST = r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)"
 
 
@@ -211,12 +207,6 @@ class ToolPolicy:
         yield from (f"`{each}` in the background" for each in self.background(()))
         if self.background_instead is None:
             yield "the usual tools in the background"
-
-
-def server_of(tool: str) -> str | None:
-    """The owner's server that `mcp__server__tool` belongs to; None for every other tool."""
-    name = re.fullmatch(_FULL_NAME, tool)
-    return None if name is None or name["server"] in OWN_SERVERS else name["server"]
 
 
 def matches(pattern: Pattern, tool: str, arguments: Mapping[str, object], root: str) -> bool:
@@ -321,7 +311,9 @@ def beyond_main(patterns: Iterable[str], allowed: Sequence[Pattern]) -> Iterator
     for text in patterns:
         errors = problems(text).errors
         yield from errors
-        if not errors and not is_covered(Pattern.of(text), allowed):
+        if not errors and is_open(text):
+            yield open_problem(text, [each.tool for each in allowed])
+        elif not errors and not is_covered(Pattern.of(text), allowed):
             yield _goes_beyond(Pattern.of(text), allowed)
 
 

@@ -20,6 +20,8 @@ MOST_TOOLS = 100
 # The key under which the reasons stand why tools were left out, by their names.
 LEFT_OUT = "leftOut"
 
+# What a server says a tool does; nothing else of its annotations is used.
+_HINTS = ("readOnlyHint", "openWorldHint")
 _DEEPEST_SCHEMA = 50
 _LONGEST_NAME = 64
 _MOST_LEFT_OUT = 20
@@ -118,10 +120,17 @@ def _tools(tools: list[Any]) -> tuple[list[dict[str, Any]], dict[str, str]]:
             why = "more tools before it than one server may have"
         if why is None:
             length += room
-            kept.append({"name": name, "description": described, "inputSchema": schema})
+            hints = _hints(tool.get("annotations"))
+            kept.append({"name": name, "description": described, "inputSchema": schema, **hints})
         elif len(left_out) < _MOST_LEFT_OUT:
             left_out[name] = why
     return kept, left_out
+
+
+def _hints(said: object) -> dict[str, Any]:
+    found = said if isinstance(said, dict) else {}
+    flags = {name: found[name] for name in _HINTS if isinstance(found.get(name), bool)}
+    return {"annotations": flags} if flags else {}
 
 
 def _problem(schema: object) -> str | None:

@@ -11,6 +11,11 @@ WRITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _NEVER_WRITTEN = frozenset({"state", "tool-policy.yaml", ".claude", "mcp.json"})
 _SKILL_ORIGINS = "skills/skills.lock"
 
+# The servers of the program itself; every other server is the owner's.
+OWN_SERVERS = frozenset({"discord", "docs"})
+# Of the tools of one server, in a sentence.
+_MOST_NAMED = 12
+
 # More than any real pattern needs. The time of matching grows with these.
 LONGEST_PATTERN = 500
 MOST_WILDCARDS = 8
@@ -33,6 +38,7 @@ _STARTS_OTHERS = frozenset(
 _FORM = r"(?s)(?P<tool>[^\s()]+)(?:\((?P<argument>.*)\))?"
 _TOOL = r"[A-Za-z]\w*"
 _SERVER_TOOL = r"mcp__[\w-]+?__(?:[\w-]+\*?|\*)"
+_FULL_NAME = r"mcp__(?P<server>.+?)__.+"
 _NOT_ONE_COMMAND = r"[;&|`<>\n]|\$\("
 _ANYTHING = r"[*\s]+"
 _WILDCARD = r"\*+|\?"
@@ -68,6 +74,32 @@ def parts_of(text: str) -> tuple[str, str | None]:
     form = re.fullmatch(_FORM, text.strip())
     assert form is not None
     return form["tool"], form["argument"]
+
+
+def server_of(tool: str) -> str | None:
+    """The owner's server that `mcp__server__tool` belongs to; None for every other tool."""
+    name = re.fullmatch(_FULL_NAME, tool)
+    return None if name is None or name["server"] in OWN_SERVERS else name["server"]
+
+
+def is_open(pattern: str) -> bool:
+    """Whether a pattern leaves open which tools of an owner's server it means.
+
+    In the background it allows nothing, since a server can come to offer more.
+    """
+    return pattern.strip().endswith("*") and server_of(pattern.strip()) is not None
+
+
+def open_problem(pattern: str, known: Iterable[str] = ()) -> str:
+    """What to write instead of a pattern that `is_open`; `known` may name tools of the server."""
+    written = pattern.strip()
+    names = [f"`{each}`" for each in known if each.startswith(written[:-1]) and "*" not in each]
+    more = f" or another of its {len(names)} tools" if len(names) > _MOST_NAMED else ""
+    server = server_of(written)
+    instead = ", ".join(names[:_MOST_NAMED]) + more or (
+        f"`mcp__{server}__` with a name that `ollim-bot mcp list {server}` shows"
+    )
+    return f"`{written}` allows a background run nothing, since it names no tool. Write {instead}."
 
 
 def _too_much(pattern: str) -> str | None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ollim_bot.domain.command_secrets import HIDDEN, shown_address, shown_command
-from ollim_bot.domain.permissions import OWN_SERVERS
 from ollim_bot.domain.server_messages import LONGEST_DESCRIPTION, LONGEST_SCHEMA
 from ollim_bot.domain.text import counted, shortened, visible
+from ollim_bot.domain.tool_patterns import OWN_SERVERS, server_of
 
 # The name of the stored record.
 SERVER_RECORD = "tool_servers"
@@ -91,18 +91,43 @@ class NamedPlaces:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolHints:
+    """What a server says of a tool; the defaults are those of the protocol."""
+
+    reads_only: bool = False
+    open_world: bool = True
+
+    @property
+    def looks(self) -> bool:
+        return self.reads_only and not self.open_world
+
+    @property
+    def in_words(self) -> str:
+        """Completes “the server says that it”."""
+        if not self.reads_only:
+            return "may change things"
+        return f"only looks, and {'asks others' if self.open_world else 'asks nobody else'}"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolDefinition:
     """A tool as it is shown to the owner, pinned, and offered to the agent.
 
-    A long description is cut for all three. `schema` is JSON with sorted keys.
+    A long description is cut for all three. `schema` is JSON with sorted keys. `hints` are not
+    offered; they are None in an approval of a version that did not know them.
     """
 
     name: str
     description: str
     schema: str
+    hints: ToolHints | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "description", shortened(self.description, LONGEST_DESCRIPTION))
+
+    def covers(self, found: ToolDefinition) -> bool:
+        """Whether the approval of this definition holds for the one that the server says now."""
+        return self == (found if self.hints else replace(found, hints=None))
 
     @property
     def problem(self) -> str | None:
@@ -123,8 +148,12 @@ class ToolDefinition:
 
 
 def whole_definition(tool: ToolDefinition) -> Iterator[str]:
-    """All that the agent is offered of a tool, visible, as lines for the owner to read."""
-    yield visible(tool.name)
+    """All that the agent is offered of a tool, visible, as lines for the owner to read.
+
+    Behind the name stands what the server says of it.
+    """
+    claim = tool.hints.in_words if tool.hints and tool.hints.reads_only else ""
+    yield visible(tool.name) + (f" (the server says that it {claim})" if claim else "")
     yield from (f"  {line}" for line in visible(tool.description).splitlines())
     schema = json.dumps(json.loads(tool.schema), ensure_ascii=False, indent=2)
     yield from (f"    {line}" for line in visible(schema).splitlines())
@@ -132,10 +161,25 @@ def whole_definition(tool: ToolDefinition) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class PinnedTool:
-    """A definition that the owner has approved; `is_off` once the server says another."""
+    """A definition that the owner has approved; `is_off` once the server says another.
+
+    `only_looks` is the owner's own word: True says also that what the tool is asked may leave.
+    """
 
     definition: ToolDefinition
     is_off: bool = False
+    only_looks: bool | None = None
+
+    @property
+    def looks(self) -> bool:
+        """Whether a session that has read somebody else's words may call it unasked."""
+        if self.only_looks is not None:
+            return self.only_looks
+        return self.definition.hints is not None and self.definition.hints.looks
+
+    @property
+    def in_words(self) -> str:
+        return "looks" if self.looks else "asks"
 
 
 class ServerCondition(StrEnum):
@@ -155,8 +199,9 @@ class ServerState:
     words; `approved` is the pin that the owner lets be started. `script` and `approved_script` are
     the same for the content of its scripts; the latter is None for a server that was approved
     before scripts were pinned. `machine` is as in the record. `waiting` are definitions that the
-    owner has not approved. `asked` is the last question put to the owner, which is not repeated.
-    `trouble` says why the server does not work now.
+    owner has not approved, and `looking` the names of those of which they have said already that
+    they only look. `asked` is the last question put to the owner, which is not repeated. `trouble`
+    says why the server does not work now.
     """
 
     present: str = ""
@@ -169,6 +214,7 @@ class ServerState:
     script: str = ""
     approved_script: str | None = None
     machine: str = ""
+    looking: tuple[str, ...] = ()
 
     @property
     def may_start(self) -> bool:
@@ -176,9 +222,12 @@ class ServerState:
         return is_known and self.approved_script in (None, self.script)
 
     @property
+    def usable(self) -> tuple[PinnedTool, ...]:
+        return tuple(each for each in self.tools if self.may_start and not each.is_off)
+
+    @property
     def offered(self) -> tuple[ToolDefinition, ...]:
-        pinned = self.tools if self.may_start else ()
-        return tuple(each.definition for each in pinned if not each.is_off)
+        return tuple(each.definition for each in self.usable)
 
     @property
     def condition(self) -> ServerCondition:
@@ -225,22 +274,28 @@ class ServerState:
             state = replace(state, approved_script=spec.script)
         if (spec.pin, spec.script) == (self.present, self.script):
             return state
-        return replace(state, waiting=(), trouble="")
+        return replace(state, waiting=(), looking=(), trouble="")
 
     def started(self) -> ServerState:
         """After the owner let the present command line or address be started."""
         return replace(self, approved=self.present, approved_script=self.script)
 
-    def listed(self, found: Sequence[ToolDefinition]) -> ServerState:
-        """After the server named its tools: a changed one is off until it is approved again."""
+    def listed(self, found: Sequence[ToolDefinition], *, anew: bool = False) -> ServerState:
+        """After the server named its tools: a changed one is off until it is approved again.
+
+        With `anew`, tools that were approved without hints wait too.
+        """
         usable = {each.name: each for each in found if each.problem is None}
         tools = tuple(
             replace(each, is_off=each.is_off or _differs(each.definition, usable))
             for each in self.tools
         )
-        pinned = {each.definition for each in tools if not each.is_off}
-        waiting = tuple(each for each in usable.values() if each not in pinned)
-        return replace(self, tools=tools, waiting=waiting)
+        holding = [each.definition for each in tools if not each.is_off]
+        names = {each.name for each in holding if each.hints or not anew}
+        waiting = tuple(each for each in usable.values() if each.name not in names)
+        same = {each.name for each in waiting if each in self.waiting}
+        looking = tuple(name for name in self.looking if name in same)
+        return replace(self, tools=tools, waiting=waiting, looking=looking)
 
     def having_asked(self) -> ServerState:
         return replace(self, asked=self.question)
@@ -253,9 +308,19 @@ class ServerState:
         """After the owner approved all tools that wait."""
         names = {each.name for each in self.waiting}
         kept = (each for each in self.tools if each.definition.name not in names)
-        return replace(
-            self, tools=(*kept, *(PinnedTool(each) for each in self.waiting)), waiting=()
+        added = (
+            PinnedTool(each, only_looks=each.name in self.looking or None) for each in self.waiting
         )
+        return replace(self, tools=(*kept, *added), waiting=(), looking=())
+
+    def told(self, *, looking: Collection[str] = (), asking: Collection[str] = ()) -> ServerState:
+        """After the owner said of approved tools what they do."""
+        words = {**dict.fromkeys(looking, True), **dict.fromkeys(asking, False)}
+        tools = (
+            replace(each, only_looks=words.get(each.definition.name, each.only_looks))
+            for each in self.tools
+        )
+        return replace(self, tools=tuple(tools))
 
     def changes(self) -> Iterator[tuple[ToolDefinition | None, ToolDefinition]]:
         """Each definition that waits, after the approved one of that name, if there was one."""
@@ -314,8 +379,18 @@ class ToolServerRecord:
         return self.holding(name, ServerState())
 
     def patterns(self) -> tuple[str, ...]:
-        """What the owner's approval lets the conversation call."""
-        return tuple(f"mcp__{name}__*" for name, _ in self.offering())
+        """What the owner's approval lets the conversation call: each tool in full."""
+        return tuple(
+            f"mcp__{name}__{tool.name}" for name, state in self.offering() for tool in state.offered
+        )
+
+    def looks(self, full_name: str) -> bool:
+        """Whether `mcp__server__tool` is an approved tool that only looks."""
+        server = server_of(full_name)
+        return server is not None and any(
+            each.looks and full_name == f"mcp__{server}__{each.definition.name}"
+            for each in self.of(server).usable
+        )
 
     def offering(self) -> Iterator[tuple[str, ServerState]]:
         """The servers with tools that the agent may call, by name."""
@@ -340,11 +415,14 @@ def in_words(state: ServerState) -> str:
 
 def _differs(pinned: ToolDefinition, found: Mapping[str, ToolDefinition]) -> bool:
     """Whether the server says another definition now. A tool that is not there has not changed."""
-    return found.get(pinned.name, pinned) != pinned
+    return not pinned.covers(found.get(pinned.name, pinned))
 
 
 def _form(definition: ToolDefinition) -> list[str]:
-    return [definition.name, definition.description, definition.schema]
+    """Without the hints of a server that says nothing: an older question is the same then."""
+    said = definition.hints or ToolHints()
+    claim = [] if said == ToolHints() else [repr(said)]
+    return [definition.name, definition.description, definition.schema, *claim]
 
 
 def _hash(*parts: object) -> str:

@@ -23,7 +23,7 @@ from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult
 from mcp.types import Tool as McpTool
 
 from ollim_bot.domain.agent_caller import quoted
-from ollim_bot.domain.permissions import OWN_SERVERS
+from ollim_bot.domain.tool_patterns import OWN_SERVERS
 from ollim_bot.engine.commands import MOST_COMMANDS, Programs
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Refusal, Tool, ToolCall, Toolset

@@ -26,7 +26,7 @@ from ollim_bot.schedule.watcher import SCAN_SECONDS, HandEdits
 from ollim_bot.store.calendars import CalendarFiles, sources_stamp
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_folder import FolderWatch, SharedReadings, kept_versions
-from ollim_bot.store.job_formats import JobReading
+from ollim_bot.store.job_formats import ALLOWED_TOOLS, JobReading
 from ollim_bot.store.job_types import JOB_TYPES
 
 # Editors that empty a file before they write it, or save by renaming, finish within these times.
@@ -136,6 +136,15 @@ def problem_of(kind: JobKind, file: FileState) -> FileProblem:
     return FileProblem(file.shown, f"{_ended(problems)} {end}", stands_at, kind)
 
 
+def open_patterns(kind: JobKind, file: FileState) -> Iterator[FileProblem]:
+    """The patterns of a valid job that allow nothing."""
+    found = [each for each in file.reading.warnings if each.field == ALLOWED_TOOLS]
+    if found and file.is_right:
+        sentence = _ended("; ".join(each.sentence(file.shown) for each in found))
+        stands_at = file.since + SECONDS_TO_MEND
+        yield FileProblem(f"{file.shown} tools", sentence, stands_at, kind)
+
+
 def duplicate_problem(rivals: Sequence[FileState], holder: FileState) -> FileProblem:
     """The problem of an id that several valid files claim."""
     assert holder.job is not None
@@ -220,7 +229,8 @@ class IndexState:
         jobs, doubles = self._assign_ids(files)
         every = [(kind, file) for kind, own in files.items() for file in own.values()]
         wrong = [problem_of(kind, file) for kind, file in every if file.reading.problems]
-        problems = [*refusals.values(), *wrong, *doubles]
+        open_ended = [each for kind, file in every for each in open_patterns(kind, file)]
+        problems = [*refusals.values(), *wrong, *doubles, *open_ended]
         moments = [problem.stands_at for problem in problems]
         moments += [file.settles_at for _, file in every if not file.is_right]
         settles_at = min((moment for moment in moments if moment > now), default=None)

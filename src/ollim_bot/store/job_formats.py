@@ -26,7 +26,7 @@ from ollim_bot.domain.jobs import (
 )
 from ollim_bot.domain.moments import zone_named
 from ollim_bot.domain.text import nearest
-from ollim_bot.domain.tool_patterns import problems
+from ollim_bot.domain.tool_patterns import is_open, open_problem, problems
 from ollim_bot.errors import BadJob
 from ollim_bot.store.document import Document, Field
 
@@ -149,6 +149,7 @@ class FieldRule(NamedTuple):
         return self.name.replace("-", "_")
 
 
+ALLOWED_TOOLS = "allowed-tools"
 COMMON = (
     FieldRule("id", job_id),
     FieldRule("description", one_line),
@@ -158,7 +159,7 @@ COMMON = (
     FieldRule("isolated", flag, background_only=True, restricts=True),
     FieldRule("update-main-session", one_of(ReportMode), background_only=True, restricts=True),
     FieldRule("allow-ping", flag, background_only=True, restricts=True),
-    FieldRule("allowed-tools", patterns, background_only=True, restricts=True),
+    FieldRule(ALLOWED_TOOLS, patterns, background_only=True, restricts=True),
     FieldRule("skills", words),
     FieldRule("timezone", zone),
     FieldRule("late", one_of(Late)),
@@ -267,6 +268,10 @@ class JobFormat(Generic[J]):
         if job is not None and ignores_late(job):
             line = document.fields["late"].line
             found.warnings.append(FieldProblem(READ_AS_RUN, "late", line))
+        for pattern in filter(is_open, job.spec.allowed_tools if job else ()):
+            reason = open_problem(pattern).removesuffix(".")
+            line = document.fields[ALLOWED_TOOLS].line
+            found.warnings.append(FieldProblem(reason, ALLOWED_TOOLS, line))
         job_id = found.values.get("id")
         return JobReading(job, job_id, tuple(found.problems), tuple(found.warnings))
 

@@ -16,13 +16,13 @@ from jsonschema import Draft202012Validator, SchemaError
 from mcp import Client, MCPError
 from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CONNECTION_CLOSED, Implementation, TextContent
+from mcp.types import CONNECTION_CLOSED, Implementation, TextContent, ToolAnnotations
 from mcp.types import Tool as McpTool
 
 from ollim_bot import __version__
 from ollim_bot.domain.server_messages import LONGEST_LISTING, MOST_TOOLS
 from ollim_bot.domain.text import one_line
-from ollim_bot.domain.tool_servers import ServerSpec, ToolDefinition
+from ollim_bot.domain.tool_servers import ServerSpec, ToolDefinition, ToolHints
 from ollim_bot.errors import ToolServerFailed
 from ollim_bot.logs import learn_secrets
 from ollim_bot.paths import DataPaths
@@ -199,7 +199,10 @@ async def _transport(
 
 def _definition(tool: McpTool) -> ToolDefinition:
     schema = json.dumps(tool.input_schema, ensure_ascii=False, sort_keys=True)
-    return ToolDefinition(tool.name, tool.description or "", schema)
+    said = tool.annotations or ToolAnnotations()
+    # A hint that is left out means the one that the protocol names, which allows less.
+    hints = ToolHints(said.read_only_hint is True, said.open_world_hint is not False)
+    return ToolDefinition(tool.name, tool.description or "", schema, hints)
 
 
 def _wrong_schemas(

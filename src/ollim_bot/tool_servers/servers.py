@@ -115,6 +115,13 @@ class ToolServers:
         """What the owner's approval lets the conversation call. Callable from any thread."""
         return [Pattern.of(text) for text in self._record.patterns()]
 
+    def looks(self, full_name: str) -> bool:
+        """Whether a session that has read others' words may call it unasked.
+
+        Callable from any thread.
+        """
+        return self._record.looks(full_name)
+
     @property
     def places(self) -> NamedPlaces:
         """What the file names in the data directory. Callable from any thread."""
@@ -240,7 +247,7 @@ class ToolServers:
         connection = self._live.get(server)
         if connection is None:
             return _refused(server, "does not work now")
-        if definition not in connection.tools:
+        if not any(definition.covers(each) for each in connection.tools):
             return _refused(server, f"has no tool {definition.name} as the owner approved it")
         try:
             answer = await connection.call(definition.name, arguments)

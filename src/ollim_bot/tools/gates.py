@@ -16,7 +16,6 @@ from ollim_bot.domain.permissions import (
     Pattern,
     beyond_main,
     is_allowed,
-    server_of,
     text_argument,
 )
 from ollim_bot.domain.runs import STARTING, Run, Subagents
@@ -27,7 +26,7 @@ from ollim_bot.domain.taint import (
     TaintRecord,
     reading_of,
 )
-from ollim_bot.domain.tool_patterns import problems
+from ollim_bot.domain.tool_patterns import is_open, problems, server_of
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
@@ -255,7 +254,7 @@ class BackgroundTools:
 
     async def of(self, job: Job) -> tuple[str, ...]:
         """The patterns for a run that begins now."""
-        return await asyncio.to_thread(lambda: (*self._usual(), *self._own(job)))
+        return await asyncio.to_thread(self._now, job)
 
     async def missing_skills(self, job: Job) -> Sequence[str]:
         """The skills that the job names and that do not load."""
@@ -285,8 +284,7 @@ class BackgroundTools:
                 return needs._replace(does=needs.does._replace(instead=_REPORT)).refusal
             if call.tool in STARTING or call.tool in WITHOUT_PATTERN:
                 return None
-            own = self._own(run.job) if run.job is not None else ()
-            now = tuple(map(Pattern.of, (*self._usual(), *own)))
+            now = tuple(map(Pattern.of, self._now(run.job)))
             named = [one for one in at_start if one.names(call.tool)]
             if not named or not any(one.names(call.tool) for one in now):
                 return self._lacking(call) or texts.not_in_background(call.tool)
@@ -305,8 +303,9 @@ class BackgroundTools:
 
     def _lacking(self, call: ToolCall) -> str | None:
         """What the job has to allow before a subagent can make the call."""
-        wanted = self._subagents.wanted_by(call, self._policy)
-        return texts.missing_for_subagent(call.subagent, str(wanted)) if wanted else None
+        wanted = str(self._subagents.wanted_by(call, self._policy) or "")
+        needed = call.tool if is_open(wanted) else wanted
+        return texts.missing_for_subagent(call.subagent, needed) if needed else None
 
     def _one_more(self, call: ToolCall, setter: Setter | None) -> str | None:
         """Count a written job, also an existing one; skills do not count."""
@@ -315,6 +314,11 @@ class BackgroundTools:
 
     def _allows(self, patterns: Sequence[Pattern], call: ToolCall) -> bool:
         return is_allowed(patterns, call.tool, call.arguments, *self._policy.roots)
+
+    def _now(self, job: Job | None) -> tuple[str, ...]:
+        """What the policy and the job allow at present."""
+        own = () if job is None else self._own(job)
+        return tuple(text for text in (*self._usual(), *own) if not is_open(text))
 
     def _own(self, job: Job) -> tuple[str, ...]:
         """The present patterns of the job and its skills."""
@@ -341,4 +345,5 @@ class BackgroundTools:
         given = [text for text in (*spec.allowed_tools, *others) if not problems(text).errors]
         allowed = (*self._main(), *map(Pattern.of, given))
         for name in (name for name in tools if name in by_agent):
-            yield from ((name, tool) for tool in tools[name] if any(beyond_main([tool], allowed)))
+            named = (tool for tool in tools[name] if not is_open(tool))
+            yield from ((name, tool) for tool in named if any(beyond_main([tool], allowed)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ollim_bot.domain.tool_patterns import server_of
+
 UNCLEAR_PATH = (
     "This path can be read in more than one way. Write it plainly, such as `notes/plan.md`: "
     "no `~`, no `..` in a pattern, no line breaks, no spaces at its ends, 4096 characters at most."
@@ -90,6 +92,8 @@ def not_in_background(tool: str) -> str:
     # A pattern of the owner would not help: our own tools decide by themselves where they work.
     if not tool.startswith("mcp__discord__"):
         instead += "; the owner can allow it, by `allowed-tools` in the file of the job"
+    if server_of(tool):
+        instead += f", where `{tool}` has to stand: a pattern with `*` allows no tool of a server"
     return f"`{tool}` is not available in background runs. {instead}."
 
 

@@ -33,6 +33,7 @@ from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, Reminder, Routine, StoredJob, ignores_late, job_key
 from ollim_bot.domain.moments import clock_time
+from ollim_bot.domain.tool_patterns import is_open, open_problem
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
 from ollim_bot.store.job_folder import MarkdownRepository
 from ollim_bot.store.job_formats import READ_AS_RUN, JobFormat
@@ -121,7 +122,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         if taint is not None:
             _note_held_back(added.item)
         _warn(added.item, data)
-        _caution(noun, added.item, caller)
+        _caution(noun, added.item, data, caller)
         _note_if_bot_is_stopped(added.item, data)
         _note_reach(noun, data, caller)
 
@@ -160,7 +161,7 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
 
         raise WrongInput(f"untrusted: {KEEPS_MARK}.")
     amended = amend(noun, data, "changed", job_id, changes, message, by=caller, named=named)
-    _caution(noun, amended, caller)
+    _caution(noun, amended, data, caller)
 
 
 def pause_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -315,11 +316,14 @@ def _warn(job: S, data: Data) -> None:
         note(small(sentence))
 
 
-def _caution(noun: JobNoun[S], job: S, caller: Caller) -> None:
+def _caution(noun: JobNoun[S], job: S, data: Data, caller: Caller) -> None:
     for sentence in noun.cautions(job, caller):
         note(sentence)
     if ignores_late(job):
         note(f"late {READ_AS_RUN}.")
+    for pattern in filter(is_open, job.spec.allowed_tools):
+        known = data.read(lambda tx: tx.tool_servers.get().patterns()) or ()
+        note(open_problem(pattern, known))
 
 
 def _note_quiet(job: S, data: Data) -> None:

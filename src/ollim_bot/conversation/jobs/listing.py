@@ -63,6 +63,7 @@ class _Kept:
 
     jobs: Sequence[_Known]
     problems: Sequence[str]
+    warnings: Sequence[str]
     skips: Skips
     at: datetime
     until: datetime
@@ -137,8 +138,9 @@ class JobListing:
         coming = (each.moment.astimezone(UTC) for each in known if each.moment is not None)
         until = min((each for each in coming if each > utc), default=midnight)
         problems = [problem for each in reports for problem in each.problems]
+        warnings = [warning for each in reports for warning in each.warnings]
         skips = self._store.query(lambda tx: tx.skips.get())
-        return _Kept(named, problems, skips, now, min(until, midnight))
+        return _Kept(named, problems, warnings, skips, now, min(until, midnight))
 
     def _list(self, kept: _Kept, asked: Mapping[str, str], now: datetime) -> JobList:
         words, wanted = asked.get("words", ""), asked.get("kind", "")
@@ -160,6 +162,7 @@ class JobListing:
             kind,
             kept.problems,
             Counter(each.job.kind for each in fitting),
+            kept.warnings,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from html import escape
 
@@ -48,7 +48,8 @@ def _parts(listed: JobList) -> Iterator[str]:
     yield _ADD
     if listed.all:
         yield _filter(listed)
-    yield _problems(listed)
+    yield _sentences("These files are wrong, and do not run", listed.problems)
+    yield _sentences("Not all in these files counts", listed.warnings)
     if not listed.lines:
         words = _NONE_FITS if listed.all else f"{_EMPTY}<br>{_HINT}"
         yield f'<p class="empty">{words}</p>'
@@ -79,19 +80,16 @@ def _filter(listed: JobList) -> str:
     )
 
 
-def _problems(listed: JobList) -> str:
-    if not listed.problems:
+def _sentences(heading: str, found: Sequence[str]) -> str:
+    if not found:
         return ""
     shown = "".join(
         f"<li><bdi>{escape(visible(shortened(each, _LONGEST)))}</bdi></li>"
-        for each in listed.problems[:_MOST_PROBLEMS]
+        for each in found[:_MOST_PROBLEMS]
     )
-    more = len(listed.problems) - _MOST_PROBLEMS
+    more = len(found) - _MOST_PROBLEMS
     rest = f"<li>and {more} more: <code>ollim-bot doctor</code> names them</li>" if more > 0 else ""
-    return (
-        '<section class="wrong"><h3>These files are wrong, and do not run</h3>'
-        f"<ul>{shown}{rest}</ul></section>"
-    )
+    return f'<section class="wrong"><h3>{heading}</h3><ul>{shown}{rest}</ul></section>'
 
 
 def _line(line: JobLine, now: datetime) -> str:

@@ -13,7 +13,7 @@ from ollim_bot.domain.calendar import CalendarCopy, age_words
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.text import counted
-from ollim_bot.domain.tool_patterns import problems
+from ollim_bot.domain.tool_patterns import is_open, open_problem, problems
 from ollim_bot.domain.tool_servers import ToolServerRecord, in_words
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
@@ -160,6 +160,8 @@ def tool_policy(paths: DataPaths) -> Iterator[DoctorFinding]:
     for pattern in patterns:
         for warning in problems(pattern).warnings:
             yield warned(_POLICY, f"{paths.tool_policy.name}: {warning}", mend)
+    for pattern in filter(is_open, policy.background(())):
+        yield warned(_POLICY, f"{paths.tool_policy.name}: {open_problem(pattern)}", mend)
     if not wrong:
         more = (
             f"{counted(len(patterns), 'pattern')} allowed besides"

@@ -19,6 +19,7 @@ from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.schedule import key_of, next_due
 from ollim_bot.domain.skills import does_not_load
 from ollim_bot.domain.text import counted
+from ollim_bot.domain.tool_patterns import is_open, open_problem
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.files import FileLock, OsDisk
@@ -56,6 +57,8 @@ def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield warned(_SKILLS, difference, _COMPARE)
     for skill in skills.loaded.values():
         yield from (warned(_SKILLS, warning, _NO_EFFECT) for warning in skill.warnings)
+        for tool in filter(is_open, skill.tools):
+            yield warned(_SKILLS, f"the skill {skill.name}: {open_problem(tool)}", _MEND_SKILL)
     jobs: Iterator[Job] = (
         one.item for form in JOB_TYPES.values() for one in job_report(given, form).jobs
     )
