@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from ollim_bot.domain.agent_caller import PROGRAM, read_command_line, shell_words
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.permissions import Pattern, Verdict, matches, text_argument
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.tool_patterns import WRITING
 
 ATTACHMENT = "attachment"
@@ -65,10 +63,6 @@ _SITE = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)")
 _BETWEEN_ADDRESSES = re.compile(r"[\s<>\"'`|]+")
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _AROUND_ADDRESSES = ".,;:!?*_~"
-_REMEMBERED = timedelta(hours=24)
-_MOST_READINGS = 50
-_MOST_SESSIONS = 300
-_MOST_TASKS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,101 +127,20 @@ def marked_taint(mark: str | None) -> Taint:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadBefore:
-    """A source, and when the conversation read it."""
+class TaintMark:
+    """What a session has read of others, or has left in a note or in a task.
 
-    source: str
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class SessionTaint:
-    """The untrusted sources in the history of a session, since the owner last wrote in it."""
-
-    session: SessionId
-    sources: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TaintedTask:
-    """A task that a tainted turn has added; known by its title, whichever list has it."""
-
-    title: str
-    untrusted: str
-    id: str = ""
-    is_shown: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TaintRecord:
-    """What each session has read since the owner last wrote in it, the newest session last.
-
-    `recent` is what the conversation has read in the last day. `tasks` are those that tainted turns
-    have added. `standing` counts for each session until the owner writes: it was written before
-    sessions were told apart, or says that what they have read was lost.
+    `source` is as `untrusted:` in a job file. A note has a `path` below the data directory, and the
+    `session` that made it, if a careful one did; a task has a `title`, by which it is known
+    whichever list has it, and its id as `untold` until the owner is shown it.
     """
 
-    standing: tuple[str, ...] = ()
-    sessions: tuple[SessionTaint, ...] = ()
-    recent: tuple[ReadBefore, ...] = ()
-    tasks: tuple[TaintedTask, ...] = ()
-
-    def of(self, session: SessionId | None) -> tuple[str, ...]:
-        own = (
-            source for each in self.sessions if each.session == session for source in each.sources
-        )
-        return tuple(dict.fromkeys((*self.standing, *own)))
-
-    def with_read(self, session: SessionId, sources: Iterable[str]) -> TaintRecord:
-        """The session has read these, or goes on from a history that has them."""
-        known = tuple(dict.fromkeys((*self.of(session), *sources)))
-        others = tuple(each for each in self.sessions if each.session != session)
-        if known:
-            others = (*others, SessionTaint(session, known))
-        return replace(self, sessions=others[-_MOST_SESSIONS:])
-
-    def after_turn(self, session: SessionId, sources: Iterable[str], now: datetime) -> TaintRecord:
-        """A turn of the conversation has read these."""
-        added = tuple(dict.fromkeys(sources))
-        others = (
-            each
-            for each in self.recent
-            if each.source not in added and abs(now - each.at) < _REMEMBERED
-        )
-        recent = (*others, *(ReadBefore(source, now) for source in added))
-        return replace(self.with_read(session, added), recent=recent[-_MOST_READINGS:])
-
-    def lost(self) -> TaintRecord:
-        """What the sessions have read since this was written is not known."""
-        return replace(self, standing=tuple(dict.fromkeys((*self.standing, LOST))))
-
-    def after_owner(self, session: SessionId) -> TaintRecord:
-        """The owner wrote in the session: what it read before taints no further turn of it."""
-        others = tuple(each for each in self.sessions if each.session != session)
-        return replace(self, standing=(), sessions=others)
-
-    def with_task(self, task: TaintedTask) -> TaintRecord:
-        """Add the task, or replace the one with its title."""
-        others = (each for each in self.tasks if _key(each.title) != _key(task.title))
-        return replace(self, tasks=(*others, task)[-_MOST_TASKS:])
-
-    def mark_of(self, title: str) -> str:
-        """What the turn had read that added a task with this title; empty for any other task."""
-        found = (each.untrusted for each in self.tasks if _key(each.title) == _key(title))
-        return next(found, "")
-
-    def marks_in(self, text: str) -> list[str]:
-        """The marks of the tasks whose titles stand in the text."""
-        line = _key(text)
-        return [each.untrusted for each in self.tasks if _key(each.title) in line]
-
-    def marked(self, tasks: Iterable[Task]) -> list[Task]:
-        """The tasks, those of tainted turns with their mark."""
-        return [replace(each, untrusted=self.mark_of(each.title)) for each in tasks]
-
-    def in_last_day(self, now: datetime) -> Taint:
-        """The sources that may have led to a change now."""
-        return Taint(tuple(each.source for each in self.recent if abs(now - each.at) < _REMEMBERED))
+    source: str
+    since: datetime
+    path: str = ""
+    title: str = ""
+    untold: str = ""
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,11 +310,6 @@ def _fenced_source(arguments: Mapping[str, object]) -> str:
     # The engine names a program that it has run by its path.
     is_ours = program.rpartition("/")[2] == PROGRAM
     return _COMMAND_SOURCES.get(noun, _FENCED_TEXT) if is_ours else _FENCED_TEXT
-
-
-def _key(title: str) -> str:
-    """The same for two spellings of a title that look the same."""
-    return " ".join(title.casefold().split())
 
 
 def _with_article(source: str) -> str:

@@ -10,7 +10,7 @@ from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, Car
 from ollim_bot.domain.due_items import UNDO, break_down_button
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.quiet import MOVE
-from ollim_bot.domain.taint import TaintedTask, marked_taint, untrusted_label
+from ollim_bot.domain.taint import TaintMark, marked_taint, untrusted_label
 from ollim_bot.domain.tasks import FILE_LIST, Task, facts, in_order, is_due
 from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, counted, one_line, shortened
 
@@ -124,13 +124,13 @@ def task_words(task: Task, today: date, *, marks_file: bool = False) -> str:
     return " · ".join(filter(None, (one_line(task.title, _LONGEST_TITLE), mark, about)))
 
 
-def added_card(task: TaintedTask) -> Card:
-    """The card of a task that a tainted turn has added; its Undo deletes the task."""
-    label = untrusted_label(marked_taint(task.untrusted))
-    undo = Button("Undo", TASK_DELETE, task.id)
+def added_card(mark: TaintMark) -> Card:
+    """The card of a task that a careful session has added; its Undo deletes the task."""
+    label = untrusted_label(marked_taint(mark.source))
+    undo = Button("Undo", TASK_DELETE, mark.untold)
     return Card(
         f"Task added: {FROM_UNTRUSTED}",
-        f"{as_code(task.title, _LONGEST_TITLE)}\n{label}",
+        f"{as_code(mark.title, _LONGEST_TITLE)}\n{label}",
         buttons=(undo,),
     )
 

@@ -26,11 +26,12 @@ from ollim_bot.domain.taint import (
     Reading,
     Taint,
     TaintedCall,
-    TaintRecord,
+    TaintMark,
     reading_of,
     tainted_call,
     tainted_in_background,
 )
+from ollim_bot.domain.tasks import title_key
 from ollim_bot.domain.tool_patterns import WRITING, problems
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
@@ -67,14 +68,16 @@ _MARK = re.compile(r"^untrusted[ \t]*:[ \t]*['\"]?([^'\"\n]*\S)", re.MULTILINE)
 _MOST_FILES = 200
 
 
-def reading_in(root: Path, call: ToolCall, result: str, known: TaintRecord) -> Reading | None:
+def reading_in(
+    root: Path, call: ToolCall, result: str, known: Sequence[TaintMark]
+) -> Reading | None:
     """The untrusted text in a result; None if there is none. It reads files."""
     if call.tool not in _READ_ARGUMENTS:
         return reading_of(call.tool, call.arguments, result, OWN_TOOLS)
     path = text_argument(call.arguments, _READ_ARGUMENTS[call.tool])
-    read = _names(root, path)
+    read, line = _names(root, path), title_key(result)
     in_jobs = _marks(root, path, result if call.tool == "Grep" else "")
-    marks = (*in_jobs, *known.marks_in(result))
+    marks = (*in_jobs, *(each.source for each in known if title_key(each.title) in line))
     return reading_of(call.tool, call.arguments, result, OWN_TOOLS, read=read, marks=marks)
 
 

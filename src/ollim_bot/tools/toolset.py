@@ -74,7 +74,10 @@ async def _note_taint(context: ToolContext, call: ToolCall, result: str) -> None
 
     It is committed, so that neither a restart nor a branch of the session loses it.
     """
-    run, known = context.run, await context.store.read(lambda tx: tx.taint.get())
+    run, known = (
+        context.run,
+        await context.store.read(lambda tx: [each for each in tx.marks.left() if each.title]),
+    )
     reading = await asyncio.to_thread(reading_in, context.root, call, result, known)
     if reading is None:
         return

@@ -143,27 +143,20 @@ class ChangeEcho:
 
     async def show_tasks(self, *, in_fork: bool) -> None:
         """Show the tasks that tainted turns have added, each once, with an Undo."""
-        for task in (await self.store.read(lambda tx: tx.taint.get())).tasks:
-            if task.is_shown or not task.id:
-                continue
-            card, now = added_card(task), self.clock.now()
+        for mark in await self.store.read(lambda tx: tx.marks.untold()):
+            card, now = added_card(mark), self.clock.now()
             await self.post(
                 ChatMessage(
-                    MessageId(f"task-added-{task.id}"),
+                    MessageId(f"task-added-{mark.untold}"),
                     now,
                     Author.PROGRAM,
                     card.text,
                     card=card,
                     in_fork=in_fork,
-                    untrusted=untrusted_message(marked_taint(task.untrusted)),
+                    untrusted=untrusted_message(marked_taint(mark.source)),
                 )
             )
-            shown = replace(task, is_shown=True)
-            await self.store.transact(
-                lambda tx, shown=shown: tx.taint.change(  # type: ignore[misc]
-                    lambda known: known.with_task(shown)
-                )
-            )
+            await self.store.transact(lambda tx, mark=mark: tx.marks.tell(mark))  # type: ignore[misc]
 
     async def undo(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
         """Answer a click on Undo, on the card. After an error, nothing has changed."""
@@ -374,10 +367,10 @@ class ChangeWatch:
         self, watched: _Watched, after: str | None, card: Card, job: str, *, in_fork: bool
     ) -> None:
         now = self._echo.clock.now()
-        standing, known = await self._echo.store.read(
-            lambda tx: (standing_taint(tx), tx.taint.get())
+        standing, read = await self._echo.store.read(
+            lambda tx: (standing_taint(tx), tx.marks.in_last_day(now))
         )
-        card = with_sources(card, known.in_last_day(now))
+        card = with_sources(card, read)
         written = marked_taint(self._mark_in(watched.file, after))
         if self._by == CONVERSATION:
             written = written.having_read(*standing.sources)
