@@ -19,8 +19,6 @@ TASK_NOTE = "task note"
 WEBHOOK_REQUEST = "webhook request"
 LOST = "something that is not known any more"
 
-# Where files that came with messages are kept, below the data directory.
-_DOWNLOADS = "downloads"
 _READING = frozenset({"", "list", "show"})
 # The verbs that a tainted turn of the conversation may call unasked, and what others would change.
 _UNASKED: Mapping[str, tuple[Collection[str], str]] = {
@@ -56,8 +54,6 @@ _COMMAND_SOURCES = {
 }
 _FENCED_TEXT = "text that others wrote"
 _FENCE = re.compile(r"<untrusted-[0-9a-f]{16}>")
-# A line of a search begins with a path, and a colon ends the path.
-_IN_DOWNLOADS = re.compile(rf"^(?:[^:\n]*/)?{_DOWNLOADS}/", re.MULTILINE | re.IGNORECASE)
 _SERVER = re.compile(r"mcp__(.+?)__")
 _SITE = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)")
 _BETWEEN_ADDRESSES = re.compile(r"[\s<>\"'`|]+")
@@ -75,7 +71,10 @@ class Untrusted:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Untrusted text that a tool result holds, and the addresses that a search has found."""
+    """Untrusted text that a tool result holds, and the addresses that a search has found.
+
+    `source` is as `untrusted:` in a job file.
+    """
 
     source: str
     found: frozenset[str] = frozenset()
@@ -103,7 +102,8 @@ class Taint:
         return ", ".join(dict.fromkeys(self.sources))
 
     def after(self, reading: Reading) -> Taint:
-        return replace(self.having_read(reading.source), found=self.found | reading.found)
+        read = self.having_read(*marked_taint(reading.source).sources)
+        return replace(read, found=self.found | reading.found)
 
     def having_read(self, *sources: str) -> Taint:
         return replace(self, sources=tuple(dict.fromkeys((*self.sources, *sources))))
@@ -167,15 +167,8 @@ def reading_of(
     arguments: Mapping[str, object],
     result: str,
     own_servers: Collection[str],
-    *,
-    read: Iterable[str] = (),
-    marks: Iterable[str] = (),
 ) -> Reading | None:
-    """The untrusted text in the result of a call; None if there is none.
-
-    `read` are the paths that a reading tool was given, relative to the data directory; `marks` are
-    the values of `untrusted:` in the job files that the result shows.
-    """
+    """The untrusted text in the result of a call, wherever it was read; None if there is none."""
     if tool == "WebFetch":
         return Reading("web page")
     if tool == "WebSearch":
@@ -183,12 +176,6 @@ def reading_of(
     server = _SERVER.match(tool)
     if server is not None and server[1] not in own_servers:
         return Reading(f"result of the tool server {server[1]}")
-    if _shows_download(tool, result, read):
-        return Reading(ATTACHMENT)
-    if mark := next(iter(marks), ""):
-        return Reading(mark)
-    if tool == "Bash" and _names_download(shell_words(text_argument(arguments, "command")) or ()):
-        return Reading(ATTACHMENT)
     if _FENCE.search(result):
         return Reading(_fenced_source(arguments))
     return None
@@ -294,15 +281,6 @@ def _may_fetch(taint: Taint, arguments: Mapping[str, object], allowed: Iterable[
         return True
     sites = (each for each in allowed if _SITE.match(each.argument or ""))
     return any(matches(each, "WebFetch", arguments, "") for each in sites)
-
-
-def _shows_download(tool: str, result: str, read: Iterable[str]) -> bool:
-    tops = (path.casefold().removeprefix("./").partition("/")[0] for path in read)
-    return _DOWNLOADS in tops or (tool == "Grep" and bool(_IN_DOWNLOADS.search(result)))
-
-
-def _names_download(words: Sequence[str]) -> bool:
-    return any(_DOWNLOADS in word.casefold().split("/") for word in words[1:])
 
 
 def _fenced_source(arguments: Mapping[str, object]) -> str:

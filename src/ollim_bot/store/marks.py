@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.skills import folded_path
 from ollim_bot.domain.taint import LOST, Taint, TaintMark, marked_taint
 from ollim_bot.domain.tasks import Task, title_key
 from ollim_bot.errors import WrongInput
@@ -263,8 +263,7 @@ def _file(path: str) -> str:
 
     The key of a folder begins those of the files in it.
     """
-    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
-    return f"{_FILE}{json.dumps(folded)[1:-1]}"
+    return f"{_FILE}{json.dumps(folded_path(path))[1:-1]}"
 
 
 def _hash(name: str) -> str:

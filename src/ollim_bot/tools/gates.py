@@ -1,16 +1,14 @@
-"""Notes the untrusted text that a run reads, and finds the calls that it may have caused."""
+"""Finds the calls that untrusted text may have caused, and decides about every call."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ollim_bot.domain.initiative import Setter, setter_of
-from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.permissions import (
     FILE_ARGUMENTS,
@@ -23,17 +21,12 @@ from ollim_bot.domain.permissions import (
 from ollim_bot.domain.runs import STARTING, Run, Subagents
 from ollim_bot.domain.skills import SkillSet, skill_patterns
 from ollim_bot.domain.taint import (
-    Reading,
     Taint,
     TaintedCall,
-    TaintMark,
-    reading_of,
     tainted_call,
     tainted_in_background,
 )
-from ollim_bot.domain.tasks import title_key
 from ollim_bot.domain.tool_patterns import WRITING, problems
-from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.guards import (
@@ -54,31 +47,11 @@ from ollim_bot.tools.path_rules import (
 )
 from ollim_bot.tools.registry import (
     MAIN_TOOLS,
-    OWN_TOOLS,
     TAINTED_CHANGES,
     WITHOUT_PATTERN,
 )
 
 _PROFILE = ("IDENTITY.md", "USER.md")
-_READ_ARGUMENTS = {"Read": "file_path", "Grep": "path"}
-_JOB_FILE = re.compile(
-    rf"^(?:[^:\n]*/)?((?:{'|'.join(kind.plural for kind in JobKind)})/[^/:\n]+?\.md)", re.MULTILINE
-)
-_MARK = re.compile(r"^untrusted[ \t]*:[ \t]*['\"]?([^'\"\n]*\S)", re.MULTILINE)
-_MOST_FILES = 200
-
-
-def reading_in(
-    root: Path, call: ToolCall, result: str, known: Sequence[TaintMark]
-) -> Reading | None:
-    """The untrusted text in a result; None if there is none. It reads files."""
-    if call.tool not in _READ_ARGUMENTS:
-        return reading_of(call.tool, call.arguments, result, OWN_TOOLS)
-    path = text_argument(call.arguments, _READ_ARGUMENTS[call.tool])
-    read, line = _names(root, path), title_key(result)
-    in_jobs = _marks(root, path, result if call.tool == "Grep" else "")
-    marks = (*in_jobs, *(each.source for each in known if title_key(each.title) in line))
-    return reading_of(call.tool, call.arguments, result, OWN_TOOLS, read=read, marks=marks)
 
 
 def refused_in_background(taint: Taint, call: ToolCall, allowed: Sequence[Pattern]) -> str | None:
@@ -135,18 +108,6 @@ def _names(root: Path, path: str) -> Iterator[str]:
     yield relative(path, home).removeprefix("./")
     if is_within(real, home):
         yield os.path.relpath(real, home)
-
-
-def _marks(root: Path, path: str, result: str) -> Iterator[str]:
-    """The `untrusted:` of the job file at the path, and of those that a search result names."""
-    named = dict.fromkeys(found[1] for found in _JOB_FILE.finditer(result))
-    files = [*map(str, job_files(root, path)), *named][:_MOST_FILES]
-    for file in files:
-        try:
-            text = read_file(root / file, SizeLimit.JOB).decode("utf-8", "replace")
-        except OSError:
-            continue
-        yield from (found[1] for found in _MARK.finditer(text))
 
 
 Allowed = Callable[[], Sequence[Pattern]]
