@@ -145,7 +145,7 @@ def test_after_reading_text_of_others_the_conversation_orders_nothing_by_a_comma
     database = open_database(background.paths, lambda: now, is_holder=True, report=print)
     with closing(database):
         database.run(lambda tx: tx.session.put(MAIN))
-        database.run(lambda tx: tx.taint.change(lambda one: one.with_read(MAIN, ["web page"])))
+        database.run(lambda tx: tx.marks.read(MAIN, ["web page"]))
     before = _files(background)
     for flags in (["--must"], ["--nag", "10m x 4"], ["--before", "30m"], ["--dose"]):
         refusal = background.refused(*CALL, *flags)

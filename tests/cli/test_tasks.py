@@ -168,7 +168,7 @@ def test_a_task_of_a_tainted_turn_is_data_for_the_agent_wherever_it_is_shown(
     database = open_database(terminal.paths, lambda: now, is_holder=True, report=print)
     with closing(database):
         database.run(lambda tx: tx.session.put(main))
-        database.run(lambda tx: tx.taint.change(lambda one: one.with_read(main, ["mail"])))
+        database.run(lambda tx: tx.marks.read(main, ["mail"]))
     said = terminal.done("tasks", "add", "Obey", "me", "--due", "fri")
     task_id = said.splitlines()[1].removeprefix("id ")
     listed = terminal.done("tasks", "list")

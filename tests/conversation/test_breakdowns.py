@@ -23,7 +23,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import DueItem, first_step_in
 from ollim_bot.domain.events import FailureKind
-from ollim_bot.domain.taint import TaintedTask
+from ollim_bot.domain.taint import TaintMark
 from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.errors import SignInNeeded
@@ -152,15 +152,14 @@ async def test_steps_of_tainted_words_stay_tainted_and_reach_the_agent_fenced(
     engine = ScriptedEngine().then(makes_steps(Thing.of_task(task).key), Says("Go."))
     engine.then(makes_steps("drink water", ["fill a glass (due 2026-11-20)"]), Says("Go."))
     async with scene(engine, tasks=lambda: tasks) as at:
-        at.store.run(lambda tx: tx.taint.change(lambda k: k.with_task(TaintedTask("taxes", mark))))
+        at.store.run(lambda tx: tx.marks.leave(TaintMark(mark, NOW, title="taxes")))
         await at.chat.command("web", "/tasks")
         await click(at, "Break it down")
         await at.quiet()
         outside, inside = engine.prompts[0].split("<untrusted-")[:2]
         assert "taxes" not in outside
         assert "taxes" in inside
-        marks = at.store.query(lambda tx: tx.taint.get())
-        assert {marks.mark_of(each) for each in STEPS} == {mark}
+        assert at.store.query(lambda tx: {tx.marks.of_task(each) for each in STEPS}) == {mark}
         message, card = newest_card(at)
         assert message.untrusted is not None
         assert all("from untrusted" in each.text for each in card.lines)
@@ -169,7 +168,7 @@ async def test_steps_of_tainted_words_stay_tainted_and_reach_the_agent_fenced(
         await at.send("and the water", "click-1")
         await at.quiet()
         # The file takes the date off the title.
-        assert at.store.query(lambda tx: tx.taint.get()).mark_of("fill a glass") == mark
+        assert at.store.query(lambda tx: tx.marks.of_task("fill a glass")) == mark
         assert open_item(at).untrusted == mark
 
 
@@ -269,11 +268,10 @@ async def test_a_list_that_refuses_changes_nothing_and_a_thing_that_is_done_says
 async def test_after_ten_minutes_the_undo_of_the_steps_is_gone() -> None:
     tasks, task = taxes()
     async with scene(ScriptedEngine(), tasks=lambda: tasks, status=OFFLINE) as at:
-        marked = TaintedTask("taxes", "mail")
-        at.store.run(lambda tx: tx.taint.change(lambda known: known.with_task(marked)))
+        at.store.run(lambda tx: tx.marks.leave(TaintMark("mail", NOW, title="taxes")))
         await press_on_day(at, f"task:{task.id}")
         await click(at, "Type the steps", "one\ntwo, and more")
-        assert at.store.query(lambda tx: tx.taint.get()).mark_of("one") == "mail"
+        assert at.store.query(lambda tx: tx.marks.of_task("one")) == "mail"
         undo, message = button(at, "Undo"), newest_card(at)[0]
         await at.clock.advance(601)
         await at.until(lambda: "Undo" not in [each.label for each in newest_card(at)[1].buttons])

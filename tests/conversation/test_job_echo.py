@@ -277,11 +277,8 @@ async def test_a_card_that_could_not_be_posted_hurts_no_turn_and_is_posted_later
 
 async def test_a_change_names_what_was_read_in_the_day_before(scene: EchoScene) -> None:
     main, read = SessionId("main"), ("web page", "picture")
-    scene.stores.state.run(
-        lambda tx: tx.taint.change(
-            lambda known: known.after_turn(main, read, tx.now).after_owner(main)
-        )
-    )
+    scene.stores.state.run(lambda tx: tx.marks.read(main, read, in_turn=True))
+    scene.stores.state.run(lambda tx: tx.marks.end(main))
     await scene.turn((PATH, routine()), ("USER.md", "Ada likes tea."))
     assert [card.fields for card in scene.cards] == [
         (CardField("Read before", "a web page and a picture"),)

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
 from ollim_bot.domain.jobs import JobSpec, Reminder, WebhookSpec
 from ollim_bot.domain.runs import taint_of_job
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import (
     Taint,
-    TaintRecord,
     addresses_in,
     marked_taint,
     reading_of,
 )
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
-HOUR = timedelta(hours=1)
-MAIN = SessionId("main")
 TYPED = "see (https://Example.com/a_(b)), or x.example/y. And <https://q.example/?a=1#top>!"
 TAINT = Taint(("forwarded message",), addresses_in(TYPED))
-
-
-def test_the_owners_words_end_a_taint_and_a_day_ends_what_is_told_of_it() -> None:
-    known = TaintRecord().after_turn(MAIN, ["web page"], NOW)
-    known = known.after_turn(MAIN, ["mail", "web page"], NOW + HOUR)
-    assert known.of(MAIN) == ("web page", "mail")
-    assert known.after_owner(MAIN).of(MAIN) == ()
-    later = known.after_owner(MAIN).after_turn(MAIN, [], NOW + 3 * HOUR)
-    assert later.in_last_day(NOW + 24 * HOUR).sources == ("mail", "web page")
-    assert later.in_last_day(NOW + 25 * HOUR).sources == ()
-    assert later.in_last_day(NOW - 30 * HOUR).sources == ()
 
 
 def test_a_mark_gives_back_the_sources() -> None:

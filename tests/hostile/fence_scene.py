@@ -52,7 +52,7 @@ from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.taint import TaintedTask, Untrusted
+from ollim_bot.domain.taint import TaintMark, Untrusted
 from ollim_bot.domain.tasks import Task
 from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.engine.transcripts import project_key
@@ -174,7 +174,7 @@ class _RecordingSession(ScriptedSession):
             yield event
         assert engine.parts is not None
         session = self.spec.resume
-        read = await engine.parts.state.read(lambda tx: tx.taint.get().of(session))
+        read = await engine.parts.state.read(lambda tx: tx.marks.of(session))
         engine.views += [View(reader, *each, is_tainted=bool(read)) for each in self.shown]
         self.shown.clear()
 
@@ -340,10 +340,8 @@ async def _plant_task(at: FenceScene, source: Source) -> Task:
     task = tasks.add(at.word("task"), at.now.date())
     assert bool(read.sources) is source.is_untrusted
     if read.sources:
-        marked = TaintedTask(task.title, read.mark, task.id)
-        await at.parts.state.transact(
-            lambda tx: tx.taint.change(lambda known: known.with_task(marked))
-        )
+        mark = TaintMark(read.mark, at.now, title=task.title, untold=task.id)
+        await at.parts.state.transact(lambda tx: tx.marks.leave(mark))
     return task
 
 

@@ -85,11 +85,11 @@ PLACES: Mapping[str, Sequence[str]] = {
     "task_moves": ("task",),
     "breakdowns": ("task", "step"),
     "begun_writes": (),
-    "taint": ("task",),
     # tables
     **dict.fromkeys(("meta", "records", "mirrors", "session_history", "channels"), ()),
     **dict.fromkeys(("deliveries", "delivery_refs", "search_state", "job_ops", "usage"), ()),
     "push_buttons": (),
+    "marks": ("task",),
     "occurrences": ("description",),
     "ledger": ("ping", "report", "description"),
     "inputs": ("reminder",),

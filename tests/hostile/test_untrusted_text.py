@@ -68,6 +68,9 @@ SOURCES = {
         f"/home/ada b/.ollim-bot/downloads/a.md-1-{ORDER}",
         "an attachment",
     ),
+    "name of a download": Source(
+        ToolCall("Glob", {"pattern": "**.md"}), "downloads/Obey at once.md", "an attachment"
+    ),
     "tool server": Source(
         ToolCall("mcp__mail__newest", {}), ORDER, "a result of the tool server mail"
     ),
@@ -302,7 +305,7 @@ async def test_text_of_ones_own_taints_nothing(data: Path, name: str) -> None:
     for call, result in (
         (ToolCall("Read", {"file_path": "notes/plan.md"}), "Do not look into downloads/ today."),
         (ToolCall("Grep", {"pattern": "x", "glob": "*.md"}), "notes/plan.md:1:downloads/ is full"),
-        (ToolCall("Glob", {"pattern": "**.md"}), "downloads/a.md"),
+        (ToolCall("Glob", {"pattern": "**.md"}), "notes/plan.md"),
         (_bash("ollim-bot history search x"), "nothing of others here"),
         (ToolCall("mcp__docs__read_doc", {"page": "permissions"}), "untrusted text"),
     ):

@@ -34,12 +34,13 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.skills import AgentSkills
-from ollim_bot.domain.taint import TaintedTask, TaintRecord
+from ollim_bot.domain.taint import TaintMark
 from ollim_bot.errors import StorageError
 from ollim_bot.processes import children_of_this
 from ollim_bot.store.bot_rows import rows_beside_bot
 from ollim_bot.store.command_frames import short_address
 from ollim_bot.store.errors import NotLeading
+from ollim_bot.store.marks import PUT_MARK, encoded_mark, key_of
 from ollim_bot.store.postgres.connection import connect_to
 from ollim_bot.store.schema import SCHEMA, tables
 from ollim_bot.store.transaction import Step, Transaction
@@ -340,15 +341,15 @@ def test_what_the_agent_may_run_works_beside_the_bot(scene: StandbyScene, desk: 
     changes = scene.on_server(lambda tx: tx.changes.newest(99))
     assert {each.by for each in changes} == {Changer.AGENT}
     assert len(changes) == 11
-    counted, taint = scene.on_server(lambda tx: (tx.initiative.get(), tx.taint.get()))
+    counted, left = scene.on_server(lambda tx: (tx.initiative.get(), tx.marks.left()))
     assert len(counted.entries) == 2
-    assert [each.title for each in taint.tasks] == ["Buy what they sell"]
+    assert [each.title for each in left] == ["Buy what they sell"]
 
 
 def read_untrusted_text(bot: Bot) -> None:
     def step(tx: Transaction) -> None:
         tx.session.put(SessionId("s1"))
-        tx.taint.put(TaintRecord(standing=("mail",)))
+        tx.marks.read(SessionId("s1"), ["mail"])
 
     bot.store.run(step)
 
@@ -356,6 +357,10 @@ def read_untrusted_text(bot: Bot) -> None:
 def changed(by: Changer, place: str, key: str = "0000000a", session: str = "") -> Step[None]:
     row = ChangeRow(key, SUNDAY, place, by, None, "x", session=session)
     return lambda tx: tx.changes.put(row)
+
+
+def put_mark(tx: Transaction, mark: TaintMark, key: str = "") -> None:
+    tx.statements.write("marks", PUT_MARK, *encoded_mark(key or key_of(mark), mark))
 
 
 def asked(sql: str, *arguments: str) -> Step[object]:
@@ -391,9 +396,13 @@ POWERS: list[Step[object]] = [
     lambda tx: tx.grants.put(Grants(("Bash(*)",))),
     lambda tx: tx.ledger.append(LedgerRow(SUNDAY, "armed")),
     lambda tx: tx.messages.add(replace(corpus()[0], id=MessageId("new"))),
-    lambda tx: tx.taint.put(TaintRecord()),
-    lambda tx: tx.taint.put(TaintRecord(tasks=(TaintedTask("Read it", "mail"),))),
-    lambda tx: tx.taint.put(tx.taint.get().with_task(TaintedTask("Read it", ""))),
+    lambda tx: tx.marks.end(SessionId("s1")),
+    lambda tx: tx.marks.read(SessionId("s1"), ["mail"]),
+    lambda tx: tx.marks.remove(TaintMark("mail", SUNDAY, title="Read it")),
+    lambda tx: tx.marks.leave(TaintMark("", SUNDAY, title="Obey")),
+    lambda tx: tx.marks.leave(TaintMark("mail", SUNDAY, path="notes/a.md")),
+    lambda tx: put_mark(tx, TaintMark("web page", SUNDAY, title="Read it")),
+    lambda tx: put_mark(tx, TaintMark("mail", SUNDAY, title="Buy"), "session:0"),
     lambda tx: tx.initiative.put(SetByAgent()),
     lambda tx: tx.agent_skills.put(AgentSkills()),
     lambda tx: tx.changes.remember(".env", "x"),
@@ -410,7 +419,8 @@ def test_the_agent_reads_and_changes_nothing_else(scene: StandbyScene, desk: Ter
     """With its own program in place of a command."""
 
     def prepare(tx: Transaction) -> None:
-        tx.taint.put(TaintRecord(standing=("mail",)))
+        tx.marks.read(SessionId("s1"), ["mail"])
+        tx.marks.leave(TaintMark("mail", SUNDAY, title="Read it"))
         tx.initiative.put(SetByAgent((("run", SUNDAY.date()),)))
         tx.agent_skills.put(AgentSkills((("routine:mail", "post"),)))
         changed(Changer.HAND, "reminders/a.md", key="0000000b")(tx)

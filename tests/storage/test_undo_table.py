@@ -474,7 +474,7 @@ def test_changes_of_other_lines_are_merged(
 def test_a_database_from_before_the_changes_gets_their_tables(data: DataDirectory) -> None:
     data.open()
     with closing(sqlite3.connect(data.paths.state / DATABASE)) as connection:
-        for table in ("changes", "known_files", "push_buttons", *COPIES):
+        for table in ("changes", "known_files", "push_buttons", "marks", *COPIES):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version=5")
     data.open()

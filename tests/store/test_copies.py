@@ -220,9 +220,10 @@ def test_after_a_return_what_a_session_has_read_counts_as_unknown_until_the_owne
     scene.return_to_copy(NOW)
     database = scene.open(now=lambda: NOW + HOUR)
     database.run(settle_return)
-    taint = database.run(lambda tx: tx.taint.get())
-    assert taint.of(SessionId("any")) == ("something that is not known any more",)
-    assert taint.after_owner(SessionId("any")).of(SessionId("any")) == ()
+    found = database.run(lambda tx: tx.marks.of(SessionId("any")))
+    assert found == ("something that is not known any more",)
+    database.run(lambda tx: tx.marks.end(SessionId("any")))
+    assert database.run(lambda tx: tx.marks.of(SessionId("any"))) == ()
 
 
 def test_a_copy_that_takes_the_place_is_settled_once(scene: StoreScene) -> None:

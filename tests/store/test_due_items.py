@@ -86,7 +86,7 @@ def test_a_database_from_before_the_items_gets_their_table(tmp_path: Path) -> No
     with closing(sqlite3.connect(paths.state / DATABASE)) as connection, connection:
         for table in (
             *("due_items", "search", "search_state", "webhook_deliveries", "changes"),
-            *("known_files", "usage", "push_buttons", *COPIES),
+            *("known_files", "usage", "push_buttons", "marks", *COPIES),
         ):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX messages_answers")

@@ -13,6 +13,8 @@ from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.receipts import counted_since
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import TaintMark
 from ollim_bot.store.connection import Row, SqliteStatements, Value, connect_in_memory
 from ollim_bot.store.schema import migrate
 from ollim_bot.store.transaction import Transaction
@@ -64,6 +66,15 @@ def ask_as_the_lists_do(tx: Transaction) -> None:
     tx.usage.cost_since(NOW)
     tx.due_items.open()
     tx.due_items.answered_since(NOW)
+    tx.marks.read(SessionId("main"), ["mail"], in_turn=True)
+    tx.marks.of(SessionId("main"))
+    tx.marks.in_last_day(NOW)
+    tx.marks.leave(TaintMark("mail", NOW, path="notes/a.md"))
+    tx.marks.of_files(["notes/a.md"])
+    tx.marks.below("notes")
+    tx.marks.of_tasks(["Tea"])
+    tx.marks.untold()
+    tx.marks.left()
 
 
 def test_no_question_about_changes_runs_and_costs_reads_a_whole_table() -> None:

@@ -235,6 +235,7 @@ def test_an_older_database_is_indexed_once_at_the_first_start(paths: DataPaths) 
         connection.execute("DROP TABLE known_files")
         connection.execute("DROP TABLE usage")
         connection.execute("DROP TABLE push_buttons")
+        connection.execute("DROP TABLE marks")
         for table in COPIES:
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX messages_answers")

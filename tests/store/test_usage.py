@@ -59,7 +59,7 @@ def test_a_database_from_before_the_usage_rows_gets_their_table(tmp_path: Path) 
     prepare_data_directory(paths)
     opened(paths).close()
     with closing(sqlite3.connect(paths.state / DATABASE)) as connection, connection:
-        for table in ("usage", "changes", "known_files", "push_buttons", *COPIES):
+        for table in ("usage", "changes", "known_files", "push_buttons", "marks", *COPIES):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version=4")
     with closing(opened(paths)) as database:

@@ -281,7 +281,7 @@ def _transcript(caller: Caller, session: SessionId, *, is_tainted: bool) -> Iter
 
 def _is_tainted(session: SessionId, tx: Transaction) -> bool:
     """Whether the session is known to have begun or gone on with untrusted text."""
-    if tx.taint.get().of(session):
+    if tx.marks.of(session):
         return True
     rows, _ = tx.ledger.page(0, _ALL)
     return any(row.facts.get("session") == session and row.facts.get("untrusted") for row in rows)
@@ -370,8 +370,8 @@ def _session_rows(
 
 def _topic(tx: Transaction, first: SessionEvent, *, for_agent: bool) -> str:
     """What a side conversation was about; empty for any other session."""
-    story, read = _story(tx, first), tx.taint.get()
-    is_tainted = read.of(first.session_id) or read.of(first.parent_session_id)
+    story, read = _story(tx, first), tx.marks.of
+    is_tainted = read(first.session_id) or read(first.parent_session_id)
     if story is not None and for_agent and is_tainted:
         return FROM_UNTRUSTED
     return title(story.topic) if story else ""

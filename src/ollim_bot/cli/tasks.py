@@ -260,8 +260,7 @@ def _keep(data: Data, before: Task | None, after: Task | None, receipt: str = ""
 
 
 def _mark_of(task: Task, data: Data) -> str:
-    known = data.read(lambda tx: tx.taint.get())
-    return known.mark_of(task.title) if known else ""
+    return data.read(lambda tx: tx.marks.of_task(task.title)) or ""
 
 
 @contextmanager
@@ -285,17 +284,17 @@ def _named(tasks: TaskList, given: Given, data: Data, *, is_done: bool = False) 
 
 def _mark_title(data: Data, words: str, read: Taint | None, task_id: str = "") -> None:
     if read:
-        from ollim_bot.domain.taint import TaintedTask
+        from ollim_bot.domain.taint import TaintMark
 
-        task = TaintedTask(words, read.mark, task_id)
+        mark = TaintMark(read.mark, data.now, title=words, untold=task_id)
         with data.database() as database:
-            database.run(lambda tx: tx.taint.change(lambda known: known.with_task(task)))
+            database.run(lambda tx: tx.marks.leave(mark, is_written=bool(task_id)))
 
 
 def marked(tasks: Sequence[Task], data: Data) -> Sequence[Task]:
     """The tasks as the agent may see them; the owner's own commands need no look at the marks."""
-    known = data.read(lambda tx: tx.taint.get()) if data.agent else None
-    return known.marked(tasks) if known else tasks
+    found = data.read(lambda tx: tx.marks.marked(tasks)) if data.agent else None
+    return tasks if found is None else found
 
 
 def _day(text: str, data: Data) -> date:

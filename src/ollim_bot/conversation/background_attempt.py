@@ -328,7 +328,7 @@ class Attempt:
         """A run that branches from a tainted conversation begins with the same taint."""
         run, parent = self.run, self.run.parent
         if parent is not None:
-            standing = await self._around.store.read(lambda tx: tx.taint.get().of(parent))
+            standing = await self._around.store.read(lambda tx: tx.marks.of(parent))
             run.taint = run.taint.having_read(*standing)
 
     async def within(self, seconds: float) -> AttemptOutcome:

@@ -83,7 +83,7 @@ class TaskCommands:
 
     async def show(self, call: CommandCall) -> str:
         listed = await asyncio.to_thread(lambda: self._tasks().tasks())
-        tasks = (await self._store.read(lambda tx: tx.taint.get())).marked(listed)
+        tasks = await self._store.read(lambda tx: tx.marks.marked(listed))
         card = tasks_card(tasks, self._clock.now().date())
         if not card.lines:
             return card.description

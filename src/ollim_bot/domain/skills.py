@@ -167,19 +167,19 @@ def collision(paths: Iterable[str]) -> str:
     seen: dict[str, str] = {}
     folders: dict[str, str] = {}
     for path in paths:
-        name = _folded(path)
+        name = folded_path(path)
         if name in seen:
             return f"{seen[name]} and {path}"
         seen[name] = path
         for end in (at for at, sign in enumerate(path) if sign == "/"):
             folder = path[:end]
-            if folders.setdefault(_folded(folder), folder) != folder:
-                return f"{folders[_folded(folder)]} and {folder}"
+            if folders.setdefault(folded_path(folder), folder) != folder:
+                return f"{folders[folded_path(folder)]} and {folder}"
     both = seen.keys() & folders.keys()
     return f"{seen[min(both)]} and {folders[min(both)]}/" if both else ""
 
 
-def _folded(path: str) -> str:
+def folded_path(path: str) -> str:
     """Normalise a path for case-insensitive, Unicode-folding file systems."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 

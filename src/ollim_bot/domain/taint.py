@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from ollim_bot.domain.agent_caller import PROGRAM, shell_words
 from ollim_bot.domain.permissions import text_argument
-from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.tasks import Task
 
 ATTACHMENT = "attachment"
 PICTURE = "picture"
@@ -20,8 +18,6 @@ LOST = "something that is not known any more"
 
 # Where a careful session makes its notes, below the data directory.
 OTHERS = "notes/others"
-# Where files that came with messages are kept, below the data directory.
-_DOWNLOADS = "downloads"
 _COMMAND_SOURCES = {
     "history": "part of the history that others wrote",
     "gmail": "mail",
@@ -30,16 +26,10 @@ _COMMAND_SOURCES = {
 }
 _FENCED_TEXT = "text that others wrote"
 _FENCE = re.compile(r"<untrusted-[0-9a-f]{16}>")
-# A line of a search begins with a path, and a colon ends the path.
-_IN_DOWNLOADS = re.compile(rf"^(?:[^:\n]*/)?{_DOWNLOADS}/", re.MULTILINE | re.IGNORECASE)
 _SERVER = re.compile(r"mcp__(.+?)__")
 _BETWEEN_ADDRESSES = re.compile(r"[\s<>\"'`|]+")
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _AROUND_ADDRESSES = ".,;:!?*_~"
-_REMEMBERED = timedelta(hours=24)
-_MOST_READINGS = 50
-_MOST_SESSIONS = 300
-_MOST_TASKS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +42,10 @@ class Untrusted:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Untrusted text that a tool result holds, and the addresses that a search has found."""
+    """Untrusted text that a tool result holds, and the addresses that a search has found.
+
+    `source` is as `untrusted:` in a job file.
+    """
 
     source: str
     found: frozenset[str] = frozenset()
@@ -79,7 +72,8 @@ class Taint:
         return ", ".join(dict.fromkeys(self.sources))
 
     def after(self, reading: Reading) -> Taint:
-        return replace(self.having_read(reading.source), found=self.found | reading.found)
+        read = self.having_read(*marked_taint(reading.source).sources)
+        return replace(read, found=self.found | reading.found)
 
     def names(self, url: str) -> bool:
         """Whether the address may be fetched: the owner, the job or a search has named it."""
@@ -107,101 +101,20 @@ def marked_taint(mark: str | None) -> Taint:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadBefore:
-    """A source, and when the conversation read it."""
+class TaintMark:
+    """What a session has read of others, or has left in a note or in a task.
 
-    source: str
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class SessionTaint:
-    """The untrusted sources in the history of a session, since the owner last wrote in it."""
-
-    session: SessionId
-    sources: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TaintedTask:
-    """A task that a tainted turn has added; known by its title, whichever list has it."""
-
-    title: str
-    untrusted: str
-    id: str = ""
-    is_shown: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TaintRecord:
-    """What each session has read since the owner last wrote in it, the newest session last.
-
-    `recent` is what the conversation has read in the last day. `tasks` are those that tainted turns
-    have added. `standing` counts for each session until the owner writes: it was written before
-    sessions were told apart, or says that what they have read was lost.
+    `source` is as `untrusted:` in a job file. A note has a `path` below the data directory, and the
+    `session` that made it, if a careful one did; a task has a `title`, by which it is known
+    whichever list has it, and its id as `untold` until the owner is shown it.
     """
 
-    standing: tuple[str, ...] = ()
-    sessions: tuple[SessionTaint, ...] = ()
-    recent: tuple[ReadBefore, ...] = ()
-    tasks: tuple[TaintedTask, ...] = ()
-
-    def of(self, session: SessionId | None) -> tuple[str, ...]:
-        own = (
-            source for each in self.sessions if each.session == session for source in each.sources
-        )
-        return tuple(dict.fromkeys((*self.standing, *own)))
-
-    def with_read(self, session: SessionId, sources: Iterable[str]) -> TaintRecord:
-        """The session has read these, or goes on from a history that has them."""
-        known = tuple(dict.fromkeys((*self.of(session), *sources)))
-        others = tuple(each for each in self.sessions if each.session != session)
-        if known:
-            others = (*others, SessionTaint(session, known))
-        return replace(self, sessions=others[-_MOST_SESSIONS:])
-
-    def after_turn(self, session: SessionId, sources: Iterable[str], now: datetime) -> TaintRecord:
-        """A turn of the conversation has read these."""
-        added = tuple(dict.fromkeys(sources))
-        others = (
-            each
-            for each in self.recent
-            if each.source not in added and abs(now - each.at) < _REMEMBERED
-        )
-        recent = (*others, *(ReadBefore(source, now) for source in added))
-        return replace(self.with_read(session, added), recent=recent[-_MOST_READINGS:])
-
-    def lost(self) -> TaintRecord:
-        """What the sessions have read since this was written is not known."""
-        return replace(self, standing=tuple(dict.fromkeys((*self.standing, LOST))))
-
-    def after_owner(self, session: SessionId) -> TaintRecord:
-        """The owner wrote in the session: what it read before taints no further turn of it."""
-        others = tuple(each for each in self.sessions if each.session != session)
-        return replace(self, standing=(), sessions=others)
-
-    def with_task(self, task: TaintedTask) -> TaintRecord:
-        """Add the task, or replace the one with its title."""
-        others = (each for each in self.tasks if _key(each.title) != _key(task.title))
-        return replace(self, tasks=(*others, task)[-_MOST_TASKS:])
-
-    def mark_of(self, title: str) -> str:
-        """What the turn had read that added a task with this title; empty for any other task."""
-        found = (each.untrusted for each in self.tasks if _key(each.title) == _key(title))
-        return next(found, "")
-
-    def marks_in(self, text: str) -> list[str]:
-        """The marks of the tasks whose titles stand in the text."""
-        line = _key(text)
-        return [each.untrusted for each in self.tasks if _key(each.title) in line]
-
-    def marked(self, tasks: Iterable[Task]) -> list[Task]:
-        """The tasks, those of tainted turns with their mark."""
-        return [replace(each, untrusted=self.mark_of(each.title)) for each in tasks]
-
-    def in_last_day(self, now: datetime) -> Taint:
-        """The sources that may have led to a change now."""
-        return Taint(tuple(each.source for each in self.recent if abs(now - each.at) < _REMEMBERED))
+    source: str
+    since: datetime
+    path: str = ""
+    title: str = ""
+    untold: str = ""
+    session: str = ""
 
 
 def reading_of(
@@ -209,15 +122,8 @@ def reading_of(
     arguments: Mapping[str, object],
     result: str,
     own_servers: Collection[str],
-    *,
-    read: Iterable[str] = (),
-    marks: Iterable[str] = (),
 ) -> Reading | None:
-    """The untrusted text in the result of a call; None if there is none.
-
-    `read` are the paths that a reading tool was given, relative to the data directory; `marks` are
-    the values of `untrusted:` in the job files that the result shows.
-    """
+    """The untrusted text in the result of a call, wherever it was read; None if there is none."""
     if tool == "WebFetch":
         return Reading("web page")
     if tool == "WebSearch":
@@ -225,12 +131,6 @@ def reading_of(
     server = _SERVER.match(tool)
     if server is not None and server[1] not in own_servers:
         return Reading(f"result of the tool server {server[1]}")
-    if _shows_download(tool, result, read):
-        return Reading(ATTACHMENT)
-    if mark := next(iter(marks), ""):
-        return Reading(mark)
-    if tool == "Bash" and _names_download(shell_words(text_argument(arguments, "command")) or ()):
-        return Reading(ATTACHMENT)
     if _FENCE.search(result):
         return Reading(_fenced_source(arguments))
     return None
@@ -242,25 +142,11 @@ def addresses_in(text: str) -> frozenset[str]:
     return frozenset(_plain_address(_without_brackets(word)) for word in words if "." in word)
 
 
-def _shows_download(tool: str, result: str, read: Iterable[str]) -> bool:
-    tops = (path.casefold().removeprefix("./").partition("/")[0] for path in read)
-    return _DOWNLOADS in tops or (tool == "Grep" and bool(_IN_DOWNLOADS.search(result)))
-
-
-def _names_download(words: Sequence[str]) -> bool:
-    return any(_DOWNLOADS in word.casefold().split("/") for word in words[1:])
-
-
 def _fenced_source(arguments: Mapping[str, object]) -> str:
     program, noun = [*(shell_words(text_argument(arguments, "command")) or ()), "", ""][:2]
     # The engine names a program that it has run by its path.
     is_ours = program.rpartition("/")[2] == PROGRAM
     return _COMMAND_SOURCES.get(noun, _FENCED_TEXT) if is_ours else _FENCED_TEXT
-
-
-def _key(title: str) -> str:
-    """The same for two spellings of a title that look the same."""
-    return " ".join(title.casefold().split())
 
 
 def _with_article(source: str) -> str:

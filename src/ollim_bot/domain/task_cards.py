@@ -10,7 +10,7 @@ from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, Car
 from ollim_bot.domain.due_items import UNDO, break_down_button
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.quiet import MOVE
-from ollim_bot.domain.taint import TaintedTask, marked_taint, untrusted_label
+from ollim_bot.domain.taint import TaintMark, marked_taint, untrusted_label
 from ollim_bot.domain.tasks import FILE_LIST, Task, facts, in_order, is_due
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted, one_line, shortened
 
@@ -124,15 +124,16 @@ def task_words(task: Task, today: date, *, marks_file: bool = False) -> str:
     return " · ".join(filter(None, (one_line(task.title, _LONGEST_TITLE), mark, about)))
 
 
-def added_card(tasks: Sequence[TaintedTask]) -> Card:
-    """The card of tasks that a tainted turn has added; an Undo deletes its task."""
-    label = untrusted_label(marked_taint(",".join(task.untrusted for task in tasks)))
+def added_card(marks: Sequence[TaintMark]) -> Card:
+    """The card of tasks that a careful session has added; an Undo deletes its task."""
+    label = untrusted_label(marked_taint(",".join(mark.source for mark in marks)))
     return Card(
-        f"{'Tasks' if len(tasks) > 1 else 'Task'} added: {FROM_UNTRUSTED}",
+        f"{'Tasks' if len(marks) > 1 else 'Task'} added: {FROM_UNTRUSTED}",
         label,
-        lines=tuple(CardLine(one_line(task.title, _LONGEST_TITLE)) for task in tasks),
+        lines=tuple(CardLine(one_line(mark.title, _LONGEST_TITLE)) for mark in marks),
         buttons=tuple(
-            Button("Undo", TASK_DELETE, task.id, line=line) for line, task in enumerate(tasks, 1)
+            Button("Undo", TASK_DELETE, mark.untold, line=line)
+            for line, mark in enumerate(marks, 1)
         ),
     )
 

@@ -184,7 +184,7 @@ def named_section(sections: Sequence[str], name: str) -> str | None:
 
 def is_titled(task: Task, title: str) -> bool:
     """Whether the title is the same; capitals, spaces and forms of letters do not count."""
-    return _key(task.title) == _key(title)
+    return title_key(task.title) == title_key(title)
 
 
 def is_due(task: Task, today: date) -> bool:
@@ -283,7 +283,7 @@ class TaskIds:
     def new_id(self, title: str) -> str:
         """An id that no task has or had."""
         used = {*self.gone, *(one.id for one in self.seen), *(one.task.id for one in self.absent)}
-        return _NewIds(used).of(_key(title))
+        return _NewIds(used).of(title_key(title))
 
     def _pruned(self, now: datetime) -> TaskIds:
         oldest = now.timestamp() - ABSENT_FOR.total_seconds()
@@ -374,14 +374,14 @@ def _adopted(
 
 def _parts(task: Task) -> SeenTask:
     notes = f"{len(task.notes)} {_checksum(task.notes)}" if task.notes else ""
-    return SeenTask("", _key(task.title), _written(task.due), notes, task.done)
+    return SeenTask("", title_key(task.title), _written(task.due), notes, task.done)
 
 
 def _written(due: date | None) -> str:
     return "" if due is None else due.isoformat()
 
 
-def _key(title: str) -> str:
+def title_key(title: str) -> str:
     """The same for two spellings of a title: capitals, spaces and forms of letters do not count."""
     return normalize("NFC", " ".join(normalize("NFKC", title).casefold().split()))
 

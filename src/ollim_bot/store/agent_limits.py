@@ -13,7 +13,7 @@ from ollim_bot.domain.changes import EVENT, TASK, Changer, ChangeRow
 from ollim_bot.domain.initiative import SetByAgent, Setter
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.skills import AgentSkills
-from ollim_bot.domain.taint import TaintRecord
+from ollim_bot.domain.taint import TaintMark, marked_taint
 from ollim_bot.store.change_rows import (
     PUT_CHANGE,
     REMEMBER_FILE,
@@ -25,6 +25,7 @@ from ollim_bot.store.changes import TASKS
 from ollim_bot.store.codecs.plain import decode_plain
 from ollim_bot.store.connection import Row, Value, unescaped
 from ollim_bot.store.file_store import Malformed
+from ollim_bot.store.marks import PUT_MARK, encoded_mark, key_of
 from ollim_bot.store.records import GET_RECORD, PUT_RECORD
 from ollim_bot.store.schema import tables
 from ollim_bot.store.transaction import Transaction
@@ -38,7 +39,7 @@ _REFUSED = (
 _OPEN_TABLES = frozenset(
     {
         *("changes", "channels", "due_items", "inbox_turn", "inputs", "known_files", "ledger"),
-        *("messages", "occurrences", "session_history", "usage"),
+        *("marks", "messages", "occurrences", "session_history", "usage"),
     }
 )
 _OPEN_RECORDS = frozenset(
@@ -51,7 +52,6 @@ _OPEN_RECORDS = frozenset(
             "quiet",
             "session",
             "skips",
-            "taint",
             "task_moves",
             "task_undos",
         ),
@@ -132,10 +132,14 @@ def _may_put_record(tx: Transaction, arguments: Sequence[Value]) -> bool:
     return check is not None and check(tx, str(value).encode())
 
 
-def _is_one_task_more(tx: Transaction, value: bytes) -> bool:
-    after = decode_plain(TaintRecord, value)
-    task = after.tasks[-1]
-    return bool(task.untrusted) and after == tx.taint.get().with_task(task)
+def _is_one_task_more(tx: Transaction, arguments: Sequence[Value]) -> bool:
+    """Whether a task is marked, with no less than it was."""
+    mark = decode_plain(TaintMark, str(arguments[-1]).encode())
+    if mark.path or not mark.source or tuple(arguments) != encoded_mark(key_of(mark), mark):
+        return False
+    known = tx.marks.of_task(mark.title)
+    sources, former = (marked_taint(each).sources for each in (mark.source, known))
+    return {*sources} >= {*former} and bool(known or mark.untold or not tx.marks.is_full())
 
 
 def _is_one_job_more(tx: Transaction, value: bytes) -> bool:
@@ -158,7 +162,6 @@ def _is_more_skills(tx: Transaction, value: bytes) -> bool:
 
 
 _RECORDS: Mapping[str, Callable[[Transaction, bytes], bool]] = {
-    "taint": _is_one_task_more,
     "initiative": _is_one_job_more,
     "agent_skills": _is_more_skills,
 }
@@ -195,6 +198,7 @@ _WRITES: Mapping[str, tuple[str, Check]] = {
     PUT_RECORD: ("", _may_put_record),
     PUT_CHANGE: ("changes", _may_put_change),
     REMEMBER_FILE: ("known_files", _may_remember),
+    PUT_MARK: ("marks", _is_one_task_more),
 }
 # The bot forgets by itself what is too old, and a change that was never made.
 _LEFT_TO_BOT = frozenset({REMOVE_OLD_CHANGES, REMOVE_CHANGE})

@@ -27,7 +27,7 @@ from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
 from ollim_bot.domain.changes import Changer, ChangeRow, task_words
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.due_items import ITEM, DueItem, first_step_in, with_first_step
-from ollim_bot.domain.taint import TaintedTask, marked_taint, untrusted_message
+from ollim_bot.domain.taint import TaintMark, marked_taint, untrusted_message
 from ollim_bot.domain.tasks import FILE_LIST, Task, is_titled, named_task
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.updates import owner_did
@@ -64,8 +64,8 @@ class StepWriter:
             thing = replace(Thing.of_item(item), task=task.id if task else "")
         else:
             assert task is not None
-            (task,) = (await self._store.read(lambda tx: tx.taint.get())).marked([task])
-            thing = Thing.of_task(task)
+            found = [task]
+            thing = Thing.of_task(*await self._store.read(lambda tx: tx.marks.marked(found)))
         if thing.task and any(each.parent == thing.task for each in listed):
             raise WrongInput(_HAS_STEPS)
         return thing
@@ -83,8 +83,8 @@ class StepWriter:
 
     async def named(self, words: str) -> str:
         """The `ref` of what the agent means: by the key of a request, or by id, key or words."""
-        known, waiting, marks = await self._store.read(
-            lambda tx: (tx.breakdowns.get(), tx.due_items.open(), tx.taint.get())
+        known, waiting = await self._store.read(
+            lambda tx: (tx.breakdowns.get(), tx.due_items.open())
         )
         if (asked := known.find(words)) is not None:
             return asked.thing.ref
@@ -97,7 +97,8 @@ class StepWriter:
         if len(fitting) == 1:
             return Thing.of_item(fitting[0]).ref
         listed = await asyncio.to_thread(lambda: self._tasks().tasks())
-        return Thing.of_task(named_task(marks.marked(listed), words)).ref
+        tasks = await self._store.read(lambda tx: tx.marks.marked(listed))
+        return Thing.of_task(named_task(tasks, words)).ref
 
     async def write(
         self, ref: str, steps: Sequence[str], read: str = "", *, is_by_agent: bool = False
@@ -249,10 +250,9 @@ def _note(
     return True
 
 
-def _mark(tx: Transaction, titles: Iterable[str], mark: str) -> None:
+def _mark(tx: Transaction, titles: Iterable[str], mark: str, *, is_written: bool = False) -> None:
     for title in titles if mark else ():
-        task = TaintedTask(title, mark, is_shown=True)
-        tx.taint.change(lambda marks, task=task: marks.with_task(task))  # type: ignore[misc]
+        tx.marks.leave(TaintMark(mark, tx.now, title=title), is_written=is_written)
 
 
 def _begin_end(tx: Transaction, key: str) -> bool:
@@ -286,7 +286,7 @@ def _make(tx: Transaction, one: Breakdown, tasks: Sequence[Task]) -> None:
     by = Changer.AGENT if one.is_by_agent else Changer.BUTTON
     new = tasks[1:] if one.thing.task else tasks
     # The list may have taken a date off a title.
-    _mark(tx, (each.title for each in new), one.untrusted)
+    _mark(tx, (each.title for each in new), one.untrusted, is_written=True)
     for task in new:
         _keep_change(tx, one, by, task.id, None, task_words(task))
 

@@ -45,6 +45,7 @@ from ollim_bot.store.files import (
 )
 from ollim_bot.store.job_checker import JobFileChecker, text_at
 from ollim_bot.store.owner_files import policy_in
+from ollim_bot.store.task_file import titles_in
 from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
@@ -455,7 +456,8 @@ class FileChanges:
                     continue
                 mark = self._mark(place, before, text)
                 if place == TASKS:
-                    mark = marked_taint(",".join(tx.taint.get().marks_in(f"{before}{text}"))).mark
+                    marks = tx.marks.of_tasks(titles_in(f"{before or ''}\n{text or ''}")).values()
+                    mark = marked_taint(",".join(each.source for each in marks)).mark
                 row = ChangeRow(rows.new_key(place), at, place, by, before, text, untrusted=mark)
                 begun = tx.begun_writes.get().at(place) if by in _FOUND else None
                 rows.put(

@@ -346,7 +346,7 @@ def settle_return(tx: Transaction, heartbeat: datetime | None = None) -> AfterRe
         due_since = min(since, heartbeat or since)
         tx.discord.change(lambda state: state.passing_over(until))
         # The conversation goes on from its newest session, which may have read text of others.
-        tx.taint.change(lambda known: known.lost())
+        tx.marks.lose()
     else:
         due_since = after.due_since or since
         tx.discord.change(lambda state: state.seen_until(until))

@@ -339,6 +339,7 @@ class _Preparation:
         tx = Transaction(statements, self._now)
         if found < SCHEMA:
             migrate(connection)
+        tx.marks.take_over()
         config = tx.config.get()
         self._mirrors.reconcile(statements)
         if found:

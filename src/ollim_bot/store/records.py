@@ -24,7 +24,6 @@ from ollim_bot.domain.schedule import GivenNames, Grants, Skips
 from ollim_bot.domain.sessions import ClearedConversation, SessionEvent
 from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.domain.surface_state import DiscordState, PushState, WebState
-from ollim_bot.domain.taint import TaintRecord
 from ollim_bot.domain.task_cards import TaskMoves, TaskUndos
 from ollim_bot.domain.tool_servers import SERVER_RECORD, ToolServerRecord
 from ollim_bot.domain.travel import PlannedZone
@@ -153,7 +152,6 @@ class Records:
     breakdowns = _plain("breakdowns", Breakdowns)
     begun_writes = _plain("begun_writes", BegunWrites)
     added_lines = _plain("added_lines", AddedLines)
-    taint = _plain("taint", TaintRecord)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)
     push = _plain("push", PushState)

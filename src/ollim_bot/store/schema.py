@@ -247,6 +247,17 @@ CREATE TABLE transcripts (
 CREATE INDEX transcripts_change ON transcripts (change);
 """
 
+# `key` says the place. `is_untold` is for a task that the owner was not shown.
+_MARKS = """
+CREATE TABLE marks (
+    key TEXT PRIMARY KEY,
+    at INTEGER NOT NULL,
+    is_untold INTEGER NOT NULL,
+    value TEXT NOT NULL
+);
+CREATE INDEX marks_untold ON marks (at) WHERE is_untold = 1;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _DUE_ITEMS,
@@ -258,6 +269,7 @@ MIGRATIONS: tuple[str, ...] = (
     _PUSH_BUTTONS,
     _FILES,
     _TRANSCRIPTS,
+    _MARKS,
 )
 SCHEMA = len(MIGRATIONS)
 

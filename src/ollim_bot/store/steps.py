@@ -317,7 +317,7 @@ def standing_taint(tx: Transaction) -> Taint:
     """What the session has read in which the conversation goes on: the open fork, or main."""
     fork = tx.fork.get()
     session = tx.session.get() if fork is None else fork.session or fork.parent
-    return Taint(tx.taint.get().of(session))
+    return Taint(tx.marks.of(session))
 
 
 def note_reading(tx: Transaction, run: Run) -> None:
@@ -325,13 +325,9 @@ def note_reading(tx: Transaction, run: Run) -> None:
 
     In the conversation, the echo of later changes names it too.
     """
-    session, sources = run.session, run.taint.sources
-    if session is None or not sources:
-        return
-    if run.policy.kind.is_background:
-        tx.taint.change(lambda known: known.with_read(session, sources))
-    else:
-        tx.taint.change(lambda known: known.after_turn(session, sources, tx.now))
+    if run.session is not None:
+        in_turn = not run.policy.kind.is_background
+        tx.marks.read(run.session, run.taint.sources, in_turn=in_turn)
 
 
 def note_agent_skills(tx: Transaction, job: str, skills: Sequence[str]) -> None:
@@ -371,6 +367,7 @@ def forget_words(tx: Transaction, passage: Passage) -> None:
     Raises `Malformed` if the program could not read its own rows afterwards.
     """
     tx.texts.forget(passage)
+    tx.marks.forget(passage)
     tx.messages.prepare_search(is_supported=can_index())
     for spec in RECORDS:
         spec.__get__(tx, Transaction).get()

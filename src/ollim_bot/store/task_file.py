@@ -283,6 +283,12 @@ class TaskText:
         return TaskText(tuple(lines), self.bom)
 
 
+def titles_in(text: str) -> list[str]:
+    """The titles of the tasks in the text of the file."""
+    lines = TaskText.of(text.encode("utf-8", "surrogateescape")).lines
+    return [task.title for line in lines if (task := _task(line))]
+
+
 def with_date(title: str, due: date | None) -> tuple[str, date | None]:
     """The title without a date at its end, which counts unless `due` is given."""
     plain, written = _split(title)

@@ -59,7 +59,7 @@ def end_click(tx: Transaction, step: TaskStep) -> None:
         return
     before, after = (task, None) if step.undo.is_deletion else (replace(task, done=False), task)
     texts = [None if each is None else task_words(each) for each in (before, after)]
-    place, mark = f"{TASK}:{task.id}", tx.taint.get().mark_of(task.title)
+    place, mark = f"{TASK}:{task.id}", tx.marks.of_task(task.title)
     old, new = reversed(texts) if step.takes_back else texts
     last = tx.changes.last_of(place) if step.takes_back else None
     tx.changes.put(
@@ -117,7 +117,7 @@ def _show(tx: Transaction, undo: TaskUndo, change: Callable[[Card, TaskUndo], Ca
 
 
 def _safe(tx: Transaction, undo: TaskUndo) -> str:
-    return tx.taint.get().marked([undo.task])[0].safe_title
+    return tx.marks.marked([undo.task])[0].safe_title
 
 
 def _name(undo: TaskUndo) -> str:

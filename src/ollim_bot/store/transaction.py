@@ -13,6 +13,7 @@ from ollim_bot.store.deliveries import Channels, Deliveries
 from ollim_bot.store.due_items import DueItems
 from ollim_bot.store.file_store import parse_object, render_json
 from ollim_bot.store.inbox import InboxInputs
+from ollim_bot.store.marks import Marks
 from ollim_bot.store.messages import MessageLog, SearchIndex
 from ollim_bot.store.push_buttons import PushButtons
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
@@ -41,6 +42,7 @@ NAMES = frozenset(
         "usage",
         "push_buttons",
         "transcripts",
+        "marks",
     }
 )
 
@@ -69,6 +71,7 @@ class Transaction(Records):
         self.usage = UsageRows(statements)
         self.push_buttons = PushButtons(statements)
         self.transcripts = TranscriptRows(statements)
+        self.marks = Marks(statements, now)
         self.meta = Meta(statements)
         self.texts = StoredTexts(statements)
 

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ollim_bot.domain.agent_caller import LOOKS, Does, Effect, NeedsWord, asks
 from ollim_bot.domain.initiative import Setter, setter_of
-from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.permissions import (
     Pattern,
     beyond_main,
     is_allowed,
-    text_argument,
 )
 from ollim_bot.domain.runs import STARTING, Run, Subagents
 from ollim_bot.domain.skills import SkillSet, skill_patterns
 from ollim_bot.domain.taint import (
-    Reading,
     Taint,
-    TaintRecord,
-    reading_of,
 )
 from ollim_bot.domain.tool_patterns import is_open, problems, server_of
-from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
-from ollim_bot.tools.careful import Surroundings, names_below
+from ollim_bot.tools.careful import Surroundings
 from ollim_bot.tools.guards import (
     SubagentGuard,
     address_guard,
@@ -41,34 +34,15 @@ from ollim_bot.tools.path_rules import (
     LookupDeferred,
     PathPolicy,
     Resolver,
-    job_files,
     resolve,
 )
 from ollim_bot.tools.registry import (
     MAIN_TOOLS,
-    OWN_TOOLS,
     RULES,
     WITHOUT_PATTERN,
 )
 
 _REPORT = "Say with `report_updates` what should be done, and end without it."
-_READ_ARGUMENTS = {"Read": "file_path", "Grep": "path"}
-_JOB_FILE = re.compile(
-    rf"^(?:[^:\n]*/)?((?:{'|'.join(kind.plural for kind in JobKind)})/[^/:\n]+?\.md)", re.MULTILINE
-)
-_MARK = re.compile(r"^untrusted[ \t]*:[ \t]*['\"]?([^'\"\n]*\S)", re.MULTILINE)
-_MOST_FILES = 200
-
-
-def reading_in(root: Path, call: ToolCall, result: str, known: TaintRecord) -> Reading | None:
-    """The untrusted text in a result; None if there is none. It reads files."""
-    if call.tool not in _READ_ARGUMENTS:
-        return reading_of(call.tool, call.arguments, result, OWN_TOOLS)
-    path = text_argument(call.arguments, _READ_ARGUMENTS[call.tool])
-    read = names_below(root, path)
-    in_jobs = _marks(root, path, result if call.tool == "Grep" else "")
-    marks = (*in_jobs, *known.marks_in(result))
-    return reading_of(call.tool, call.arguments, result, OWN_TOOLS, read=read, marks=marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +80,6 @@ class Careful:
         # Counted before it is compared, so that of two calls at once only one is the last.
         run.steps[does.step] += 1
         return not does.limit or run.steps[does.step] <= does.limit
-
-
-def _marks(root: Path, path: str, result: str) -> Iterator[str]:
-    """The `untrusted:` of the job file at the path, and of those that a search result names."""
-    named = dict.fromkeys(found[1] for found in _JOB_FILE.finditer(result))
-    files = [*map(str, job_files(root, path)), *named][:_MOST_FILES]
-    for file in files:
-        try:
-            text = read_file(root / file, SizeLimit.JOB).decode("utf-8", "replace")
-        except OSError:
-            continue
-        yield from (found[1] for found in _MARK.finditer(text))
 
 
 Allowed = Callable[[], Sequence[Pattern]]

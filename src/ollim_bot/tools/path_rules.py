@@ -166,17 +166,17 @@ def _protected_name(parts: Sequence[str], *, writing: bool) -> str | None:
 
 def job_files(root: Path, path: str) -> tuple[JobFile, ...]:
     """The job files that writing to the path would change, through links too."""
-    found = (file for place in _places(root, path) for file in _files_at(root, place))
+    found = (file for place in real_places(root, path) for file in _files_at(root, place))
     return tuple(dict.fromkeys(found))
 
 
 def profile_files(root: Path, path: str) -> tuple[ProfileFile, ...]:
     """The profile files that writing to the path would change, through links too."""
-    places = _places(root, path)
+    places = real_places(root, path)
     return tuple(each for each in ProfileFile if any(_is_profile(root, each, at) for at in places))
 
 
-def _places(root: Path, path: str) -> tuple[str, ...]:
+def real_places(root: Path, path: str) -> tuple[str, ...]:
     whole = os.path.join(root, path)
     # The engine resolves `..` before links, a file system after them.
     places = (os.path.realpath(os.path.normpath(whole)), os.path.realpath(whole))

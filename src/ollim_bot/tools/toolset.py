@@ -14,7 +14,7 @@ from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.store.skill_files import skill_at
 from ollim_bot.store.steps import note_reading
 from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.gates import reading_in
+from ollim_bot.tools.reading import reading_in
 from ollim_bot.tools.registry import (
     ENGINE_TOOLS,
     OWN_TOOLS,
@@ -74,8 +74,8 @@ async def _note_taint(context: ToolContext, call: ToolCall, result: str) -> None
 
     It is committed, so that neither a restart nor a branch of the session loses it.
     """
-    run, known = context.run, await context.store.read(lambda tx: tx.taint.get())
-    reading = await asyncio.to_thread(reading_in, context.root, call, result, known)
+    run = context.run
+    reading = await reading_in(context.store, context.root, call, result)
     if reading is None:
         return
     before, run.taint = run.taint, run.taint.after(reading)

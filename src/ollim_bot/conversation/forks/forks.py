@@ -240,7 +240,7 @@ class ForkSession(ChatSession):
                 tx.session_history.append(
                     SessionEvent(session_id, SessionChange.COMPACTED, now, before)
                 )
-                tx.taint.change(lambda known: known.with_read(session_id, known.of(before)))
+                tx.marks.read(session_id, tx.marks.of(before))
                 tx.fork.put(fork.named(session_id))
 
         await self._state.transact(step)
@@ -370,7 +370,7 @@ class Forks:
             read = Taint()
             if isinstance(how, Report):
                 # What the fork had read may be in its report.
-                read = marked_taint(how.untrusted).having_read(*tx.taint.get().of(fork.session))
+                read = marked_taint(how.untrusted).having_read(*tx.marks.of(fork.session))
                 update = PendingUpdate(now, how.summary, f"fork-{fork.id}", read.mark)
                 leave_update(tx, update)
             elif isinstance(how, Save) and fork.session is not None:

@@ -129,7 +129,7 @@ class DayPanel:
                 tx.skips.get(),
                 now,
                 calendars,
-                tx.taint.get().marked(due_tasks),
+                tx.marks.marked(due_tasks),
                 tx.task_undos.get().undos,
                 quiet_settings(tx, now.tzinfo),
                 gauge(tx.budget.get(), len(tx.held.get().waiting), now),

@@ -145,27 +145,26 @@ class ChangeEcho:
 
     async def show_tasks(self, *, in_fork: bool) -> None:
         """Show the tasks that tainted turns have added on one card, each once, with an Undo."""
-        known = (await self.store.read(lambda tx: tx.taint.get())).tasks
-        new = [task for task in known if task.id and not task.is_shown]
+        new = await self.store.read(lambda tx: tx.marks.untold())
         if not new:
             return
         card, now = added_card(new), self.clock.now()
-        mark = marked_taint(",".join(task.untrusted for task in new))
+        read = marked_taint(",".join(mark.source for mark in new))
         await self.post(
             ChatMessage(
-                MessageId(f"task-added-{new[0].id}"),
+                MessageId(f"task-added-{new[0].untold}"),
                 now,
                 Author.PROGRAM,
                 card.text,
                 card=card,
                 in_fork=in_fork,
-                untrusted=untrusted_message(mark),
+                untrusted=untrusted_message(read),
             )
         )
 
         def note_shown(tx: Transaction) -> None:
-            for task in new:
-                tx.taint.put(tx.taint.get().with_task(replace(task, is_shown=True)))
+            for mark in new:
+                tx.marks.tell(mark)
 
         await self.store.transact(note_shown)
 
@@ -380,10 +379,10 @@ class ChangeWatch:
         self, watched: _Watched, after: str | None, card: Card, job: str, *, in_fork: bool
     ) -> None:
         now = self._echo.clock.now()
-        standing, known = await self._echo.store.read(
-            lambda tx: (standing_taint(tx), tx.taint.get())
+        standing, read = await self._echo.store.read(
+            lambda tx: (standing_taint(tx), tx.marks.in_last_day(now))
         )
-        card = with_sources(card, known.in_last_day(now))
+        card = with_sources(card, read)
         written = marked_taint(self._mark_in(watched.file, after))
         if self._by == CONVERSATION:
             written = written.having_read(*standing.sources)

@@ -206,9 +206,9 @@ class Overviews:
 
         def question(tx: Transaction) -> _Drawn:
             waiting, answered = tx.due_items.open(), tx.due_items.answered_since(midnight)
-            tasks = tx.taint.get().marked(due_tasks)
+            tasks = tx.marks.marked(due_tasks)
             undos = tx.task_undos.get().undos
-            settled = tx.taint.get().marked(each.task for each in undos)
+            settled = tx.marks.marked(each.task for each in undos)
             marks = [each.untrusted for each in (*waiting, *answered)]
             marks += [*(each.untrusted for each in (*tasks, *settled)), *_marks(jobs)]
             last = tx.due_items.get(after) if after else None

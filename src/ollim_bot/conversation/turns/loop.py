@@ -153,7 +153,7 @@ class Recovery:
             "A turn was cut off (taken: %s, complete: %s)", trace.is_taken, trace.is_complete
         )
         now = self._clock.now()
-        read = await self._state.read(lambda tx: tx.taint.get().of(taken.session))
+        read = await self._state.read(lambda tx: tx.marks.of(taken.session))
 
         def settle(tx: Transaction) -> None:
             dialogue.settle(tx, taken.claim, is_taken=trace.is_taken)

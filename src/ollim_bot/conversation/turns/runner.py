@@ -417,15 +417,18 @@ class TurnRunner:
         origin = fork.parent if fork is not None and fork.session is None else None
 
         def step(tx: Transaction) -> tuple[str, ...]:
-            known = tx.taint.get()
-            known = known.after_owner(session) if ends else known
-            inherited = tx.taint.get().of(origin) if origin is not None else ()
-            known = known.with_read(session, inherited).after_turn(session, sources, tx.now)
-            return tx.taint.change(lambda _: known).of(session)
+            # A branch begins with all of it, also with what the owner's words end elsewhere.
+            inherited = tx.marks.of(origin) if origin is not None else ()
+            if ends:
+                tx.marks.end(session)
+            tx.marks.read(session, inherited)
+            tx.marks.read(session, sources, in_turn=True)
+            return tx.marks.of(session)
 
-        before = await self._state.read(lambda tx: tx.taint.get())
-        standing = before.of(session)
-        is_new = bool(sources or before.of(origin)) or (ends and bool(standing))
+        standing, inherited = await self._state.read(
+            lambda tx: (tx.marks.of(session), tx.marks.of(origin))
+        )
+        is_new = bool(sources or inherited) or (ends and bool(standing))
         return await self._state.transact(step) if is_new else standing
 
     async def _take(

@@ -267,7 +267,9 @@ class PostgresDatabase:
             migrate(connection, self.path)
         except psycopg.Error as refused:
             raise translated(self.path, refused) from refused
-        self._transaction(statements).messages.prepare_search(is_supported=True)
+        tx = self._transaction(statements)
+        tx.marks.take_over()
+        tx.messages.prepare_search(is_supported=True)
         if self._mirrors is not None:
             self._mirrors.replace(statements)
 

@@ -1,0 +1,166 @@
+"""Which words of others a call has read: the places that it has touched say it, never the words."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ollim_bot.domain.agent_caller import PROGRAM, shell_words
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.permissions import (
+    FILE_ARGUMENTS,
+    SEARCH_ARGUMENTS,
+    relative,
+    text_argument,
+)
+from ollim_bot.domain.skills import folded_path
+from ollim_bot.domain.taint import ATTACHMENT, Reading, marked_taint, reading_of
+from ollim_bot.domain.tasks import FILE_LIST
+from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.ports import ToolCall
+from ollim_bot.store.store import Store
+from ollim_bot.store.task_file import titles_in
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.tools.path_rules import is_within, job_files, paths_in_word, real_places
+from ollim_bot.tools.registry import OWN_TOOLS
+
+# All that is in this folder was made by others.
+_DOWNLOADS = "downloads"
+# A line of a search begins with a path, and a colon ends the path.
+_IN_DOWNLOADS = re.compile(rf"^(?:[^:\n]*/)?{_DOWNLOADS}/", re.MULTILINE | re.IGNORECASE)
+_JOB_FILE = re.compile(
+    rf"^(?:[^:\n]*/)?((?:{'|'.join(kind.plural for kind in JobKind)})/[^/:\n]+?\.md)", re.MULTILINE
+)
+_JOB_MARK = re.compile(r"^untrusted[ \t]*:[ \t]*['\"]?([^'\"\n]*[^'\"\s])", re.MULTILINE)
+_NAMING = ("", "content", "files_with_matches")
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """The places that a call may have read, with the `sources` that are known by themselves.
+
+    Of the `folders`, that is each file whose name stands in `shown`; None for all there are.
+    `titles` are those of tasks.
+    """
+
+    sources: Sequence[str] = ()
+    files: Sequence[str] = ()
+    folders: Sequence[str] = ()
+    shown: str | None = None
+    titles: Sequence[str] = ()
+
+    def marked(self, tx: Transaction) -> list[str]:
+        """What the marked places among them are marked with."""
+        marks = tx.marks.of_files(self.files)
+        for folder in self.folders:
+            below = tx.marks.below(folder)
+            marks += below if self.shown is None else [m for m in below if self._names(m.path)]
+        return [each.source for each in (*marks, *tx.marks.of_tasks(self.titles).values())]
+
+    def _names(self, path: str) -> bool:
+        """Whether a line of the result names the file, as a search does."""
+        assert self.shown is not None
+        name = folded_path(os.path.basename(path))
+        # What cannot be printed is shown in some other way.
+        return not name.isprintable() or _is_named(name, self.shown)
+
+
+async def reading_in(store: Store, root: Path, call: ToolCall, result: str) -> Reading | None:
+    """The words of others in a result; None if there are none."""
+    known = reading_of(call.tool, call.arguments, result, OWN_TOOLS)
+    touched = await asyncio.to_thread(places_of, root, call, result)
+    marked = await store.read(touched.marked) if touched.files or touched.folders else []
+    sources = (*([known.source] if known else []), *touched.sources, *marked)
+    if not sources:
+        return None
+    return Reading(marked_taint(",".join(sources)).mark, known.found if known else frozenset())
+
+
+def places_of(root: Path, call: ToolCall, result: str) -> Touched:
+    """What the call may have touched in the data directory. It reads files."""
+    paths = [*_paths(call)]
+    if not paths:
+        return Touched()
+    is_glob, is_search = call.tool == "Glob", call.tool in SEARCH_ARGUMENTS
+    places = dict.fromkeys(place for path in paths for place in marked_places(root, path))
+    folders = [each for each in places if is_glob or os.path.isdir(root / each)]
+    files = [each for each in places if each not in folders]
+    shown = f"\n{folded_path(result)}\n" if is_glob or _shows_names(call) else None
+    written = [relative(path, str(root)).removeprefix("./") for path in paths]
+    glob = text_argument(call.arguments, SEARCH_ARGUMENTS[call.tool]) if is_search else ""
+    is_download = (
+        any(_is_download(each.partition("/")[0]) for each in (*places, *written))
+        or _is_download(glob)
+        or (is_search and _IN_DOWNLOADS.search(result) is not None)
+    )
+    in_result = (found[1] for found in _JOB_FILE.finditer(result if folders else ""))
+    jobs = dict.fromkeys(
+        (*(str(job) for each in paths for job in job_files(root, each)), *in_result)
+    )
+    in_jobs = (found[1] for job in jobs for found in _JOB_MARK.finditer(_text(root / job)))
+    has_tasks = FILE_LIST in map(folded_path, (*files, *written)) or (
+        "" in folders and (shown is None or _is_named(FILE_LIST, shown))
+    )
+    return Touched(
+        (*([ATTACHMENT] if is_download else []), *in_jobs),
+        files,
+        [""] if is_glob else folders,
+        shown,
+        titles_in(f"{_text(root / FILE_LIST)}\n{result}") if has_tasks else (),
+    )
+
+
+def marked_places(root: Path, path: str) -> Iterator[str]:
+    """The places of a file or folder, links followed: below the data directory, or whole.
+
+    That of the data directory, and of what has it in it, is empty.
+    """
+    home = os.path.realpath(root)
+    for real in real_places(root, path):
+        if is_within(home, real):
+            yield ""
+        else:
+            yield os.path.relpath(real, home) if is_within(real, home) else real
+
+
+def _paths(call: ToolCall) -> Iterator[str]:
+    if call.tool == "Read":
+        yield text_argument(call.arguments, FILE_ARGUMENTS["Read"])
+    elif call.tool in SEARCH_ARGUMENTS:
+        yield text_argument(call.arguments, "path") or "."
+    elif call.tool == "Bash":
+        program, *words = shell_words(text_argument(call.arguments, "command")) or [""]
+        # The commands of this program show words of others between marks only.
+        is_ours = os.path.basename(program) == PROGRAM
+        found = (path for word in words for path in paths_in_word(word))
+        yield from (each for each in found if not is_ours or _is_download(each))
+
+
+def _shows_names(call: ToolCall) -> bool:
+    """Whether it is a search that prints, with every line, the name of its file."""
+    mode = text_argument(call.arguments, "output_mode")
+    return call.tool == "Grep" and mode in _NAMING and not call.arguments.get("-o")
+
+
+def _is_download(path: str) -> bool:
+    return _DOWNLOADS in path.casefold().split("/")
+
+
+def _is_named(name: str, shown: str) -> bool:
+    at = shown.find(name)
+    while at > 0:
+        if shown[at - 1] in "/\n" and shown[at + len(name)] in ":-\n":
+            return True
+        at = shown.find(name, at + 1)
+    return False
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_file(path, SizeLimit.TASKS).decode("utf-8", "replace")
+    except OSError:
+        return ""
