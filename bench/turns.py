@@ -24,7 +24,7 @@ from bench.timing_surface import TimingSurface
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.shared_files import Names
 from ollim_bot.engine.launcher import launcher
-from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.options import engine_variables
 from ollim_bot.engine.session import ClaudeEngine
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
@@ -67,7 +67,7 @@ class Scene:
 
     @property
     def our_environment(self) -> dict[str, str]:
-        return child_environment(self.environment, os.environ, Path(sys.executable).parent)
+        return engine_variables(self.environment, os.environ, Path(sys.executable).parent)
 
 
 # Sends a message, waits for the end of the turn, and returns the seconds until the first words.

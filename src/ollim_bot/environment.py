@@ -20,6 +20,17 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import NotAFile, SizeLimit, read_with_status
 
 ETC = Path("/etc")
+_FOR_EVERY_PROGRAM = (
+    *("HOME", "USER", "LOGNAME", "SHELL", "PATH", "TMPDIR", "TERM"),
+    *("LANG", "LANGUAGE", "LC_*", "TZ", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+)
+# What leads to the owner's session: its desktop, its bus and its keys.
+SESSION = (
+    *("XDG_*", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK"),
+    *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY"),
+)
 # Each holds one folder or file that Python reads when it starts.
 _PYTHON_PLACES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$", "`": "`"}
@@ -77,9 +88,18 @@ def _zone_of_file(path: str | Path) -> str:
     return name.removeprefix("posix/").removeprefix("right/")
 
 
-def for_other_programs(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the address of the database, which is a key to all that is kept."""
-    return {name: value for name, value in environ.items() if name != DATABASE_URL}
+def child_environment(environ: Mapping[str, str], *more: str) -> dict[str, str]:
+    """The environment of another program: what every program may have, and the names in `more`.
+
+    A name that ends in `*` stands for all that begin so. Nothing else is passed on.
+    """
+    names = frozenset((*_FOR_EVERY_PROGRAM, *more))
+    beginnings = tuple(name[:-1] for name in names if name.endswith("*"))
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in names or name.startswith(beginnings)
+    }
 
 
 def search_path(path: str) -> str:

@@ -6,9 +6,10 @@ OllimError                      str(error) is the sentence a person reads
 │   ├── BadCron                 a cron line, by field
 │   ├── BadPhrase               a moment or a duration in words
 │   └── BadJob                  a job that would not be valid, all problems at once
-├── NotFound                    no job with that id
-├── TaskNotFound                no task with that id
-├── EventNotFound               no event with that id
+├── NotFound                    nothing has that id
+│   ├── JobNotFound
+│   ├── TaskNotFound
+│   └── EventNotFound
 ├── DuplicateId                 two files claim one id
 ├── ChangedMeanwhile            a file is no longer as it was shown
 ├── AlreadyRunning              another process runs the bot
@@ -87,20 +88,24 @@ class BadJob(WrongInput):
 
 
 class NotFound(OllimError):
+    pass
+
+
+class JobNotFound(NotFound):
     def __init__(self, kind: str, job_id: str) -> None:
         super().__init__(f"There is no {kind} {job_id}. `ollim-bot {kind} list` shows them all.")
         self.kind = kind
         self.job_id = job_id
 
 
-class TaskNotFound(OllimError):
+class TaskNotFound(NotFound):
     def __init__(self, task_id: str, existing: str = "") -> None:
         rest = existing or "`ollim-bot tasks list` shows them all."
         super().__init__(f"There is no task {task_id}. {rest}")
         self.task_id = task_id
 
 
-class EventNotFound(OllimError):
+class EventNotFound(NotFound):
     def __init__(self, event_id: str) -> None:
         super().__init__(f"There is no event {event_id}. `ollim-bot cal upcoming` shows them.")
         self.event_id = event_id

@@ -18,7 +18,7 @@ from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
 
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.options import engine_variables
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import SessionSpec
 
@@ -58,7 +58,7 @@ async def test_the_command_knows_the_run_and_its_limits_and_changes_are_shown_wi
         path = stores.reminders.add(reminder("bo", message="Call Bo.", description=""))
         stores.reminders.add(OWN)
         given = {"HOME": str(tmp_path), "OLLIM_DATA_DIR": str(data.paths.root)}
-        environment = child_environment(given, os.environ, Path(sys.executable).parent)
+        environment = engine_variables(given, os.environ, Path(sys.executable).parent)
         engine = CallingEngine(model, environment, CanaryHome(tmp_path))
         model.then(*CALLS)
         async with background_scene(engine, root=data.paths.root, stores=stores, now=now) as scene:

@@ -27,7 +27,7 @@ from tests.patience import patience
 from tests.web.sign_in import SignInClient
 
 from ollim_bot.cli.main import main
-from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.options import engine_variables
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.settings import Secret, Settings
@@ -45,7 +45,7 @@ class NewcomersBot(InProcessBot):
         settings = {"OLLIM_MODEL": "offline", "OLLIM_TIMEZONE": "Europe/Berlin"}
         super().__init__(home, ScriptedModel(), settings, clock)
         given = {name: text for name, text in self.environment().items() if name != "PATH"}
-        environment = child_environment(given, os.environ, Path(sys.executable).parent)
+        environment = engine_variables(given, os.environ, Path(sys.executable).parent)
         self._engine = CallingEngine(OfflineModel(), environment, CanaryHome(home), clock)
 
     def gets(self, settings: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from tests.ports import unused_port
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.provider import ProviderKind, ProviderMemory
-from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.options import engine_variables
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.examination import CHECKS
@@ -139,7 +139,7 @@ def test_what_only_the_agents_environment_lacks_is_not_found_wrong(terminal: Ter
         "WEBHOOK_SECRET": "a-long-secret-that-is-long-enough",
     }
     engines = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": "offline"}
-    terminal.environ |= child_environment(engines, terminal.environ, Path("/bin"))
+    terminal.environ |= engine_variables(engines, terminal.environ, Path("/bin"))
     terminal.environ[CALLED_BY] = CONVERSATION
     answer = terminal.run("doctor")
     assert (answer.code, answer.err, wrong(answer)) == (0, "", [])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import PROGRAM
 
-from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.options import engine_variables
 from ollim_bot.environment import own_command, python_places
 
 pytestmark = pytest.mark.real_process
@@ -80,7 +80,7 @@ def test_the_agents_commands_take_nothing_from_where_they_are_run(
     """They run in the data directory, and an empty entry of a path means the current folder."""
     monkeypatch.chdir(trap.parent)
     inherited = {"PYTHONPATH": slip, "PATH": f".:{os.environ['PATH']}:"}
-    environment = child_environment({}, inherited, PROGRAM.parent)
+    environment = engine_variables({}, inherited, PROGRAM.parent)
     (trap / "ollim-bot").write_text(f"#!/bin/sh\ntouch {trap}/ran\n")
     (trap / "ollim-bot").chmod(0o755)
     listed(["/usr/bin/env", "ollim-bot"], trap, environment)

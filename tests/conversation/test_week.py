@@ -14,7 +14,7 @@ from tests.web.weeks import calendar
 from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import AFTER_CHANGE, WeekPlans
 from ollim_bot.domain.calendar import CalendarCopy
-from ollim_bot.errors import WrongInput
+from ollim_bot.errors import NotFound, WrongInput
 
 
 async def test_the_week_is_kept_until_something_changes() -> None:
@@ -30,9 +30,9 @@ async def test_the_week_is_kept_until_something_changes() -> None:
 
             hour = first.days[0].hours[0].key
             assert [each.key for each in (await panel.look({"hour": hour})).only] == [hour]
-            for wrong in ("tomorrow", "2020-01-01T00"):
-                with pytest.raises(WrongInput):
-                    await panel.look({"hour": wrong})
+            for hour, refusal in (("tomorrow", WrongInput), ("2020-01-01T00", NotFound)):
+                with pytest.raises(refusal):
+                    await panel.look({"hour": hour})
 
             calendars.append(calendar(first.now))
             third = await panel.look({})

@@ -17,7 +17,7 @@ from tests.patience import patience
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TurnEnded
 from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.engine.launcher import launcher
-from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.options import engine_variables
 from ollim_bot.engine.session import ClaudeEngine, ClaudeSession
 from ollim_bot.offline.messages import ModelRequest
 from ollim_bot.offline.scripted import ScriptedModel
@@ -46,7 +46,7 @@ def engine_at(
     more: Mapping[str, str] | None = None,
     asks: Provider = CLAUDE,
 ) -> ClaudeEngine:
-    environment = child_environment(
+    environment = engine_variables(
         {**provider(home, url), **(more or {})}, os.environ, Path(sys.executable).parent
     )
     return ClaudeEngine(environment, home / "run", cli=launcher(home / "run"), provider=asks)

@@ -12,7 +12,7 @@ from claude_agent_sdk import ClaudeAgentOptions
 
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.engine.options import child_environment, options_for
+from ollim_bot.engine.options import engine_variables, options_for
 from ollim_bot.engine.session import ClaudeEngine
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import SessionSpec, Toolset
@@ -83,7 +83,7 @@ def test_a_bare_session_has_no_settings_and_leaves_no_record() -> None:
 
 def test_no_file_is_read_past_the_gate() -> None:
     """The engine would read files that are named in notes or mentioned in a text."""
-    environment = child_environment({}, {}, Path("/bin"))
+    environment = engine_variables({}, {}, Path("/bin"))
     assert environment["CLAUDE_CODE_DISABLE_CLAUDE_MDS"] == "1"
     assert environment["CLAUDE_CODE_DISABLE_FILE_MENTIONS"] == "1"
 
@@ -105,23 +105,31 @@ def test_thinking_is_as_it_was_chosen(thinking: Thinking, kind: str) -> None:
     assert options.thinking["type"] == kind
 
 
-def test_our_secrets_are_emptied_and_the_providers_stay() -> None:
-    kept = {"ANTHROPIC_API_KEY": "y", "GOOGLE_TOKEN_URL": "https://google.example.org/token"}
-    hooks = {"WEBHOOK_SECRET": "x", "GITHUB_HOOK_SECRET": "x"}
-    hooks |= {"NTFY_TOKEN": "x", "DATABASE_URL": "postgresql:///ollim"}
-    inherited = {"DISCORD_TOKEN": "x", "AZURE_CLIENT_SECRET": "x", "LANG": "C", **hooks, **kept}
-    environment = child_environment({"ANTHROPIC_BASE_URL": "z"}, inherited, Path("/bin"))
-    assert (environment["DISCORD_TOKEN"], environment["WEBHOOK_SECRET"]) == ("", "")
-    assert environment["GITHUB_HOOK_SECRET"] == ""
-    assert (environment["NTFY_TOKEN"], environment["DATABASE_URL"]) == ("", "")
-    assert "AZURE_CLIENT_SECRET" not in environment
-    assert environment["ANTHROPIC_BASE_URL"] == "z"
-    assert not {"LANG", *kept} & environment.keys()
+def test_the_engine_gets_the_variables_of_its_provider_and_of_our_commands() -> None:
+    kept = {
+        "ANTHROPIC_API_KEY": "y",
+        "CLAUDE_CONFIG_DIR": "/claude",
+        "NODE_EXTRA_CA_CERTS": "/ca.pem",
+        "GOOGLE_TOKEN_URL": "https://google.example.org/token",
+        "OLLIM_BOT_NAME": "Robin",
+    }
+    others = dict.fromkeys(("DISCORD_TOKEN", "OLLIM_OTHER_SECRET", "AWS_SECRET_ACCESS_KEY"), "x")
+    given = {"ANTHROPIC_BASE_URL": "z"}
+    environment = engine_variables(given, {**kept, **others}, Path("/bin"))
+    assert {**kept, **given}.items() <= environment.items()
+    assert not others.keys() & environment.keys()
+
+
+def test_of_the_bots_environment_the_sdk_passes_on_names_without_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DISCORD_TOKEN", "x")
+    assert started(SessionSpec("", Path("/data"))).env["DISCORD_TOKEN"] == ""
 
 
 def test_the_agent_finds_our_command() -> None:
     given = {"OLLIM_TIMEZONE": "Asia/Tokyo"}
-    environment = child_environment(given, {"PATH": "/usr/bin"}, Path("/opt/bin"))
+    environment = engine_variables(given, {"PATH": "/usr/bin"}, Path("/opt/bin"))
     assert environment["PATH"] == "/opt/bin:/usr/bin"
     assert environment["OLLIM_TIMEZONE"] == "Asia/Tokyo"
 
@@ -155,5 +163,5 @@ async def test_a_new_process_of_the_engine_has_the_zone_of_now(tmp_path: Path) -
 def test_this_machine_is_reached_without_a_proxy(
     inherited: Mapping[str, str], expected: str
 ) -> None:
-    environment = child_environment({}, inherited, Path("/bin"))
+    environment = engine_variables({}, inherited, Path("/bin"))
     assert environment["NO_PROXY"] == environment["no_proxy"] == expected

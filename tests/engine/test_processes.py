@@ -23,7 +23,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.connection import Connection
-from ollim_bot.engine.options import child_environment, options_for
+from ollim_bot.engine.options import engine_variables, options_for
 from ollim_bot.engine.session import ClaudeEngine, ClaudeSession
 from ollim_bot.errors import EngineError
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall
@@ -106,7 +106,7 @@ async def test_an_engine_is_replaced_under_its_name_whenever_it_is_killed(
 
 async def test_a_start_without_a_place_for_the_prompt_says_so(scene: Scene) -> None:
     (scene.home / "run").write_text("no folder")
-    engine = ClaudeEngine(child_environment({}, {}, Path("/bin")), scene.home / "run")
+    engine = ClaudeEngine(engine_variables({}, {}, Path("/bin")), scene.home / "run")
     with pytest.raises(EngineError, match="run: "):
         async with engine.open(scene.spec, Toolset()):
             pass
@@ -128,7 +128,7 @@ async def test_whoever_stops_waiting_for_a_session_leaves_no_process(scene: Scen
 @pytest.mark.real_engine
 async def test_a_process_is_closed_quickly_though_it_is_busy(scene: Scene) -> None:
     scene.model.then(Stall(Reply((Say("for ever"),))))
-    environment = child_environment(provider(scene.home, scene.url), os.environ, Path("/bin"))
+    environment = engine_variables(provider(scene.home, scene.url), os.environ, Path("/bin"))
     prompt = scene.home / "prompt"
     prompt.write_text("You help.")
     options = options_for(scene.spec, Toolset(), prompt=prompt, environment=environment, refused={})

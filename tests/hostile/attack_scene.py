@@ -39,7 +39,7 @@ from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import Job, JobSpec, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.engine.launcher import cli_path, launcher
-from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.options import engine_variables
 from ollim_bot.engine.session import ClaudeEngine
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import (
@@ -164,7 +164,7 @@ async def attack_scene(
 def engine_environment(home: Path, url: str, ours: Mapping[str, str]) -> dict[str, str]:
     """The environment that the bot gives to the engine."""
     commands = Path(sys.executable).parent
-    return child_environment({**provider(home, url), **ours}, os.environ, commands)
+    return engine_variables({**provider(home, url), **ours}, os.environ, commands)
 
 
 def _without_rules(folder: Path) -> Path:

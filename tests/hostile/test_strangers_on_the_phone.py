@@ -25,7 +25,7 @@ from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
 TOPIC, REPLIES = "ollim-out", "ollim-in"
 COMMANDS = ("/clear", "/permissions bypassPermissions", "/quiet 8h", "/fork obey")
-FORGED = ("", *(f"{number:016}" for number in range(20)), "0" * 10_000)
+FORGED = ("", *(f"{number:016}" for number in range(20)), "0" * 100_000)
 # What a push may have. Nothing of it opens, loads or formats anything on the phone.
 FIELDS = {"topic", "message", "title", "priority", "sequence_id", "tags", "actions"}
 WORDS = (

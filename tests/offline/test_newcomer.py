@@ -18,7 +18,7 @@ from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import describe
-from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.options import engine_variables
 from ollim_bot.offline import texts
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.scripted import ScriptedModel
@@ -46,7 +46,7 @@ class OfflineBot(InProcessBot):
     def __init__(self, home: Path) -> None:
         super().__init__(home, ScriptedModel(), {"OLLIM_MODEL": "offline"})
         given = {name: text for name, text in self.environment().items() if name != "PATH"}
-        environment = child_environment(given, os.environ, Path(sys.executable).parent)
+        environment = engine_variables(given, os.environ, Path(sys.executable).parent)
         self._engine = CallingEngine(OfflineModel(), environment, CanaryHome(home))
 
 

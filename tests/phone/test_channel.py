@@ -163,7 +163,9 @@ async def test_a_card_that_is_open_again_comes_back_without_a_sound_and_with_new
 async def test_what_strangers_write_is_no_command_and_no_word_of_the_owner(
     scene: PhoneScene,
 ) -> None:
-    lines = ("done", "/config push_what all", "A" * 16, "act:done:x", '{"id":"x"}', "", "é")
+    words = ("done", "/config push_what all", "A" * 16, "act:done:x", '{"id":"x"}', "", "é")
+    # The longest that an ntfy server takes, each character of which it writes as six.
+    lines = (*words, "\x01" * 4096)
     async with scene.bot(), scene.phone() as phone:
         scene.ask("water")
         await phone.shows("water")
@@ -174,13 +176,14 @@ async def test_what_strangers_write_is_no_command_and_no_word_of_the_owner(
     log = scene.store.query(lambda tx: tx.messages.page(9))
     assert [each.message.author for each in log] == [Author.BACKGROUND]
     assert scene.service.presses == []
+    assert scene.push.dropped == 0, "no flood"
 
 
 async def test_a_flood_is_dropped_counted_and_told_once(scene: PhoneScene) -> None:
     async with scene.bot(), scene.phone() as phone:
         scene.ask("water")
         await phone.shows("water")
-        scene.ntfy.write(REPLY, "x" * 5000)
+        scene.ntfy.write(REPLY, "x" * 70_000)
         for number in range(100):
             scene.ntfy.write(REPLY, f"flood {number}")
         await scene.until(lambda: scene.push.wrong == 60)

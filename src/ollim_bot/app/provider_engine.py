@@ -22,7 +22,7 @@ from ollim_bot.domain.provider import (
 )
 from ollim_bot.engine.launcher import launcher
 from ollim_bot.engine.login import login_mark, login_status
-from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.options import engine_variables
 from ollim_bot.engine.session import Answered, ClaudeEngine
 from ollim_bot.errors import EngineError, StorageError
 from ollim_bot.offline.rules import OfflineModel
@@ -158,7 +158,7 @@ def _claude(
         "OLLIM_DATA_DIR": str(settings.paths.root),
         "OLLIM_TIMEZONE": str(settings.zone),
     }
-    environment = child_environment({**anthropic, **ours}, os.environ, Path(sys.executable).parent)
+    environment = engine_variables({**anthropic, **ours}, os.environ, Path(sys.executable).parent)
     folder = settings.paths.state / "engine"
     cli = launcher(folder)
     return ClaudeEngine(

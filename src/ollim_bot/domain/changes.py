@@ -6,17 +6,21 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from difflib import SequenceMatcher, unified_diff
+from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ollim_bot.domain.tasks import Task
+from ollim_bot.domain.text import common_ends
 
 # A row keeps no text that is longer, and cannot be undone then.
 LONGEST_TEXT = 64 * 1024
 KEPT_FOR = timedelta(days=365)
 MOST_ROWS = 10_000
+# Longer parts of two texts are not compared line by line, which could take minutes.
+_MOST_PAIRS = 2000 * 2000
+_MOST_SHOWN = 2000
 
 if TYPE_CHECKING:
     from ollim_bot.domain.calendar import CalendarEvent
@@ -97,9 +101,13 @@ class ChangeRow:
         return replace(self, before=None, after=None, is_cut=True)
 
     def difference(self) -> list[str]:
-        """The changed lines, each with `-` or `+`."""
-        lines = unified_diff(_lines(self.before), _lines(self.after), n=0, lineterm="")
-        return [line.rstrip("\r\n") for line in lines if line[:3] not in ("---", "+++")]
+        """The changed lines, each with `-` or `+`; of very many at one place, how many they are."""
+        before, after = _lines(self.before), _lines(self.after)
+        found: list[str] = []
+        for i1, i2, j1, j2 in line_edits(before, after):
+            found.append(f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@")
+            found += (*_marked("-", before[i1:i2]), *_marked("+", after[j1:j2]))
+        return found
 
     def changed_lines(self) -> list[str]:
         return [line for line in self.difference() if not line.startswith("@@")]
@@ -127,6 +135,37 @@ def _lines(text: str | None) -> list[str]:
     return (text or "").splitlines(keepends=True)
 
 
+def line_edits(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+    """The places where the lines differ: `old[i1:i2]` has become `new[j1:j2]`.
+
+    Parts that are too long to be compared are one place.
+    """
+    head, tail = common_ends(old, new)
+    i2, j2 = len(old) - tail, len(new) - tail
+    if (i2 - head) * (j2 - head) > _MOST_PAIRS:
+        yield head, i2, head, j2
+        return
+    matcher = SequenceMatcher(None, old[head:i2], new[head:j2], autojunk=False)
+    for tag, *places in matcher.get_opcodes():
+        if tag != "equal":
+            first, last, new_first, new_last = (head + place for place in places)
+            yield first, last, new_first, new_last
+
+
+def _range(start: int, end: int) -> str:
+    """As in a unified difference: the line before it if there is none."""
+    count = end - start
+    return f"{start + 1}" if count == 1 else f"{start + 1 if count else start},{count}"
+
+
+def _marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
+    if len(lines) > _MOST_SHOWN:
+        yield f"{mark}({len(lines)} lines)"
+        return
+    for line in lines:
+        yield mark + line.rstrip("\r\n")
+
+
 def merged(base: str, ours: str, theirs: str) -> str | None:
     """`ours` with what `theirs` has changed in `base`; None if both changed the same lines."""
     lines = _lines(base)
@@ -141,9 +180,7 @@ def merged(base: str, ours: str, theirs: str) -> str | None:
 
 
 def _edits(base: Sequence[str], other: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, base, other, autojunk=False).get_opcodes():
-        if tag != "equal":
-            yield i1, i2, [*other[j1:j2]]
+    return ((i1, i2, [*other[j1:j2]]) for i1, i2, j1, j2 in line_edits(base, other))
 
 
 class NotUndone(StrEnum):

@@ -16,7 +16,7 @@ from ollim_bot.domain.receipts import Fate, Receipt, day_named, fate_of, is_late
 from ollim_bot.domain.run_history import HELD, History, RunStory, short_id_of
 from ollim_bot.domain.run_words import decisions, listed, sources_of, tools_of, why
 from ollim_bot.domain.runs import deeds
-from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.errors import NotFound, WrongInput
 
 _MOST_NAMED = 3
 # A run is costly that costs so many times what runs usually cost.
@@ -127,7 +127,7 @@ def find_run(word: str, known: Sequence[RunStory]) -> RunStory:
             return record
     fitting = [record for record in known if word == record.short_id or record.id.startswith(word)]
     if not fitting:
-        raise OllimError(f"There is no run {word}. `ollim-bot runs` shows the newest.")
+        raise NotFound(f"There is no run {word}. `ollim-bot runs` shows the newest.")
     if len(fitting) > 1:
         some = ", ".join(record.id for record in fitting[:_MOST_NAMED])
         raise WrongInput(f"{word} fits {len(fitting)} runs. The newest: {some}.")

@@ -155,7 +155,9 @@ def difference(before: str, after: str) -> tuple[list[str], int]:
     `- ` precedes a removed line and `+ ` an added one; both are visible and shortened. Lines
     without words are left out. The time grows with the length of the texts only.
     """
-    gone, come = _changed(_lines(before), _lines(after))
+    old, new = _lines(before), _lines(after)
+    head, tail = common_ends(old, new)
+    gone, come = old[head : len(old) - tail], new[head : len(new) - tail]
     start = _start(gone, come)
     shown = [*_marked("-", gone, start), *_marked("+", come, start)]
     return shown, len(gone) + len(come) - len(shown)
@@ -166,12 +168,10 @@ def _lines(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def _changed(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
-    """The lines that differ, without the common beginning and end."""
+def common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """How many lines at the beginning are the same, and how many of the others at the end."""
     head = _same(before, after)
-    before, after = before[head:], after[head:]
-    tail = _same(before[::-1], after[::-1])
-    return before[: len(before) - tail], after[: len(after) - tail]
+    return head, _same(before[head:][::-1], after[head:][::-1])
 
 
 def _same(one: Sequence[str], other: Sequence[str]) -> int:

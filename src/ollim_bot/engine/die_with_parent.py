@@ -14,13 +14,19 @@ import os
 import signal
 import sys
 
+# Before the program: it does not get the variables that are empty.
+WITHOUT_EMPTY = "--without-empty"
 _PR_SET_PDEATHSIG = 1
 
 
 def main(command: list[str]) -> None:
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    os.execv(command[0], command)
+    environment = dict(os.environ)
+    if command[0] == WITHOUT_EMPTY:
+        command = command[1:]
+        environment = {name: value for name, value in environment.items() if value}
+    os.execve(command[0], command, environment)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ollim_bot.engine import die_with_parent
-from ollim_bot.environment import program_path
+from ollim_bot.environment import SESSION, program_path
 from ollim_bot.plain_files import SizeLimit, read_file
 
 PROGRAM_MISSING = "The Claude program is missing. Install ollim-bot again."
+
+# Of the environment, what the Claude program and its runtime read.
+VARIABLES = ("ANTHROPIC_*", "CLAUDE_*", "BUN_*", "NODE_EXTRA_CA_CERTS", "BROWSER", *SESSION)
 
 _NAME = "claude-launcher"
 
@@ -43,9 +46,8 @@ def launcher(folder: Path) -> Path | None:
     if sys.platform != "linux" or cli is None:
         return None
     path = folder / _NAME
-    is_there = _write_launcher(
-        path, [sys.executable, "-I", "-S", die_with_parent.__file__, str(cli)]
-    )
+    start = [sys.executable, "-I", "-S", die_with_parent.__file__]
+    is_there = _write_launcher(path, [*start, die_with_parent.WITHOUT_EMPTY, str(cli)])
     if not is_there or not os.access(path, os.X_OK):
         _logger.warning("%s cannot be run there: after a crash the engine may live on", path)
         return None

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ollim_bot.domain.provider import LoginStatus
-from ollim_bot.engine.launcher import PROGRAM_MISSING, cli_path
+from ollim_bot.engine.launcher import PROGRAM_MISSING, VARIABLES, cli_path
 from ollim_bot.engine.transcripts import config_folder
-from ollim_bot.environment import for_other_programs
+from ollim_bot.environment import child_environment
 from ollim_bot.errors import EngineError
 
 _SILENT = "The Claude program did not say whether you are signed in. Install ollim-bot again."
@@ -31,7 +31,10 @@ _logger = logging.getLogger(__name__)
 async def login_status(
     environment: Mapping[str, str], *, cli: Path | None = None, limit: float = _LONGEST_WAIT
 ) -> LoginStatus:
-    """Ask the program, in exactly this environment. Raises `EngineError` if it cannot tell."""
+    """Ask the program, with its own variables of `environment`.
+
+    Raises `EngineError` if it cannot tell.
+    """
     answer = await _answer(cli or _program(), environment, limit)
     try:
         return _status(json.loads(answer))
@@ -71,7 +74,7 @@ def _in_terminal(cli: Path, verb: str, environment: Mapping[str, str]) -> bool:
         ended = subprocess.run(
             [cli, "auth", verb],
             cwd=_NOWHERE,
-            env={**for_other_programs(environment), **_QUIET},
+            env={**child_environment(environment, *VARIABLES), **_QUIET},
             check=False,
         )
     except OSError as refused:
@@ -92,7 +95,7 @@ async def _answer(cli: Path, environment: Mapping[str, str], limit: float) -> by
             cli,
             *("auth", "status", "--json"),
             cwd=_NOWHERE,
-            env={**for_other_programs(environment), **_QUIET},
+            env={**child_environment(environment, *VARIABLES), **_QUIET},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

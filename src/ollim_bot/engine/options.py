@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
@@ -12,12 +11,12 @@ from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions
 from claude_agent_sdk.types import McpServerConfig, ThinkingConfig
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.jobs import is_hook_secret
 from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.engine.bridge import hooks, in_process_servers
 from ollim_bot.engine.commands import Programs
-from ollim_bot.environment import DATABASE_URL, python_places, search_path
+from ollim_bot.engine.launcher import VARIABLES
+from ollim_bot.environment import child_environment, python_places, search_path
 from ollim_bot.ports import SessionSpec, Toolset
 
 # One line of the engine's output is one message; an answer may be long.
@@ -75,10 +74,11 @@ _NO_RECORD: Mapping[str, str | None] = {"no-session-persistence": None}
 _NO_PROXY = ("NO_PROXY", "no_proxy")
 _THIS_MACHINE = ("127.0.0.1", "localhost")
 
-# The address of a token is no secret, and the commands that the agent calls need it.
-_OUR_SECRETS = re.compile(
-    r"(?!GOOGLE_TOKEN_URL$)(DISCORD|WEBHOOK|GOOGLE|NTFY|OLLIM)_.*(TOKEN|SECRET|KEY|PASSWORD)"
-    rf"|{DATABASE_URL}$"
+# Settings of the commands that the agent calls; none is a secret.
+_OF_OUR_COMMANDS = (
+    *("OLLIM_DATA_DIR", "OLLIM_TIMEZONE", "OLLIM_USER_NAME", "OLLIM_BOT_NAME", "OLLIM_MODEL"),
+    *("OLLIM_LOG", "OLLIM_LOG_FORMAT", "OLLIM_WEB_PORT", "OLLIM_WEB_HOSTS"),
+    *("GOOGLE_API_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTH_URL"),
 )
 
 
@@ -98,7 +98,7 @@ def options_for(
     servers: dict[str, McpServerConfig] = {**in_process_servers(toolset)}
     subagents = spec.subagents or Subagents()
     variables = {**environment, CALLED_BY: spec.occurrence or CONVERSATION}
-    programs = Programs({**os.environ, **variables}, spec.working_directory)
+    programs = Programs(variables, spec.working_directory)
     return ClaudeAgentOptions(
         # Without a snapshot, a resumed session gets the present prompt. The SDK cannot say so
         # together with a file, but the preset can, and the file replaces the preset.
@@ -122,7 +122,8 @@ def options_for(
         agents={name: _definition(one) for name, one in subagents.known.items()},
         include_partial_messages=True,
         max_buffer_size=_LONGEST_MESSAGE,
-        env=variables,
+        # The SDK adds these to the whole environment of the bot. An empty one is left out later.
+        env={**dict.fromkeys(os.environ, ""), **variables},
         cli_path=cli,
     )
 
@@ -148,19 +149,17 @@ def _definition(subagent: Subagent) -> AgentDefinition:
     )
 
 
-def child_environment(
+def engine_variables(
     given: Mapping[str, str], inherited: Mapping[str, str], commands: Path
 ) -> dict[str, str]:
-    """The variables that the engine gets on top of the inherited environment.
+    """The environment of the engine and of the programs that the agent runs.
 
-    Our secrets are set empty, since inherited variables cannot be removed. `commands` is the folder
-    where the agent finds `ollim-bot`; `given` has the variables of the provider and of `ollim-bot`.
-    No value refers to the current folder.
+    `commands` is the folder where the agent finds `ollim-bot`; `given` has the variables of the
+    provider and of `ollim-bot`. No value refers to the current folder.
     """
-    emptied = {name: "" for name in inherited if _OUR_SECRETS.match(name) or is_hook_secret(name)}
     path = ":".join(filter(None, [str(commands), search_path(inherited.get("PATH", ""))]))
     return {
-        **emptied,
+        **child_environment(inherited, *VARIABLES, *_OF_OUR_COMMANDS),
         **_ENGINE_VARIABLES,
         **_without_proxy(inherited),
         **python_places(inherited, os.getcwd()),

@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from base64 import b64encode
-from collections import ChainMap
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -278,7 +277,7 @@ _LONGEST_PRIVATE_SECONDS = 3600.0
 
 
 class ClaudeEngine:
-    """`environment` is added to ours for the program; `cli` is the program to start.
+    """`environment` is that of the program; `cli` is the program to start.
 
     `provider` is the service that it then asks; costs and failures are reported for that one.
     `answered` is called after each completed answer. `folder` is private: prompts are files there
@@ -302,7 +301,7 @@ class ClaudeEngine:
         self._provider = provider
         self._answered = answered
         self._zone = zone
-        self._transcripts = Transcripts(ChainMap({**environment}, os.environ))
+        self._transcripts = Transcripts(environment)
 
     @asynccontextmanager
     async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ClaudeSession]:

@@ -17,7 +17,7 @@ from ollim_bot.errors import (
     ChangedMeanwhile,
     DuplicateId,
     EditRefused,
-    NotFound,
+    JobNotFound,
     Unreadable,
 )
 from ollim_bot.paths import DataPaths
@@ -417,7 +417,7 @@ class MarkdownRepository(Generic[J]):
         names = [name for name, reading in readings.items() if reading.job_id == item_id]
         names = names or [name for name in readings if name == item_id]
         if not names:
-            raise NotFound(self._form.kind, item_id)
+            raise JobNotFound(self._form.kind, item_id)
         if len(names) > 1:
             raise self._duplicate(item_id, names)
         return names[0], readings[names[0]]
@@ -437,7 +437,7 @@ class MarkdownRepository(Generic[J]):
         try:
             return JobText(name, self._folder.text(name))
         except FileNotFoundError:
-            raise NotFound(self._form.kind, name) from None
+            raise JobNotFound(self._form.kind, name) from None
         except BadDocument as bad:
             raise self._bad(name, bad) from None
 

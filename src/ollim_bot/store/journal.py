@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ollim_bot.domain.about_me import source_line
 from ollim_bot.domain.text import shortened
-from ollim_bot.environment import for_other_programs, program_path, search_path
+from ollim_bot.environment import child_environment, program_path, search_path
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, TooLarge, unsuitable_file
@@ -48,8 +48,9 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-_WHERE_GIT_AND_ITS_SETTINGS_ARE = frozenset(
-    ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "GIT_EXEC_PATH")
+_WHERE_GIT_AND_ITS_SETTINGS_ARE = (
+    *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "GIT_EXEC_PATH"),
+    "XDG_CONFIG_HOME",
 )
 _ANOTHER_GIT_AT_WORK = (".lock'", "cannot lock ref", "did not match any file")
 _SECONDS_TO_END = 2.0
@@ -138,7 +139,12 @@ class Git:
 
     def _process(self, *arguments: str) -> subprocess.Popen[bytes]:
         settings = (word for setting in _SETTINGS for word in ("-c", setting))
-        environment = _environment()
+        environment = {
+            **child_environment(os.environ, *_WHERE_GIT_AND_ITS_SETTINGS_ARE),
+            **_ENVIRONMENT,
+            # Git also searches PATH while the data directory is the current one.
+            "PATH": search_path(os.environ.get("PATH", os.defpath)),
+        }
         program = program_path(self.program, environment["PATH"])
         if program is None:
             raise GitMissing(self.program)
@@ -168,17 +174,6 @@ class Git:
         if not complaint or any(sign in complaint for sign in _ANOTHER_GIT_AT_WORK):
             return GitBusy(self.root, complaint or f"exit code {code} without a reason")
         return GitFailed(self.root, complaint)
-
-
-def _environment() -> dict[str, str]:
-    inherited = {
-        name: value
-        for name, value in for_other_programs(os.environ).items()
-        if not name.startswith("GIT_") or name in _WHERE_GIT_AND_ITS_SETTINGS_ARE
-    }
-    # Git also searches PATH while the data directory is the current one.
-    path = {"PATH": search_path(inherited.get("PATH", os.defpath))}
-    return inherited | _ENVIRONMENT | path
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -39,7 +39,7 @@ from ollim_bot.domain.skills import (
     without_commands,
     wrong_name,
 )
-from ollim_bot.environment import for_other_programs
+from ollim_bot.environment import SESSION, child_environment
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, read_file, size_in_words
@@ -112,7 +112,7 @@ def _run_git(words: Sequence[str], folder: str, deadline: float) -> tuple[int, b
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**for_other_programs(os.environ), **_GIT_VARIABLES},
+            env={**child_environment(os.environ, *SESSION), **_GIT_VARIABLES},
             start_new_session=True,
         )
     except OSError as refused:

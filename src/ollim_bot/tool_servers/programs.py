@@ -21,12 +21,12 @@ from ollim_bot.domain.command_secrets import HIDDEN, shown_command
 from ollim_bot.domain.text import one_line
 from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.engine import die_with_parent
+from ollim_bot.environment import child_environment
 from ollim_bot.errors import ToolServerFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.server_file import hash_scripts, whole_command, whole_environment
 from ollim_bot.tool_servers.screening import LONGEST_MESSAGE, Screen
 
-_INHERITED = ("PATH", "HOME", "LANG")
 _BLOCK = 64 * 1024
 _OWN_FOLDER = 0o700
 # Seconds between two blocks of output that nobody reads.
@@ -84,8 +84,7 @@ async def running_program(
 async def _started(
     spec: ServerSpec, paths: DataPaths, environ: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
-    environment = {name: environ[name] for name in _INHERITED if name in environ}
-    environment.update(whole_environment(spec, paths.root))
+    environment = {**child_environment(environ), **whole_environment(spec, paths.root)}
     command = await asyncio.to_thread(_command, spec, paths.root, environment)
     is_tied = sys.platform == "linux"
     if is_tied:

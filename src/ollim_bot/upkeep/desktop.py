@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Protocol
 
-from ollim_bot.environment import for_other_programs
+from ollim_bot.environment import SESSION, child_environment
 
 _LIMIT = 10.0
 _APPLICATION = "ollim-bot"
@@ -75,7 +75,7 @@ class DesktopNotifier:
         try:
             ended = subprocess.run(
                 command,
-                env=for_other_programs(self._environ),
+                env=child_environment(self._environ, *SESSION),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_LIMIT,

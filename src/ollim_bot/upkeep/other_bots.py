@@ -65,7 +65,7 @@ def _running(environment: Path, proc: Path = Path("/proc")) -> Iterator[_Running
 
 def _listed_by_ps(environment: Path) -> Iterator[_RunningBot]:
     try:
-        ran = subprocess.run(_PS, capture_output=True, timeout=_PS_LIMIT, check=True)
+        ran = subprocess.run(_PS, env={}, capture_output=True, timeout=_PS_LIMIT, check=True)
     except (OSError, subprocess.SubprocessError):
         return
     for line in os.fsdecode(ran.stdout).splitlines():

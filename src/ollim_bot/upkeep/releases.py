@@ -20,7 +20,7 @@ from zipfile import ZipFile
 
 from ollim_bot.domain.presence import Version, newest_tag
 from ollim_bot.domain.text import PROGRAM
-from ollim_bot.environment import program_path
+from ollim_bot.environment import SESSION, child_environment, program_path
 from ollim_bot.errors import OllimError
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.files import SHARED, OsDisk, write_atomically
@@ -29,6 +29,11 @@ from ollim_bot.upkeep.supervision import run_to_end
 PIPX_RECORD = "pipx_metadata.json"
 UV_RECORD = "uv-receipt.toml"
 
+# Of the environment, what git, pip and uv read.
+_FOR_INSTALLERS = (
+    *("GIT_*", "GNUPGHOME", "PIP_*", "UV_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *SESSION,
+)
 _SITE_PACKAGES = "lib/python*/site-packages"
 _DIST_INFO = "ollim_bot-*.dist-info"
 _INSTALLERS = frozenset({"pip", "setuptools", "wheel"})
@@ -551,7 +556,7 @@ def run_program(
 ) -> str:
     """What the program prints. Raises `UpdateFailed` with `what` and the last of its words."""
     try:
-        ran = run_to_end(command, environ, limit, cwd)
+        ran = run_to_end(command, child_environment(environ, *_FOR_INSTALLERS), limit, cwd)
     except subprocess.TimeoutExpired:
         raise UpdateFailed(f"{what}: it was not done within {limit:g} s.") from None
     except OSError as refused:

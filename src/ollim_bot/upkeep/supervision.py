@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollim_bot.environment import program_path
+from ollim_bot.environment import SESSION, child_environment, program_path
 from ollim_bot.errors import SupervisorFailed
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.files import SHARED, OsDisk, remove_durably, write_atomically
@@ -70,7 +70,7 @@ class SupervisorStatus:
 
 
 def run_to_end(
-    command: Sequence[str], environ: Mapping[str, str], limit: float, cwd: Path | None = None
+    command: Sequence[str], environment: Mapping[str, str], limit: float, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a program without input, and keep what it says.
 
@@ -78,7 +78,7 @@ def run_to_end(
     """
     return subprocess.run(
         command,
-        env=dict(environ),
+        env=dict(environment),
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -93,7 +93,7 @@ class SupervisorPrograms:
     """Runs the programs of the supervisor, found by the search path of `environ`."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = dict(environ)
+        self._environ = child_environment(environ, *SESSION, "PAGER", "LESS", "SYSTEMD_*")
         # Programs that no login started lack the variable that leads to the supervisor.
         usual = f"/run/user/{os.getuid()}"
         if not environ.get("XDG_RUNTIME_DIR") and os.path.isdir(usual):

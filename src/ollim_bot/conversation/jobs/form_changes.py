@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from ollim_bot.domain.changes import line_edits
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.job_form import NO, TEXT, WHEN, YES
 from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, length_text, parse_length
@@ -130,15 +130,14 @@ def with_line_ends(before: str, typed: str) -> str:
     """`typed`, which has plain line ends, with those of `before` where the lines are the same."""
     old, new = _lines(before), _lines(typed)
     usual = "\r\n" if old and old[0].endswith("\r\n") else "\n"
-    bare = [line.rstrip("\r\n") for line in old], [line.rstrip("\r\n") for line in new]
-    result: list[str] = []
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, *bare, autojunk=False).get_opcodes():
-        same = tag == "equal" and old[i1:i2]
-        result += same or [
-            line.rstrip("\r\n") + (usual if line.endswith(("\n", "\r")) else "")
-            for line in new[j1:j2]
-        ]
-    return "".join(result)
+    bare_old, bare_new = ([line.rstrip("\r\n") for line in lines] for lines in (old, new))
+    ends = [usual] * len(new)
+    i = j = 0
+    for i1, i2, j1, j2 in (*line_edits(bare_old, bare_new), (len(old), 0, len(new), 0)):
+        ends[j:j1] = [line.removeprefix(line.rstrip("\r\n")) or usual for line in old[i:i1]]
+        i, j = i2, j2
+    typed_ends = zip(bare_new, ends, new, strict=True)
+    return "".join(bare + (end if line != bare else "") for bare, end, line in typed_ends)
 
 
 def _lines(text: str) -> list[str]:

@@ -190,7 +190,7 @@ class JobFormView:
         return form_of(job, key, stored.file, now, is_skipped=is_skipped)
 
     def _stored(self, key: str) -> _Stored:
-        """The job with this id, of any kind. Raises `WrongInput`."""
+        """The job with this id, of any kind. Raises `NotFound` or `WrongInput`."""
         kind, colon, job_id = key.partition(":")
         is_named = bool(colon) and kind in [*JobKind]
         kinds, job_id = ([JobKind(kind)], job_id) if is_named else ([*JobKind], key)
@@ -199,7 +199,7 @@ class JobFormView:
             with suppress(NotFound):
                 found[each] = self._repositories.of(each).text_of(job_id)
         if not found:
-            raise WrongInput(f"There is no job {key[:60]}. It may be over, or deleted.")
+            raise NotFound(f"There is no job {key[:60]}. It may be over, or deleted.")
         if len(found) > 1:
             names = " or ".join(f"/jobs/{each}:{job_id}" for each in found)
             raise WrongInput(f"Several jobs have the id {job_id}. Open {names}.")

@@ -13,7 +13,7 @@ from ollim_bot.conversation.jobs.week_plans import AFTER_CHANGE, READ_BY_REHEARS
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.week import WeekView, week_of
-from ollim_bot.errors import WrongInput
+from ollim_bot.errors import NotFound, WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 
@@ -59,7 +59,7 @@ class WeekPanel:
             return week
         found = [each for day in week.days for each in day.hours if each.key == hour]
         if not found:
-            raise WrongInput("Nothing comes in that hour any more. Go back to the week.")
+            raise NotFound("Nothing comes in that hour any more. Go back to the week.")
         return replace(week, only=found)
 
     async def changes(self) -> AsyncGenerator[None, None]:

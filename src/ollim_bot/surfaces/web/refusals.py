@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from ollim_bot.domain.text import with_program
-from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.errors import NotFound, OllimError, WrongInput
 from ollim_bot.ports import Status
 from ollim_bot.surfaces.web import frames
 
+_STATUSES: Mapping[type[OllimError], int] = {WrongInput: 400, NotFound: 404}
 STATUS: web.AppKey[Callable[[], Status]] = web.AppKey("status")
 
 _logger = logging.getLogger(__name__)
@@ -53,7 +54,9 @@ def _said(request: web.Request, error: Exception) -> web.Response:
         case RequestRefused():
             return refusal(request, error.status, error.sentence)
         case OllimError():
-            status = 400 if isinstance(error, WrongInput) else 503
+            status = next(
+                (code for kind, code in _STATUSES.items() if isinstance(error, kind)), 503
+            )
             return refusal(request, status, with_program(str(error), request.app[STATUS]().program))
         case web.HTTPMethodNotAllowed():
             return _wrong_method(request, sorted(error.allowed_methods))

@@ -128,7 +128,7 @@ def _is_git_in(root: Path, process: Path) -> bool:
 def _is_any_git_running() -> bool:
     command = ("/bin/ps", "-axo", "comm=")
     try:
-        ran = subprocess.run(command, capture_output=True, timeout=_GIT_LIMIT, check=True)
+        ran = subprocess.run(command, env={}, capture_output=True, timeout=_GIT_LIMIT, check=True)
     except (OSError, subprocess.SubprocessError):
         return True
     names = ran.stdout.decode(errors="replace").splitlines()

@@ -19,11 +19,11 @@ from ollim_bot.domain.provider import (
     choose_provider,
     names_provider,
 )
-from ollim_bot.engine.launcher import cli_path
+from ollim_bot.engine.launcher import VARIABLES, cli_path
 from ollim_bot.engine.login import login_status
 from ollim_bot.environment import (
+    child_environment,
     chosen_zone,
-    for_other_programs,
     open_file_warning,
     read_env_file,
     system_zone,
@@ -158,7 +158,9 @@ def memory_of(pid: int) -> int | None:
 def _told_by_ps(pid: int) -> int | None:
     command = ("/bin/ps", "-o", "rss=", "-p", str(pid))
     try:
-        ran = subprocess.run(command, capture_output=True, timeout=_LONGEST_WAIT, check=False)
+        ran = subprocess.run(
+            command, env={}, capture_output=True, timeout=_LONGEST_WAIT, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     text = ran.stdout.strip()
@@ -204,7 +206,7 @@ def version_in(environment: Mapping[str, str]) -> Version:
         ran = subprocess.run(
             (cli, "--version"),
             cwd="/",
-            env=for_other_programs(environment),
+            env=child_environment(environment, *VARIABLES),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PROGRAM_SECONDS,
