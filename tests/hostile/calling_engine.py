@@ -82,7 +82,7 @@ class CallingSession(ModelSession):
         self._now = engine.clock.now
         self._events: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
         called_by = {CALLED_BY: spec.occurrence or CONVERSATION}
-        self._environment = {**os.environ, **engine.environment, **called_by}
+        self._environment = {**engine.environment, **called_by}
         self._folder = spec.working_directory
         self._home = engine.canary_home.home.resolve()
         self._escaped = engine.canary_home.new_canary("what is outside the home of the test")
