@@ -32,6 +32,10 @@ from ollim_bot.store.stored_files import CurrentFiles, StoredFiles, compare_file
 JOB = "reminders/call.md"
 
 
+def nothing_acts(_: str, __: bytes | None, ___: object) -> bool:
+    return False
+
+
 class Disk:
     """A data directory of a machine, which leads or stands by."""
 
@@ -44,7 +48,7 @@ class Disk:
         self.files = self.new_files()
 
     def new_files(self) -> StoredFiles:
-        return StoredFiles(self.paths, self.said.append)
+        return StoredFiles(self.paths, nothing_acts, self.said.append)
 
     def write(self, path: str, content: bytes | str) -> Path:
         place = self.paths.root / path
@@ -403,7 +407,7 @@ def lay_out_with_kills(disk: Disk, epoch: int, die_at: int) -> None:
         if next(steps, None) is None:
             raise Killed
 
-    disk.files = StoredFiles(disk.paths, disk.said.append, SteppedDisk(OsDisk(), die))
+    disk.files = StoredFiles(disk.paths, nothing_acts, disk.said.append, SteppedDisk(OsDisk(), die))
     with suppress(Killed):
         disk.follow(epoch)
     disk.stand_by(epoch)
