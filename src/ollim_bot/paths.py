@@ -81,6 +81,7 @@ class DataPaths:
     servers = _Below("state/servers")
     set_aside = _Below("state/set-aside")
     files_current = _Below("state/files-current")
+    waiting_files = _Below("state/waiting-files.json")
     locks = _Below("state/.locks")
 
     def jobs(self, kind: JobKind) -> Path:

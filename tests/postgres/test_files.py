@@ -22,6 +22,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_index import NO_FILE, FileVersion, version_of
 from ollim_bot.store.file_kinds import is_shared
+from ollim_bot.store.file_layout import AddsPower, WaitingFiles
 from ollim_bot.store.file_rows import FileRows, pieces_of
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.postgres.connection import Address
@@ -32,6 +33,14 @@ from ollim_bot.store.stored_files import CurrentFiles, StoredFiles, compare_file
 JOB = "reminders/call.md"
 
 
+def nothing_acts(_: str, __: bytes | None, ___: object) -> bool:
+    return False
+
+
+def programs_act(path: str, _: bytes | None, __: object) -> bool:
+    return path.endswith(".sh")
+
+
 class Disk:
     """A data directory of a machine, which leads or stands by."""
 
@@ -40,11 +49,12 @@ class Disk:
         self.paths = DataPaths(root)
         self.said: list[str] = []
         self.epoch = 0
+        self.adds_power: AddsPower = nothing_acts
         prepare_data_directory(self.paths)
         self.files = self.new_files()
 
     def new_files(self) -> StoredFiles:
-        return StoredFiles(self.paths, self.said.append)
+        return StoredFiles(self.paths, self.adds_power, self.said.append)
 
     def write(self, path: str, content: bytes | str) -> Path:
         place = self.paths.root / path
@@ -403,7 +413,53 @@ def lay_out_with_kills(disk: Disk, epoch: int, die_at: int) -> None:
         if next(steps, None) is None:
             raise Killed
 
-    disk.files = StoredFiles(disk.paths, disk.said.append, SteppedDisk(OsDisk(), die))
+    disk.files = StoredFiles(disk.paths, nothing_acts, disk.said.append, SteppedDisk(OsDisk(), die))
     with suppress(Killed):
         disk.follow(epoch)
     disk.stand_by(epoch)
+
+
+def test_what_waits_is_kept_from_a_leader_that_starts_again_until_the_owner_refuses_it(
+    desk: Disk, shelf: Disk
+) -> None:
+    old, new = "skills/walk/old.sh", "skills/walk/new.sh"
+    with desk.leading() as database:
+        desk.write(old, "one")
+        note(database)
+    shelf.stand_by(desk.epoch)
+    shelf.adds_power = programs_act
+    with desk.leading() as database:
+        desk.write(old, "two")
+        desk.write(new, "two")
+        note(database)
+    for _ in range(2):
+        with shelf.leading() as database:
+            shelf.write("tasks.md", "- [ ] Walk")
+            database.tidy(is_idle=True)
+            kept = stored(database)
+            assert (shelf.read(old), shelf.read(new)) == ("one", None)
+            assert (kept[old], kept[new], kept["tasks.md"]) == (b"two", b"two", b"- [ ] Walk")
+    assert [f"another machine has changed {new}, {old}," in each for each in shelf.said] == [True]
+    with shelf.leading() as database:
+        WaitingFiles(shelf.paths).write({})
+        database.tidy(is_idle=True)
+        assert stored(database) == shelf.contents()
+        assert stored(database)[old] == b"one"
+        assert new not in stored(database)
+    desk.stand_by(shelf.epoch)
+    assert (desk.read(old), desk.read(new)) == ("one", None)
+
+
+def test_an_edit_of_a_file_that_waits_counts_also_if_no_bot_ran(desk: Disk, shelf: Disk) -> None:
+    script = "skills/walk/run.sh"
+    with desk.leading() as database:
+        desk.write(script, "theirs")
+        note(database)
+    shelf.adds_power = programs_act
+    with shelf.leading():
+        pass
+    shelf.write(script, "mine")
+    with shelf.leading() as database:
+        note(database)
+        assert stored(database)[script] == b"mine"
+    assert WaitingFiles(shelf.paths).read() == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from ollim_bot.store.postgres.connection import Address, Connection, connect_to
 from ollim_bot.store.postgres.server import look_at
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.upkeep.powers import adds_power
 
 
 def config_on_server(scene: StandbyScene) -> RuntimeConfig:
@@ -89,7 +91,13 @@ def test_where_no_machine_leads_a_command_leads_for_the_length_of_its_step(
 
 
 def rows_of(scene: StandbyScene, terminal: Terminal) -> CommandDatabase:
-    return CommandDatabase(scene.address, terminal.paths, lambda: SUNDAY, lambda _: None)
+    return CommandDatabase(
+        scene.address,
+        terminal.paths,
+        lambda: SUNDAY,
+        partial(adds_power, terminal.paths),
+        lambda _: None,
+    )
 
 
 class Killed(BaseException):

@@ -59,7 +59,7 @@ def test_a_second_machine_joins_sees_the_leader_and_leaves(scene: StandbyScene) 
             "version": __version__,
             "is_closed": False,
             "is_copy": False,
-            "files": {"unlike": [], "since": None, "set_aside": []},
+            "files": {"unlike": [], "since": None, "waiting": [], "set_aside": []},
             "unlike_settings": [],
         }
         assert "is already running" in shelf.refused("standby", "leave", "--yes", code=1)

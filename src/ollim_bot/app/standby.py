@@ -42,6 +42,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.keys import note_missing
+from ollim_bot.upkeep.powers import adds_power
 
 _STANDS_BY = (
     "{leader} leads, and this machine stands by: it shows everything and changes nothing. Use the "
@@ -102,7 +103,7 @@ class SharedDatabase:
         self._shown_life: datetime | None = None
         self._known_schedule = paths.known_schedule
         self._rows: PostgresDatabase | None = None
-        self._files = StoredFiles(paths, tell)
+        self._files = StoredFiles(paths, partial(adds_power, paths), tell)
         # The lease of the machine that led last.
         self._epoch = 0
         self.records = records

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 
 J = TypeVar("J", bound="Job")
 T = TypeVar("T")
+
+
+def _adds_power(paths: DataPaths, path: str, content: bytes | None, is_executable: bool) -> bool:
+    """As that of the bot, which loads the names of all tools."""
+    from ollim_bot.upkeep.powers import adds_power
+
+    return adds_power(paths, path, content, is_executable)
 
 
 class Data:
@@ -89,8 +96,13 @@ class Data:
         except ModuleNotFoundError as missing:
             raise OllimError(NO_DRIVER) from missing
         now = self.now
-        address = parse_address(url)
-        opened = CommandDatabase(address, self.paths, lambda: now, lambda each: note(str(each)))
+        opened = CommandDatabase(
+            parse_address(url),
+            self.paths,
+            lambda: now,
+            partial(_adds_power, self.paths),
+            lambda each: note(str(each)),
+        )
         weakref.finalize(self, opened.close)
         return opened
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from ollim_bot.errors import AlreadyRunning, OllimError, WrongInput
 if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
     from ollim_bot.settings import Secret, Settings
+    from ollim_bot.store.file_layout import ChangedFile
     from ollim_bot.store.stored_files import FilesState
     from ollim_bot.upkeep.keys import Keys
     from ollim_bot.upkeep.machine import Machine
@@ -62,6 +64,16 @@ _TOOK_KEYS = "Keys put in place: {names}."
 _KEPT_KEYS = "These differ here and stay as they are: {names}. `--replace` takes those of the file."
 _DELETE = "Delete {file} now, here and on the other machine."
 _DELETE_ADDRESS = "Delete {file} now: it holds the password, and `.env` has the address."
+_NOTHING_WAITS = "Nothing waits: you have seen here all that can act."
+_CAN_ACT = (
+    "These come from the database, and by them your bot may do more on this machine than before. "
+    "Whoever can write to the database could have put them there."
+)
+_USE_THEM = "Did you write all of this, and shall it count here?"
+_USED = "These count here now: {names}."
+_STILL_WAIT = "They wait. What was here before counts. `ollim-bot standby accept` shows them again."
+_REFUSE_THERE = "Run this on the machine that leads, while its bot runs: its files count for all."
+_REFUSED = "What is here stays, and is stored for all machines: {names}."
 _STILL_LEADS = "{name} still leads. Stop its bot first; after a crash, wait for 15 seconds."
 _NOT_MOVED = "Nothing was changed."
 
@@ -192,8 +204,68 @@ def join(given: Given, caller: Caller, console: Console) -> None:
         settings = caller.settings()
         for line in (*_key_lines(found, settings), *_unlike_lines(settings, caller)):
             show(plain(line))
+        if sys.stdin.isatty():
+            _offer(standby.waiting_files(here, url), given, here, url, console)
     else:
         _take_keys(here, replace(keys, settings=own), given)
+
+
+@_STANDBY.verb(
+    "look through what other machines have changed that can act, and take it in",
+    "",
+    _YES,
+    argument("--refuse", action="store_true", help="keep what is here, for all machines"),
+)
+def _accept(given: Given, caller: Caller) -> None:
+    accept(given, caller, _console())
+
+
+def accept(given: Given, caller: Caller, console: Console) -> None:
+    """Raises `OllimError` if nothing could be shown or taken in."""
+    settings = _set_up(caller)
+    _require_psycopg()
+    from ollim_bot.upkeep.standby import refuse_files, waiting_files
+
+    here, url = _machine(caller, settings), _url(settings)
+    if "refuse" in given and _role(here) != "leads":
+        raise OllimError(_REFUSE_THERE)
+    waiting = waiting_files(here, url)
+    if not waiting:
+        show(_NOTHING_WAITS)
+    elif "refuse" in given:
+        refuse_files(here)
+        show(plain(_REFUSED.format(names=", ".join(each.path for each in waiting))))
+    else:
+        _offer(waiting, given, here, url, console)
+
+
+def _offer(
+    waiting: Sequence[ChangedFile], given: Given, here: Machine, url: Secret, console: Console
+) -> None:
+    """Show all of what waits, and take it in if the owner wants that."""
+    from ollim_bot.upkeep.standby import accept_files
+
+    if not waiting:
+        return
+    console.say(_CAN_ACT)
+    for path, version, content in waiting:
+        kind = ", a program" if version.is_executable else ""
+        console.say(plain(f"\n{path}{kind}:" if content is not None else f"\n{path} is removed."))
+        for line in _content_lines(content or b""):
+            console.say(plain(line), "    ")
+    if _agrees(given, console, f"\n{_USE_THEM}"):
+        accept_files(here, url, waiting)
+        show(plain(_USED.format(names=", ".join(each.path for each in waiting))))
+    else:
+        console.say(_STILL_WAIT)
+
+
+def _content_lines(content: bytes) -> Iterator[str]:
+    try:
+        yield from (f"    {line}" for line in content.decode().splitlines())
+    except UnicodeDecodeError:
+        digest = sha256(content).hexdigest()
+        yield f"    {counted(len(content), 'byte')} that are no text, SHA-256 {digest}"
 
 
 def _take_keys(here: Machine, keys: Keys, given: Given) -> None:
@@ -260,6 +332,10 @@ _STORED = "All files are stored."
 _LAID_OUT = "All files are here."
 _WAITING = "{files} changed here and not stored yet, for {length}: {names}."
 _BEHIND = "{files} not as stored: {names}."
+_NOT_SEEN = (
+    "Changed by another machine, can act, and wait until you have looked through them here: "
+    "{names}. Run `ollim-bot standby accept`."
+)
 _SET_ASIDE = "Changed here by hand and never stored, kept in {folder}: {names}."
 _NAMES = 5
 
@@ -273,6 +349,8 @@ def _files_lines(files: FilesState, role: str, now: datetime) -> Iterator[str]:
         yield _WAITING.format(files=counted(len(files.unlike), "file"), length=length, names=names)
     else:
         yield _BEHIND.format(files=counted(len(files.unlike), "file"), names=names)
+    if files.waiting:
+        yield _NOT_SEEN.format(names=_named(files.waiting))
     for each in files.set_aside:
         yield _SET_ASIDE.format(folder=each.folder, names=_named(each.files))
 
@@ -289,6 +367,7 @@ def _files_as_json(files: FilesState | None) -> dict[str, object]:
         "files": {
             "unlike": list(files.unlike),
             "since": files.since,
+            "waiting": list(files.waiting),
             "set_aside": [
                 f"{each.folder}/{name}" for each in files.set_aside for name in each.files
             ],

@@ -29,7 +29,7 @@ _REMADE = frozenset(
         *("run_requests", "known_schedule.db", "standing_by", "machine_id", "led"),
         *CHANNELS,
         *("maintenance.json", "restored_transcripts", "left-off", "files-current"),
-        *("update.json", "before-update", ".before-update.tmp"),
+        *("waiting-files.json", "update.json", "before-update", ".before-update.tmp"),
         *DATABASE_FILES,
         *MIRROR_FILES,
     )

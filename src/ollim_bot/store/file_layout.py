@@ -12,14 +12,17 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol, TypeVar
 
+from ollim_bot.domain.shared_files import SKILLS
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.file_index import NO_FILE, FileIndex, FileVersion, is_executable, why_left_out
 from ollim_bot.store.file_kinds import ONLY_IN, is_shared
 from ollim_bot.store.file_rows import PIECE, FileRows
+from ollim_bot.store.file_store import Malformed, parse_json, render_json
 from ollim_bot.store.files import PRIVATE, SHARED, OsDisk, remove_durably, write_atomically
 from ollim_bot.store.owner_files import shipped_hashes
 
@@ -41,6 +44,10 @@ class Ask(Protocol):
     def __call__(self, question: Callable[[Statements], R], /) -> R: ...
 
 
+# Whether the content at a path, None for a removal, lets the bot do more than what is here does.
+AddsPower = Callable[[str, bytes | None, bool], bool]
+
+
 class SetAside(NamedTuple):
     """Files that were changed here and never stored; `folder` is below the data directory."""
 
@@ -48,12 +55,52 @@ class SetAside(NamedTuple):
     files: tuple[str, ...]
 
 
+class WaitingFile(NamedTuple):
+    """The hash of the stored version, and of the one that counts here; empty for no file."""
+
+    stored: str
+    here: str
+
+
 @dataclass(slots=True)
 class LaidOut:
     """What was done; `problems` are sentences."""
 
     set_aside: list[str] = field(default_factory=list)
+    waiting: dict[str, WaitingFile] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+
+
+class ChangedFile(NamedTuple):
+    """What another machine has made of a file that can act; `content` is None if it is gone."""
+
+    path: str
+    version: FileVersion
+    content: bytes | None
+
+
+class WaitingFiles:
+    """What other machines have changed that can act, until the owner has seen it on this one."""
+
+    def __init__(self, paths: DataPaths, disk: Disk | None = None) -> None:
+        self._path = paths.waiting_files
+        self._disk = disk or OsDisk()
+
+    def read(self) -> dict[str, WaitingFile]:
+        """By path. If it cannot be read, nothing waits: what is here counts."""
+        try:
+            found = parse_json(self._disk.read(self._path, SizeLimit.STATE))
+        except (OSError, Malformed):
+            return {}
+        pairs = found.items() if isinstance(found, dict) else ()
+        return {path: WaitingFile(*pair) for path, pair in pairs if len(pair) == 2}
+
+    def write(self, waiting: Mapping[str, WaitingFile]) -> None:
+        """Raises `StorageError`."""
+        if waiting:
+            write_atomically(self._disk, self._path, render_json(waiting), PRIVATE)
+        else:
+            remove_durably(self._disk, self._path)
 
 
 def set_asides(paths: DataPaths) -> Iterator[SetAside]:
@@ -72,19 +119,22 @@ class FileLayout:
     """Makes the files of this disk those of the table; `index` learns what they hold.
 
     A version that was ever stored, or that came with the program, is replaced. Any other one was
-    made by hand here: it is set aside. Every step can be repeated after a kill. `goes_on` is asked
-    before each file: a standby that begins to lead stops what it does here.
+    made by hand here: it is set aside. One that `adds_power` is not laid out, and waits. Every step
+    can be repeated after a kill. `goes_on` is asked before each file: a standby that begins to lead
+    stops what it does here.
     """
 
     def __init__(
         self,
         paths: DataPaths,
         index: FileIndex,
+        adds_power: AddsPower,
         disk: Disk | None = None,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
         self._paths = paths
         self._index = index
+        self._adds_power = adds_power
         self._disk = disk or OsDisk()
         self._goes_on = goes_on
         # The real clock: two folders of one moment of a simulated day need two names.
@@ -111,18 +161,37 @@ class FileLayout:
         known = ask(lambda rows: FileRows(rows).known_hashes(unlike))
         texts = _shipped()
         wanted: dict[str, FileVersion] = {}
+        strange: set[str] = set()
         for path in filter(lambda _: self._goes_on(), unlike):
             here, there = found[path], stored.get(path, NO_FILE)
             if here.hash in texts and (path not in stored or there.hash in texts):
                 continue  # The leader stores what its version came with.
             is_ours = here.hash in texts or path.startswith(_OWN) or (path, here.hash) in known
             with self._noting(path, there):
-                if here != NO_FILE and (there == NO_FILE or not is_ours):
-                    self._make_room(path, here, is_ours=is_ours)
-                    found[path] = NO_FILE
                 if there != NO_FILE:
                     wanted[path] = there
-        self._put_all(ask, wanted, found)
+                    strange |= set() if is_ours else {path}
+                elif path in stored and self._adds_power(path, None, there.is_executable):
+                    self._wait(path, there, here)
+                else:
+                    self._make_room(path, here, is_ours=is_ours)
+        # A job may have the tools of a skill.
+        order = sorted(wanted, key=lambda path: not path.startswith(f"{SKILLS}/"))
+        self._put_all(ask, {path: wanted[path] for path in order}, found, strange)
+        self._note_waiting(set(paths))
+
+    def _wait(self, path: str, there: FileVersion, here: FileVersion) -> None:
+        """Leave the file as it is, and have the leader store neither version."""
+        self._index.settle_as_it_is(path, there)
+        if not path.startswith(_OWN):
+            self._report.waiting[path] = WaitingFile(there.hash, here.hash)
+
+    def _note_waiting(self, done: Collection[str]) -> None:
+        record = WaitingFiles(self._paths, self._disk)
+        before = record.read()
+        kept = {path: each for path, each in before.items() if path not in done}
+        if before != (after := kept | self._report.waiting):
+            record.write(after)
 
     def _found(
         self, paths: Sequence[str], stored: Mapping[str, FileVersion]
@@ -182,7 +251,11 @@ class FileLayout:
         self._report.set_aside.append(path)
 
     def _put_all(
-        self, ask: Ask, versions: Mapping[str, FileVersion], found: Mapping[str, FileVersion]
+        self,
+        ask: Ask,
+        versions: Mapping[str, FileVersion],
+        found: Mapping[str, FileVersion],
+        strange: Collection[str],
     ) -> None:
         for page in _pages(versions):
             contents = self._contents(ask, {versions[path] for path in page})
@@ -191,8 +264,14 @@ class FileLayout:
                 with self._noting(path, versions[path]):
                     if hashlib.sha256(content).hexdigest() != versions[path].hash:
                         raise WriteFailed(Path(path), _LOST)
-                    if found[path] != NO_FILE and self._index.read(path).version != found[path]:
-                        self._set_aside(path)  # It was changed this moment.
+                    if self._adds_power(path, content, versions[path].is_executable):
+                        self._wait(path, versions[path], found[path])
+                        continue
+                    is_here = found[path] != NO_FILE
+                    if is_here and (
+                        path in strange or self._index.read(path).version != found[path]
+                    ):
+                        self._set_aside(path)  # Or it was changed this moment.
                     self._put(path, versions[path], content)
 
     def _contents(self, ask: Ask, versions: Collection[FileVersion]) -> dict[str, bytes]:

@@ -225,6 +225,15 @@ class SubagentFiles:
             raise BadDocument(None, f"it cannot be read: {refused.strerror}") from refused
 
 
+def subagent_in(text: str, stem: str) -> Subagent | None:
+    """The subagent of a file with this name; None if it is wrong, or the engine may act on it."""
+    try:
+        document = parse(text)
+        return None if any(_without_effect(document)) else _subagent(document, stem)
+    except BadDocument:
+        return None
+
+
 def _fingerprints(files: list[Path]) -> Iterator[tuple[str, int, int, int, int]]:
     for file in files:
         try:
@@ -363,7 +372,7 @@ class PolicyFile:
 def policy_in(text: str) -> ToolPolicy:
     """The policy of the text; one that cannot be read allows nothing more."""
     try:
-        return _policy(text)
+        return _policy(text.removeprefix("\ufeff"))
     except BadDocument:
         return ToolPolicy()
 

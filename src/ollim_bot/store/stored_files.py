@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -23,10 +23,13 @@ from ollim_bot.store.file_index import (
 )
 from ollim_bot.store.file_layout import (
     MOST_AT_ONCE,
+    AddsPower,
     Ask,
     FileLayout,
     LaidOut,
     SetAside,
+    WaitingFile,
+    WaitingFiles,
     set_asides,
 )
 from ollim_bot.store.file_rows import PIECE, FilePiece, FileRows, pieces_of
@@ -38,6 +41,10 @@ _SHOWN = 5
 _WAS_SET_ASIDE = (
     "{machine}: {files} had been changed there by hand and not been stored when another machine "
     "took over. The stored version counts; yours is kept in {folder}."
+)
+_WAITS = (
+    "{machine}: another machine has changed {files}, by which the bot may do more here. Look "
+    "through it with `ollim-bot standby accept`; until then what was here before counts."
 )
 _LEFT_OUT = "{path} is not shared with the other machines: {reason}."
 
@@ -58,20 +65,26 @@ class _Change(NamedTuple):
 class StoredFiles:
     """While this machine leads, its disk counts, and each step stores what has changed there.
 
-    Otherwise the table counts and is laid out here. `report` gets each sentence once.
+    Otherwise the table counts and is laid out here, but for what `adds_power`: that waits until the
+    owner has looked through it on this machine. `report` gets each sentence once.
     """
 
     def __init__(
         self,
         paths: DataPaths,
+        adds_power: AddsPower,
         report: Callable[[str], None],
         disk: Disk | None = None,
     ) -> None:
         self._paths = paths
+        self._adds_power = adds_power
         self._report = report
         self._disk = disk or OsDisk()
         self._index = FileIndex(paths.root)
         self._mark = CurrentFiles(paths, self._disk)
+        self._waiting = WaitingFiles(paths, self._disk)
+        # Those that this leader leaves as they are.
+        self._left: dict[str, WaitingFile] = {}
         self._lock = FileLock(paths.lock_of(paths.files_current))
         self._is_stopped = False
         self._laid_out: int | None = None
@@ -93,25 +106,42 @@ class StoredFiles:
         with self._lock.held():
             found = ask(lambda rows: _parsed(FileRows(rows).origin()))
             if found is None or self._mark.covers(found):
-                for path, version in ask(lambda rows: FileRows(rows).current()).items():
-                    self._index.settle(path, version, None)
+                self._settle_all(ask(lambda rows: FileRows(rows).current()))
             else:
-                self._tell(FileLayout(self._paths, self._index, self._disk).lay_out_all(ask))
+                layout = FileLayout(self._paths, self._index, self._adds_power, self._disk)
+                self._tell(layout.lay_out_all(ask))
+                self._left = self._waiting.read()
             token = secrets.token_hex(8) if found is None else found.token
             self._origin = Origin(token, epoch)
             self._mark.write(self._origin)
 
-    def tell_set_aside(self) -> None:
-        """Report all that was ever set aside on this disk and is still there."""
-        for each in set_asides(self._paths):
-            self._tell_once(self._sentence(each))
+    def _settle_all(self, stored: Mapping[str, FileVersion]) -> None:
+        """Leave out what still waits, and store what differs by the next step."""
+        waiting = self._waiting.read()
+        for path, version in stored.items():
+            if waiting.get(path) == (version.hash, self._hash_of(path)):
+                self._index.settle_as_it_is(path, version)
+                self._left[path] = waiting[path]
+            else:
+                self._index.settle(path, version, None)
+        if self._left != waiting:
+            self._waiting.write(self._left)
 
-    def _sentence(self, each: SetAside) -> str:
-        shown = ", ".join(each.files[:_SHOWN])
-        more = f" and {len(each.files) - _SHOWN} more" if len(each.files) > _SHOWN else ""
-        return _WAS_SET_ASIDE.format(
-            machine=platform.node(), files=f"{shown}{more}", folder=each.folder
-        )
+    def _hash_of(self, path: str) -> str:
+        """Of the file on this disk; empty if there is none, or none that can be read."""
+        try:
+            return self._index.read(path).version.hash
+        except OSError:
+            return ""
+
+    def tell_set_aside(self) -> None:
+        """Report all that was ever set aside on this disk and is still there, and what waits."""
+        machine = platform.node()
+        for each in set_asides(self._paths):
+            files = _named(each.files)
+            self._tell_once(_WAS_SET_ASIDE.format(machine=machine, files=files, folder=each.folder))
+        if waiting := self._waiting.read():
+            self._tell_once(_WAITS.format(machine=machine, files=_named([*waiting])))
 
     def follow(self, ask: Ask, leader_epoch: int) -> None:
         """Lay out what has changed in the table since the last call, for a machine that stands by.
@@ -125,7 +155,9 @@ class StoredFiles:
                 return
             self._mark.remove()
             newest = ask(lambda rows: FileRows(rows).newest())
-            layout = FileLayout(self._paths, self._index, self._disk, lambda: not self._is_stopped)
+            layout = FileLayout(
+                self._paths, self._index, self._adds_power, self._disk, lambda: not self._is_stopped
+            )
             if self._laid_out is None:
                 self._tell(layout.lay_out_all(ask))
             elif newest > self._laid_out:
@@ -137,7 +169,7 @@ class StoredFiles:
     def _tell(self, done: LaidOut) -> None:
         for each in done.problems:
             self._tell_once(each)
-        if done.set_aside:
+        if done.set_aside or done.waiting:
             self.tell_set_aside()
 
     def _tell_once(self, sentence: str) -> None:
@@ -176,10 +208,19 @@ class StoredFiles:
     def _begin_look(self, *, is_whole: bool) -> None:
         self._sent = []
         self._is_due = False
+        if is_whole and self._left:
+            self._take_back_left()
         self._look = self._index.look(is_whole=is_whole)
         self._changes = self._changes_in(self._look)
         for path, reason in self._look.left_out.items():
             self._tell_once(_LEFT_OUT.format(path=path or "The data directory", reason=reason))
+
+    def _take_back_left(self) -> None:
+        """Have what does not wait any more count as it is on this disk."""
+        waiting = self._waiting.read()
+        for path in self._left.keys() - waiting.keys():
+            self._index.settle(path, self._index.versions.get(path, NO_FILE), None)
+        self._left = waiting
 
     def _changes_in(self, look: Look) -> Iterator[_Change | FilePiece]:
         for path in sorted(look.suspects):
@@ -223,6 +264,11 @@ class StoredFiles:
         if self._look is not None:
             self._index.settle_folders(self._look)
         self._look = None
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return f"{', '.join(paths[:_SHOWN])}{more}"
 
 
 class CurrentFiles:
@@ -278,12 +324,14 @@ class FilesState:
     """The files of this disk beside the table.
 
     `unlike` are those that differ, the oldest change first, at `since` by the clock of this
-    machine; `set_aside` is what was changed here by hand and never stored.
+    machine; `set_aside` is what was changed here by hand and never stored. `waiting` can act, and
+    the owner has not seen it here.
     """
 
     unlike: tuple[str, ...]
     since: datetime | None
     set_aside: tuple[SetAside, ...]
+    waiting: tuple[str, ...]
 
 
 def compare_files(paths: DataPaths, ask: Ask) -> FilesState:
@@ -291,17 +339,21 @@ def compare_files(paths: DataPaths, ask: Ask) -> FilesState:
     index = FileIndex(paths.root)
     stored = ask(lambda rows: FileRows(rows).current())
     found = index.look(is_whole=True)
+    waiting = WaitingFiles(paths).read()
     unlike = {
         path: signature
         for path, signature in found.suspects.items()
-        if _is_unlike(index, path, signature, stored.get(path))
+        if path not in waiting and _is_unlike(index, path, signature, stored.get(path))
     }
     missing = [
-        path for path, each in stored.items() if each != NO_FILE and path not in found.suspects
+        path
+        for path, each in stored.items()
+        if each != NO_FILE and path not in {*found.suspects, *waiting}
     ]
     order = sorted(unlike, key=lambda path: max(unlike[path][:2]))
     since = None if not order else datetime.fromtimestamp(max(unlike[order[0]][:2]) / 1e9, UTC)
-    return FilesState((*order, *sorted(missing)), since, tuple(set_asides(paths)))
+    aside = tuple(set_asides(paths))
+    return FilesState((*order, *sorted(missing)), since, aside, tuple(sorted(waiting)))
 
 
 def _is_unlike(

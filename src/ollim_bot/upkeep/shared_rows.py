@@ -51,7 +51,8 @@ def rows_on_server(
         from ollim_bot.store.postgres.connection import parse_address
     except ModuleNotFoundError as missing:
         raise OllimError(NO_DRIVER) from missing
-    opened = CommandDatabase(parse_address(url), paths, now, lambda _: None)
+    # Nothing is changed, so no file is laid out either.
+    opened = CommandDatabase(parse_address(url), paths, now, lambda *_: True, lambda _: None)
     try:
         yield opened
     finally:

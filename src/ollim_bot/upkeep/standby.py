@@ -9,10 +9,11 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 
 from ollim_bot.domain.ledger_check import check
@@ -22,11 +23,14 @@ from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.environment import DATABASE_URL, shared_settings
 from ollim_bot.errors import OllimError, StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.settings import Secret
+from ollim_bot.settings import SHARED, Secret
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import Damaged, ServerGone
+from ollim_bot.store.file_index import FileIndex
+from ollim_bot.store.file_layout import ChangedFile, FileLayout, WaitingFiles
+from ollim_bot.store.file_rows import FileRows
 from ollim_bot.store.file_store import StoreProblem
-from ollim_bot.store.files import OsDisk
+from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
 from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import DATABASE, ask, has_state, look_into, open_database
@@ -52,6 +56,7 @@ from ollim_bot.upkeep.backup import incomplete, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.machine import Machine
+from ollim_bot.upkeep.powers import adds_power
 from ollim_bot.upkeep.records import RecordFolder, RecordStore
 
 _OLDEST = 140_000
@@ -158,6 +163,46 @@ def look_at_files(here: Machine, url: Secret) -> FilesState:
         return compare_files(here.paths, database.query_rows)
 
 
+def _follow_files(here: Machine, database: PostgresDatabase, found: FoundServer) -> None:
+    files = StoredFiles(here.paths, partial(adds_power, here.paths), here.say)
+    files.follow(database.query_rows, found.epoch)
+
+
+def waiting_files(here: Machine, url: Secret) -> list[ChangedFile]:
+    """What the owner has to look through before it counts here. Raises `OllimError`."""
+    found = look(url)
+    with closing(open_postgres(parse_address(url.reveal()), here.now, lease=None)) as database:
+        _follow_files(replace(here, say=lambda _: None), database, found)
+        waiting, ask = WaitingFiles(here.paths).read(), database.query_rows
+        stored = ask(lambda rows: FileRows(rows).current())
+        contents = ask(
+            lambda rows: FileRows(rows).contents([each.stored for each in waiting.values()])
+        )
+    return [
+        ChangedFile(path, stored[path], contents[each.stored] if each.stored else None)
+        for path, each in sorted(waiting.items())
+        if path in stored and stored[path].hash == each.stored
+    ]
+
+
+def accept_files(here: Machine, url: Secret, shown: Iterable[ChangedFile]) -> None:
+    """Have these versions count here, and no others. Raises `OllimError`."""
+    versions = {each.path: each.version for each in shown}
+    with (
+        closing(open_postgres(parse_address(url.reveal()), here.now, lease=None)) as database,
+        FileLock(here.paths.lock_of(here.paths.files_current)).held(),
+    ):
+        layout = FileLayout(here.paths, FileIndex(here.paths.root), lambda *_: False)
+        for problem in layout.lay_out(database.query_rows, versions).problems:
+            here.say(problem)
+
+
+def refuse_files(here: Machine) -> None:
+    """Have the bot that leads here store what is here. Raises `StorageError`."""
+    with FileLock(here.paths.lock_of(here.paths.files_current)).held():
+        WaitingFiles(here.paths).write({})
+
+
 def check_target(here: Machine, url: Secret) -> FoundServer:
     """Whether the rows of this machine can move there; nothing is changed. Raises `OllimError`."""
     address = parse_address(url.reveal())
@@ -227,7 +272,7 @@ def _store_files(here: Machine, address: Address, database: PostgresDatabase, le
 
 def _take_over_files(here: Machine, address: Address, lease: Lease) -> None:
     """Have the files here and the table be the same; those here count if they are the newest."""
-    files = StoredFiles(here.paths, here.say)
+    files = StoredFiles(here.paths, partial(adds_power, here.paths), here.say)
     open_postgres(address, here.now, lease=lease.held, files=files).close()
 
 
@@ -419,7 +464,7 @@ def join(here: Machine, url: Secret) -> FoundServer:
         CurrentFiles(here.paths).remove()
         here.say("Laying out the files of the bot.")
         with closing(open_postgres(address, here.now, lease=None)) as database:
-            StoredFiles(here.paths, here.say).follow(database.query_rows, found.epoch)
+            _follow_files(here, database, found)
         change_env_file(here.paths, {DATABASE_URL: url.reveal()})
     return found
 
@@ -434,7 +479,7 @@ def _stop_sharing(here: Machine) -> None:
     """Take the address out, and what was kept for others or for the time without the server."""
     change_env_file(here.paths, {DATABASE_URL: None})
     CurrentFiles(here.paths).remove()
-    for kept in (here.paths.known_schedule, here.paths.standing_by):
+    for kept in (here.paths.known_schedule, here.paths.standing_by, here.paths.waiting_files):
         with suppress(OSError):
             kept.unlink(missing_ok=True)
 
@@ -467,7 +512,8 @@ def move_back(here: Machine, url: Secret) -> Counts:
             if not lease.renew():
                 raise OllimError(_LOST.format(place=address.place))
             # From now on `.env` counts again.
-            change_env_file(here.paths, shared_settings(here.paths))
+            known = shared_settings(here.paths)
+            change_env_file(here.paths, {name: known[name] for name in SHARED if name in known})
             here.say("Closing the database to all machines.")
             close_for(address, move, lease.held.epoch if lease.held else 0)
         here.say("Taking the address out of `.env`.")

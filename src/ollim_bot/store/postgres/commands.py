@@ -17,6 +17,7 @@ from ollim_bot.store.backend import SharedBackend
 from ollim_bot.store.bot_rows import rows_beside_bot
 from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, OutcomeUnknown, ServerGone
+from ollim_bot.store.file_layout import AddsPower
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.machine_id import machine_id
@@ -56,12 +57,14 @@ class CommandDatabase(SharedBackend):
         address: Address,
         paths: DataPaths,
         now: Callable[[], datetime],
+        adds_power: AddsPower,
         report: Callable[[StoreProblem | str], None],
     ) -> None:
         self.path = address.place
         self._address = address
         self._paths = paths
         self._now = now
+        self._adds_power = adds_power
         self._report = report
         self._connect = partial(connect_to, idle_in_step=_IDLE_IN_STEP)
         self._reader: PostgresDatabase | None = None
@@ -115,7 +118,7 @@ class CommandDatabase(SharedBackend):
 
     def _run_with(self, held: HeldLease, step: Step[R]) -> tuple[R, frozenset[str]]:
         mirrors = Mirrors(self._paths, OsDisk(), self._report, kept=KEPT_HASHES)
-        files = StoredFiles(self._paths, self._report)
+        files = StoredFiles(self._paths, self._adds_power, self._report)
         database = PostgresDatabase(
             self._address,
             self._now,

@@ -12,7 +12,7 @@ from ollim_bot.domain.standby import FoundServer
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Settings
-from ollim_bot.store.file_layout import set_asides
+from ollim_bot.store.file_layout import WaitingFiles, set_asides
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.keys import key_names
@@ -40,6 +40,8 @@ _COPY = "only a copy of the database answers, which cannot be written, so no mac
 _PROMOTE = "`ollim-bot standby status` tells what to run on it if the other server is gone."
 _SHOWN_FILES = 5
 _SET_ASIDE = "changed here by hand and never stored, kept in {folder}: {names}"
+_NOT_SEEN = "another machine changed what can act, and you have not seen it here: {names}"
+_ACCEPT = "Run `ollim-bot standby accept`. Until then what was here before counts."
 _LOOK_THERE = (
     "`ls -R {folder}` lists them. Take what you still want from there to the machine that leads, "
     "and remove the folder."
@@ -72,7 +74,14 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
         return
     yield from standby(found, key_names(settings))
     yield from files_set_aside(settings.paths)
+    yield from _files_waiting(settings.paths)
     yield from settings_unlike(settings)
+
+
+def _files_waiting(paths: DataPaths) -> Iterator[DoctorFinding]:
+    if waiting := sorted(WaitingFiles(paths).read()):
+        names = ", ".join(waiting[:_SHOWN_FILES])
+        yield warned(STANDBY, _NOT_SEEN.format(names=names), _ACCEPT)
 
 
 def settings_unlike(settings: Settings) -> Iterator[DoctorFinding]:
