@@ -197,6 +197,34 @@ def test_a_heading_stays_with_what_it_is_about() -> None:
     assert second.startswith("## Tea\n- leaf")
 
 
+# Texts that a model writes when it rambles, or is told to: made of one thing only.
+MONOTONOUS = [
+    "## Chapter one of the book\n",
+    "## a\n",
+    "#\n",
+    "#\n\n",
+    "- a\n",
+    "```\n",
+    "```py\nx\n```\n",
+    "~~~a\n",
+    "| a |\n|---|\n",
+    "[a](http://b.c) ",
+    "x",
+    "\u05e9\u05dc\u05d5\u05dd ",
+    "\u202e",
+    "\u0301",
+    "e\u0301\u0302",
+    "\U0001f1e9",
+]
+
+
+@pytest.mark.parametrize("unit", MONOTONOUS)
+def test_a_monotonous_text_fills_its_pieces(unit: str) -> None:
+    text = unit * (20_000 // len(unit))
+    # Two neighbours hold more than fits into one.
+    assert len(split(text)) <= 2 * len(text) / LONGEST + 1
+
+
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t", "\n" * 5000])
 def test_of_nothing_there_is_no_piece(text: str) -> None:
     assert split(text) == ()

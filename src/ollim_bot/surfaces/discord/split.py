@@ -257,6 +257,7 @@ class _Scan:
         self._solid = len(text) if solid is None else solid.start()
         self._counted_from = self._solid if fence is None else begin
         self._room = longest - (0 if fence is None else len(fence.opening))
+        self._enough = self._counted_from + longest * _ENOUGH_PERCENT // 100
         self._paragraph: _End | None = None
         self._line: _End | None = None
         self._is_below_heading = False
@@ -305,22 +306,22 @@ class _Scan:
             return
         if not is_blank:
             self._is_below_heading = before is None and _HEADING.match(line) is not None
-        if not self._is_below_heading or self._line is None:
+        # A heading moves on with what it is about, unless the piece would then be short.
+        if not self._is_below_heading or self._line is None or self._line.at < self._enough:
             self._line = end
         if is_blank and self._fence is None and not self._is_below_heading:
             self._paragraph = end
 
     def _best(self, at: int, line: str, fits: int) -> _End:
         """Choose among the candidates before the line and in it, of which `fits` characters fit."""
-        enough = self._counted_from + self._longest * _ENOUGH_PERCENT // 100
         for end in (self._paragraph, self._line):
-            if end is not None and end.at >= enough:
+            if end is not None and end.at >= self._enough:
                 return end
         is_all_counted = self._fence is not None or is_fence_like(line)
         known = line[: fits + 1] if is_all_counted else _up_to_solid(line, fits)
         if self._line is not None and (self._fence is not None or is_row(known)):
             return self._line
-        inside = cut_in_line(known, enough - at, may_tear=self._line is None)
+        inside = cut_in_line(known, self._enough - at, may_tear=self._line is None)
         if inside is None:
             assert self._line is not None
             return self._line
