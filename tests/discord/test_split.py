@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.discord.message_texts import LIMITS, PROSE, TEXTS
+from tests.discord.message_texts import LIMITS, MONOTONOUS, PROSE, TEXTS
 
 from ollim_bot.surfaces.discord.split import LONGEST, Pieces, share_of, split
 
@@ -195,27 +195,6 @@ def test_a_heading_stays_with_what_it_is_about() -> None:
     [first, second] = split("word " * 350 + "\n## Tea\n- " + "leaf " * 150)
     assert first.endswith("word")
     assert second.startswith("## Tea\n- leaf")
-
-
-# Texts that a model writes when it rambles, or is told to: made of one thing only.
-MONOTONOUS = [
-    "## Chapter one of the book\n",
-    "## a\n",
-    "#\n",
-    "#\n\n",
-    "- a\n",
-    "```\n",
-    "```py\nx\n```\n",
-    "~~~a\n",
-    "| a |\n|---|\n",
-    "[a](http://b.c) ",
-    "x",
-    "\u05e9\u05dc\u05d5\u05dd ",
-    "\u202e",
-    "\u0301",
-    "e\u0301\u0302",
-    "\U0001f1e9",
-]
 
 
 @pytest.mark.parametrize("unit", MONOTONOUS)

@@ -30,6 +30,10 @@ _ROW = re.compile(r"[ \t]*(?:[-*+][ \t]|\d+[.)][ \t]|[|>#]|-#)")
 # Ideographs have no space between words; a line may end anywhere between two of them.
 _WORD_END = re.compile(r"(?<=[\s、，；：。！？」』）])|(?<=[ぁ-ヿ㐀-鿿])(?=[ぁ-ヿ㐀-鿿])")
 LONGEST = 2000
+# A longer text goes as a file too, so that it does not keep back what comes after it.
+MOST_PIECES = 10
+LONGEST_SHOWN = MOST_PIECES * LONGEST
+_CUT_SHORT = "-# The rest does not fit here. Ask for it on the page."
 # A piece this full may end with a paragraph or a line although more would fit.
 _ENOUGH_PERCENT = 65
 _SOLID = re.compile(r"\S")
@@ -234,6 +238,19 @@ def split(text: str, longest: int = LONGEST) -> tuple[str, ...]:
     return Pieces(longest).added(text).shown
 
 
+def is_too_long(text: str, pieces: Sequence[str]) -> bool:
+    """Whether one message cannot show the text, of which at least the beginning is in `pieces`."""
+    return len(text) > LONGEST_SHOWN or len(pieces) > MOST_PIECES
+
+
+def split_notice(text: str) -> tuple[str, ...]:
+    """Split a text that is in no log; of a text that is too long, the beginning."""
+    pieces = split(text[: LONGEST_SHOWN + 1])
+    if not is_too_long(text, pieces):
+        return pieces
+    return (*pieces[: MOST_PIECES - 1], _CUT_SHORT)
+
+
 @dataclass(frozen=True, slots=True)
 class _End:
     """A place to end a piece, and the fence that is open there."""
@@ -377,13 +394,14 @@ def _is_rule(line: str) -> bool:
 
 def _drawn_lines(lines: Sequence[str]) -> Iterator[str]:
     fence: Fence | None = None
-    at = 0
+    at = undrawn = 0
     while at < len(lines):
-        end = _table_end(lines, at) if fence is None else at
-        if end > at:
-            yield from _drawn(lines[at:end])
-            at = end
-            continue
+        if fence is None and at >= undrawn and (end := _table_end(lines, at)) > at:
+            if not any("://" in line for line in lines[at:end]):
+                yield from _drawn(lines[at:end])
+                at = end
+                continue
+            undrawn = end
         line = lines[at]
         if fence is None:
             fence = opened_by(line, LONGEST)
@@ -403,21 +421,22 @@ def _table_end(lines: Sequence[str], at: int) -> int:
     end = at + 2
     while end < len(lines) and "|" in lines[end]:
         end += 1
-    return at if any("://" in line for line in lines[at:end]) else end
+    return end
 
 
 def _drawn(lines: Sequence[str]) -> list[str]:
     head, _, *rows = (_cells(line) for line in lines)
-    count = len(head)
-    table = [[*cells, *[""] * count][:count] for cells in (head, *rows)]
-    widths = [min(_WIDEST, max(map(_width, column))) for column in zip(*table, strict=True)]
-    first, *others = (_row(cells, widths) for cells in table)
+    widths = [0] * len(head)
+    for cells in (head, *rows):
+        for column, cell in enumerate(cells[: len(head)]):
+            widths[column] = max(widths[column], min(_WIDEST, _width(cell)))
+    first, *others = (_row(cells, widths) for cells in (head, *rows))
     return ["```", first, _GAP.join("─" * width for width in widths), *others, "```"]
 
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = (
-        cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)
+        cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=False)
     )
     return _GAP.join(padded).rstrip()
 
