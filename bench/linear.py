@@ -145,6 +145,21 @@ def _called(text: str) -> object:
 _WORD = {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"a": True}}]}
 _ANY_WORDS = {"properties": {"a": {"type": "array", "items": _WORD}}}
 
+# What every long message goes through.
+MESSAGE_READERS: list[Reader] = [
+    *_each("messages of 2000", split, "a", "\n", "```\n", "| ", "。", "a. ", "\u0301", "> ", "~"),
+    *_each("messages of 2000", split, "#\n", "## a\n", "#\n\n", "- a\n", "\u05e9", "\u202e", "🇩"),
+    *_each("tables of a message", with_tables, "|a\n|-\n", "|-|\n", "|a|b|\n", "|\\", before="|"),
+    Reader("tables of a message of a wide head", _wide_table, with_tables),
+    Reader("tables of a message of an address", repeated("|-|\n", after="|://"), with_tables),
+    Reader("page of a wide table", _wide_table, render),
+    *_each("words to look for", _found, "a ", "漢", "\u0301", "#\n"),
+    *_each("words of the index", folded_words, "a ", "漢", "e\u0301", "ﷺ", "_"),
+    *_each("push", _pushed, "a", "#\n", "\u202e", "\u0301", "\ud83d"),
+    *_each("line for a terminal", lambda text: wrapped(text, 80), "a ", "- ", "a", "\u05e9 "),
+    *_each("line of the page", plain_line, "a ", "#\n", "\u202e", "\u0301"),
+]
+
 READERS: list[Reader] = [
     *_each("signature of a call", _proven, "t=1,", "v1=0,", ",", "v1,a ", "bearer ", " "),
     *_each("data of a call", _called, "1,", "[],", '{"a":1},', '"a",', '{"b":[]},', "["),
@@ -177,17 +192,7 @@ READERS: list[Reader] = [
     *_each("tags, one line", one_line, "[", "\n", "\u3164"),
     *_each("tags, restored", restored, "\\", "\\["),
     *_each("first words", first_words, "> a\n", "[late:", "\n", "- ", before="[system] "),
-    *_each("messages of 2000", split, "a", "\n", "```\n", "| ", "。", "a. ", "\u0301", "> ", "~"),
-    *_each("messages of 2000", split, "#\n", "## a\n", "#\n\n", "- a\n", "\u05e9", "\u202e", "🇩"),
-    *_each("tables of a message", with_tables, "|a\n|-\n", "|-|\n", "|a|b|\n", "|\\", before="|"),
-    Reader("tables of a message of a wide head", _wide_table, with_tables),
-    Reader("tables of a message of an address", repeated("|-|\n", after="|://"), with_tables),
-    Reader("page of a wide table", _wide_table, render),
-    *_each("words to look for", _found, "a ", "漢", "\u0301", "#\n"),
-    *_each("words of the index", folded_words, "a ", "漢", "e\u0301", "ﷺ", "_"),
-    *_each("push", _pushed, "a", "#\n", "\u202e", "\u0301", "\ud83d"),
-    *_each("line for a terminal", lambda text: wrapped(text, 80), "a ", "- ", "a", "\u05e9 "),
-    *_each("line of the page", plain_line, "a ", "#\n", "\u202e", "\u0301"),
+    *MESSAGE_READERS,
     *_each("shortened", lambda text: shortened(text, len(text) - 1), "\u0301", "\U0001f1e6", "a"),
     *_each("log line", _redacted, "a", "aaaa", "a.", "bearer ", 'token"', "://", "sk-ant-", "1//"),
     *_each("log line", _redacted, "authorization ", "/webhooks/1/", "key= ", "token' : "),
