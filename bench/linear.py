@@ -17,11 +17,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.measure import Result
+from ollim_bot.cli.terminal import wrapped
 from ollim_bot.domain.agent_caller import shell_words
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, WebhookAuth, WebhookSpec
 from ollim_bot.domain.permissions import Pattern, beyond_main, covers, fits, grant_for, matches
 from ollim_bot.domain.phrases import parse_duration, parse_moment
+from ollim_bot.domain.quick_add import plain_line
+from ollim_bot.domain.runtime_config import PushContent
+from ollim_bot.domain.search import excerpt, folded_words, terms_of
 from ollim_bot.domain.taint import addresses_in
 from ollim_bot.domain.text import difference, slug
 from ollim_bot.domain.tool_patterns import problems
@@ -37,7 +42,8 @@ from ollim_bot.prompts.context import neutralised, one_line, restored
 from ollim_bot.prompts.turns import first_words
 from ollim_bot.store.attachments.files import media_type_of, safe_name
 from ollim_bot.store.frontmatter import parse
-from ollim_bot.surfaces.discord.split import shortened, split
+from ollim_bot.surfaces.discord.split import shortened, split, with_tables
+from ollim_bot.surfaces.ntfy.rendering import wording
 from ollim_bot.surfaces.web.frames import block_starts, plain, render
 from ollim_bot.surfaces.web.presenter import HtmlDraft
 from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
@@ -87,6 +93,20 @@ _WIDEST = Pattern.of(f"Bash(ollim-bot {'** a ' * 8}b)")
 _NOWHERE = PathPolicy(Path("/nowhere"))
 
 
+def _wide_table(size: int) -> str:
+    columns = size // 6
+    return "|a" * columns + "|\n" + "|-" * columns + "|\n" + "|\n" * columns
+
+
+def _pushed(text: str) -> object:
+    said = ChatMessage(MessageId("1"), _NOW, Author.BACKGROUND, text)
+    return wording(said, PushContent.FULL, "Ollim")
+
+
+def _found(text: str) -> object:
+    return excerpt(text, terms_of("a tea"), 200)
+
+
 def _fitting(glob: str) -> Callable[[str], bool]:
     # A text of more than 8192 characters matches no glob.
     return lambda text: fits(glob, f"./{text[: len(text) // 4]}")
@@ -125,6 +145,21 @@ def _called(text: str) -> object:
 _WORD = {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"a": True}}]}
 _ANY_WORDS = {"properties": {"a": {"type": "array", "items": _WORD}}}
 
+# What every long message goes through.
+MESSAGE_READERS: list[Reader] = [
+    *_each("messages of 2000", split, "a", "\n", "```\n", "| ", "。", "a. ", "\u0301", "> ", "~"),
+    *_each("messages of 2000", split, "#\n", "## a\n", "#\n\n", "- a\n", "\u05e9", "\u202e", "🇩"),
+    *_each("tables of a message", with_tables, "|a\n|-\n", "|-|\n", "|a|b|\n", "|\\", before="|"),
+    Reader("tables of a message of a wide head", _wide_table, with_tables),
+    Reader("tables of a message of an address", repeated("|-|\n", after="|://"), with_tables),
+    Reader("page of a wide table", _wide_table, render),
+    *_each("words to look for", _found, "a ", "漢", "\u0301", "#\n"),
+    *_each("words of the index", folded_words, "a ", "漢", "e\u0301", "ﷺ", "_"),
+    *_each("push", _pushed, "a", "#\n", "\u202e", "\u0301", "\ud83d"),
+    *_each("line for a terminal", lambda text: wrapped(text, 80), "a ", "- ", "a", "\u05e9 "),
+    *_each("line of the page", plain_line, "a ", "#\n", "\u202e", "\u0301"),
+]
+
 READERS: list[Reader] = [
     *_each("signature of a call", _proven, "t=1,", "v1=0,", ",", "v1,a ", "bearer ", " "),
     *_each("data of a call", _called, "1,", "[],", '{"a":1},', '"a",', '{"b":[]},', "["),
@@ -157,7 +192,7 @@ READERS: list[Reader] = [
     *_each("tags, one line", one_line, "[", "\n", "\u3164"),
     *_each("tags, restored", restored, "\\", "\\["),
     *_each("first words", first_words, "> a\n", "[late:", "\n", "- ", before="[system] "),
-    *_each("messages of 2000", split, "a", "\n", "```\n", "| ", "。", "a. ", "\u0301", "> ", "~"),
+    *MESSAGE_READERS,
     *_each("shortened", lambda text: shortened(text, len(text) - 1), "\u0301", "\U0001f1e6", "a"),
     *_each("log line", _redacted, "a", "aaaa", "a.", "bearer ", 'token"', "://", "sk-ant-", "1//"),
     *_each("log line", _redacted, "authorization ", "/webhooks/1/", "key= ", "token' : "),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 
 import pytest
-from bench.linear import READERS, Reader
+from bench.linear import MESSAGE_READERS, READERS, Reader
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.phrases import parse_duration, parse_moment
@@ -29,6 +30,24 @@ def test_no_reader_runs_out_of_stack(reader: Reader) -> None:
         pytest.fail(f"{reader.name} recurses")
     except Exception:  # noqa: BLE001 - a refusal is an answer
         pass
+
+
+@pytest.mark.parametrize("reader", MESSAGE_READERS, ids=lambda reader: reader.name)
+def test_a_message_of_twice_the_length_is_twice_the_work(reader: Reader) -> None:
+    once, twice = calls_for(reader, 6_000), calls_for(reader, 12_000)
+    assert twice < 2.5 * once + 500
+
+
+def calls_for(reader: Reader, size: int) -> int:
+    """How many calls it makes; unlike its time, that is the same on a busy machine."""
+    events: list[str] = []
+    text = reader.make(size)
+    sys.setprofile(lambda _frame, event, _argument: events.append(event))
+    try:
+        reader.read(text)
+    finally:
+        sys.setprofile(None)
+    return len(events)
 
 
 @pytest.mark.parametrize(

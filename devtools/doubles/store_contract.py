@@ -410,6 +410,25 @@ class StoreContract(ABC):
             assert edit is not None
             assert edit.refs == ("7", "8")
 
+    async def test_what_must_come_is_sent_before_what_has_not_begun(self) -> None:
+        dose = replace(said("c"), must=True)
+
+        def step(tx: Transaction) -> None:
+            tx.channels.join(DISCORD, "account")
+            for message in (said("a"), said("b"), dose):
+                tx.messages.add(message)
+            tx.deliveries.freeze(DISCORD, MessageId("b"), [said("b")])
+
+        order = []
+        async with self.opened() as store:
+            await store.transact(step)
+            while (
+                found := await store.read(lambda tx: tx.deliveries.next_to_send(DISCORD))
+            ) is not None:
+                order.append(found.message.id)
+                await store.transact(lambda tx: tx.deliveries.close(DISCORD, order[-1], NOW))
+        assert order == ["b", "c", "a"]
+
     async def test_what_came_from_a_channel_is_not_sent_back_to_it(self) -> None:
         def step(tx: Transaction) -> None:
             tx.channels.join(DISCORD, "account")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from devtools.doubles.channel import ChannelContract, DeliveryFault, FakeChatService
@@ -100,6 +101,19 @@ async def test_messages_arrive_in_the_order_in_which_they_were_sent() -> None:
         await scene.until(lambda: not scene.waiting)
     assert service.texts == ["0", "1", "2", "3", "4"]
     assert [each.text for each in scene.log] == service.texts
+
+
+async def test_what_must_come_waits_for_the_rest_of_one_message_at_most() -> None:
+    scene, service, _ = service_scene(longest=3)
+    service.is_down = True
+    async with scene.running() as outbox:
+        dose = replace(said(4, "dose"), must=True)
+        quoting = said(3, '"must": true')
+        await sent(scene, outbox, said(1, "abcdef"))
+        await sent(scene, outbox, said(2, "uvwxyz"), quoting, dose)
+        service.is_down = False
+        await scene.until(lambda: not scene.waiting)
+    assert service.texts == ["abc", "def", "dos", "e", "uvw", "xyz", '"mu', 'st"', ": t", "rue"]
 
 
 async def test_a_message_that_is_refused_costs_nothing_and_both_are_told() -> None:

@@ -11,6 +11,7 @@ from itertools import count
 
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.repeating_store import RepeatingStore
+from tests.conversation.scene import InlineExecutor
 from tests.discord.fake_channel import FakeChannel
 
 from ollim_bot.conversation.delivery import DeliveryQueue
@@ -128,6 +129,7 @@ class DraftScene:
 
     async def begin(self) -> PresentedTurn:
         """Begin a turn and let it show its first draft, if the channel works."""
+        asyncio.get_running_loop().set_default_executor(InlineExecutor())
         number = next(self._numbers)
         start = TurnStart(TurnId(f"turn-{number}"), self.clock.now(), (InputId(f"in-{number}"),))
         turn = PresentedTurn(self.presenter, start, self.store)

@@ -56,3 +56,23 @@ def texts(draw: st.DrawFn) -> str:
 
 TEXTS = texts()
 LIMITS = st.sampled_from([50, 60, 80, 120, 300])
+
+# Texts that a model writes when it rambles, or is told to: made of one thing only.
+MONOTONOUS = [
+    "## Chapter one of the book\n",
+    "## a\n",
+    "#\n",
+    "#\n\n",
+    "- a\n",
+    "```\n",
+    "```py\nx\n```\n",
+    "~~~a\n",
+    "| a |\n|---|\n",
+    "[a](http://b.c) ",
+    "x",
+    "\u05e9\u05dc\u05d5\u05dd ",
+    "\u202e",
+    "\u0301",
+    "e\u0301\u0302",
+    "\U0001f1e9",
+]

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import ConnectionScene, connection_scene
 
 from ollim_bot.domain.cards import Button, Card, CardField, Color
-from ollim_bot.domain.chat import Attachment
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.errors import DeliveryFailed
-from ollim_bot.surfaces.discord.rendering import OutgoingMessage, without_previews
+from ollim_bot.surfaces.discord.rendering import (
+    GOES_ON_IN_FILE,
+    OutgoingMessage,
+    outgoing_of,
+    parts_of,
+    without_previews,
+)
 
 NONCE = "a" * 24
 CARD = Card(
@@ -67,6 +74,17 @@ async def test_nobody_is_called_by_what_is_said(scene: ConnectionScene) -> None:
 async def test_what_is_sent_again_stands_there_once(scene: ConnectionScene) -> None:
     refs = {await scene.dm.send(OutgoingMessage("Once."), NONCE) for _ in range(2)}
     assert [each.id for each in scene.local.said] == list(refs)
+
+
+async def test_a_text_that_is_too_long_is_sent_as_a_file(scene: ConnectionScene) -> None:
+    text = "# Tea\n" * 20_000 + "\ud83d"
+    said = ChatMessage(MessageId("1"), datetime(2026, 1, 1, tzinfo=UTC), Author.ASSISTANT, text)
+    outgoing = outgoing_of(parts_of(said)[-1])
+    ref = await scene.dm.send(outgoing, NONCE)
+    [message] = scene.local.said
+    content = text.encode(errors="replace")
+    assert (message.text, ref) == (f"-# {GOES_ON_IN_FILE}", str(message.id))
+    assert [(each.name, each.content) for each in message.files] == [("message.md", content)]
 
 
 async def test_an_edit_replaces_all_but_the_files(scene: ConnectionScene) -> None:

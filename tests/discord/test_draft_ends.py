@@ -68,6 +68,16 @@ async def test_words_without_an_answer_stay_and_say_that_they_end(scene: DraftSc
     assert not scene.memory.refs
 
 
+async def test_very_many_words_without_an_answer_say_that_they_end(scene: DraftScene) -> None:
+    turn = await scene.begin()
+    await turn.show(TextStreamed("word " * 20_000))
+    await scene.clock.advance(20)
+    await turn.end(EndCause.FAILED)
+    await scene.settle()
+    *words, last = scene.channel.texts
+    assert (len(words), last) == (9, "-# cut off here")
+
+
 async def test_words_of_a_completed_turn_that_nobody_posted_were_not_meant_to_stay(
     scene: DraftScene,
 ) -> None:

@@ -14,10 +14,12 @@ from ollim_bot.domain.events import (
     ThinkingStreamed,
 )
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
-from ollim_bot.surfaces.discord.split import split
+from ollim_bot.surfaces.discord.rendering import GOES_ON_IN_FILE
+from ollim_bot.surfaces.discord.split import LONGEST_SHOWN, split
+from ollim_bot.surfaces.discord.status_line import GOES_ON_LATER
 
 SENTENCE = "One sentence of some words, as they come. "
-LONG = SENTENCE * 480  # some 20,000 characters
+LONG = SENTENCE * 180  # some 8,000 characters
 
 
 @pytest.fixture
@@ -160,6 +162,23 @@ async def test_a_burst_is_drawn_in_as_few_requests_as_there_are_pieces(scene: Dr
     await scene.clock.advance(4 * 1.2)
     assert scene.requests() == ["send", "edit", "send", "send", "send"]
     assert scene.channel.texts == list(split(LONG))[:4]
+
+
+@pytest.mark.parametrize("unit", ["word ", "#\n"])
+async def test_of_a_very_long_answer_the_beginning_is_drawn(scene: DraftScene, unit: str) -> None:
+    text = unit * (100_000 // len(unit))
+    turn = await scene.begin()
+    for start in range(0, len(text), 10_000):
+        await turn.show(TextStreamed(text[start : start + 10_000]))
+    await scene.clock.advance(20 * 1.2)
+    beginning = list(split(text[:LONGEST_SHOWN])[:9])
+    assert scene.channel.texts == [*beginning, GOES_ON_LATER]
+    drawn = len(scene.requests())
+    await scene.deliver(scene.answer(turn, text))
+    await turn.end()
+    await scene.settle()
+    assert scene.channel.texts == [*beginning, f"-# {GOES_ON_IN_FILE}"]
+    assert scene.requests()[drawn:] == ["send"]
 
 
 async def test_typing_is_shown_every_eight_seconds_until_the_turn_ends(scene: DraftScene) -> None:

@@ -8,14 +8,22 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.discord.message_texts import TEXTS
+from tests.discord.message_texts import MONOTONOUS, TEXTS
+from tests.discord.test_split import is_balanced
 
 from ollim_bot.domain.cards import Button, Card, CardField, CardLine
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import JobKind, JobSpec, WebhookSpec
 from ollim_bot.domain.overviews import Listed, jobs_card
 from ollim_bot.domain.schedule import JobKey, Skips
-from ollim_bot.surfaces.discord.rendering import OutgoingMessage, fitted, outgoing_of, parts_of
+from ollim_bot.surfaces.discord.rendering import (
+    GOES_ON_IN_FILE,
+    WHOLE,
+    OutgoingMessage,
+    fitted,
+    outgoing_of,
+    parts_of,
+)
 from ollim_bot.surfaces.discord.split import (
     LONGEST,
     is_character_boundary,
@@ -148,8 +156,39 @@ def test_every_part_can_be_sent(message: ChatMessage) -> None:
         assert len(outgoing.text) <= LONGEST
         assert outgoing.text.strip() or outgoing.files
         assert len(outgoing.files) <= 10
-    assert sum(len(outgoing.files) for outgoing in sent) == len(message.attachments)
+    files = [file for outgoing in sent for file in outgoing.files]
+    assert [file for file in files if file != WHOLE] == list(message.attachments)
     assert sent[-1].text.endswith(FORK) or not message.in_fork or message.attachments
+
+
+@given(
+    st.one_of(TEXTS.filter(str.strip), st.sampled_from(MONOTONOUS)),
+    st.integers(1, 60_000),
+    st.sampled_from(Author),
+)
+def test_a_message_is_ten_pieces_at_most_and_then_a_file(
+    text: str, size: int, author: Author
+) -> None:
+    whole = (text * size)[:size]
+    sent = letters(replace(SAID, text=whole, author=author, footer="73 % full"))
+    assert len(sent) <= 10
+    assert all(is_balanced(outgoing.text) for outgoing in sent)
+    if sent[-1].files:
+        assert sent[-1].whole == whole
+        assert sent[-1].text == f"-# {GOES_ON_IN_FILE}\n-# 73 % full"
+    elif author is Author.ASSISTANT:
+        assert "\n".join(outgoing.text for outgoing in sent) == "\n".join(
+            [*split(with_tables(whole.strip())), "-# 73 % full"]
+        )
+
+
+def test_the_pieces_above_a_file_begin_the_text() -> None:
+    words = [f"word{number}" for number in range(5000)]
+    sent = letters(replace(SAID, text=" ".join(words), attachments=(PHOTO,)))
+    shown = " ".join(outgoing.text for outgoing in sent[:-1]).split()
+    assert len(sent) == 10
+    assert shown == words[: len(shown)]
+    assert [outgoing.files for outgoing in sent] == [(PHOTO,), *[()] * 8, (WHOLE,)]
 
 
 @given(MESSAGES)

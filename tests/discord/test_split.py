@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.discord.message_texts import LIMITS, PROSE, TEXTS
+from tests.discord.message_texts import LIMITS, MONOTONOUS, PROSE, TEXTS
 
 from ollim_bot.surfaces.discord.split import LONGEST, Pieces, share_of, split
 
@@ -195,6 +195,13 @@ def test_a_heading_stays_with_what_it_is_about() -> None:
     [first, second] = split("word " * 350 + "\n## Tea\n- " + "leaf " * 150)
     assert first.endswith("word")
     assert second.startswith("## Tea\n- leaf")
+
+
+@pytest.mark.parametrize("unit", MONOTONOUS)
+def test_a_monotonous_text_fills_its_pieces(unit: str) -> None:
+    text = unit * (20_000 // len(unit))
+    # Two neighbours hold more than fits into one.
+    assert len(split(text)) <= 2 * len(text) / LONGEST + 1
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t", "\n" * 5000])

@@ -44,6 +44,7 @@ def day(tx: Transaction) -> None:
     tx.messages.of_occurrence(ONE.id)
     tx.messages.newest_of_session(SessionId("s"), 5)
     tx.deliveries.next_open("discord")
+    tx.deliveries.next_to_send("discord")
     tx.deliveries.note_try("discord", MESSAGE, [message], NOW)
     tx.deliveries.confirm_part("discord", MESSAGE, "1")
     tx.deliveries.next_edit("discord")

@@ -11,7 +11,7 @@ from tests.examples import examples
 from tests.web.markdown_texts import chunked
 
 from ollim_bot.surfaces.web.frames import render
-from ollim_bot.surfaces.web.presenter import HtmlDraft, is_much_work
+from ollim_bot.surfaces.web.presenter import HtmlDraft, is_much_work, rendered
 
 
 def grown(draft: HtmlDraft, text: str) -> HtmlDraft:
@@ -104,7 +104,20 @@ def test_what_stands_as_it_was_written_is_no_html() -> None:
     assert tail.encode()
 
 
+@pytest.mark.parametrize("unit", ["![[](", "[", "- a\n", "x\n\n", "x\r\r", "#\n"])
+async def test_a_message_that_would_take_seconds_stands_as_it_was_written(unit: str) -> None:
+    text = unit * (100_000 // len(unit))
+    lines = "\n".join(text.rstrip().splitlines())
+    assert unescape(await rendered(text)).replace("<br>", "\n") == f"<p>{lines}</p>\n"
+
+
+async def test_a_very_long_honest_message_is_rendered() -> None:
+    chapter = f"## Tea\n\n{'Warm the *pot* first. ' * 20}\n\n- [how](https://example.org)\n\n"
+    assert (await rendered(chapter * (100_000 // len(chapter)))).startswith("<h2>Tea</h2>")
+
+
 def test_an_honest_answer_is_drafted_in_its_form() -> None:
+    assert not is_much_work("| Monday | 8:00 | the dentist | with | the | card |\n" * 80)
     entry = "- **Tuesday**: call [the dentist](https://example.org/a_b) about *both* teeth\n"
     assert not is_much_work(entry * 100)
     assert not is_much_work("    value = table[row]\n" * 200)

@@ -200,5 +200,14 @@ def test_a_text_made_to_be_slow_is_rendered_all_the_same(text: str) -> None:
     Dom(render(text))
 
 
+def test_a_table_is_not_filled_up_with_thousands_of_cells() -> None:
+    """It is the empty cells of a short text that would take a second."""
+    head, rule = "|a" * 300, "|-" * 300
+    html = render(f"{head}|\n{rule}|\n{'|b' * 300}|\n" + "|c\n" * 200)
+    assert (html.count("<th>"), html.count("<td>b</td>"), html.count("c")) == (300, 300, 200)
+    assert html.count("<td>") <= 300 + 300
+    assert Dom(render("|a|b|\n|-|-|\n" + "|c\n" * 100)).text.count("c") == 100
+
+
 def test_half_of_a_character_is_shown_as_a_gap() -> None:
     assert render("a\ud83db") == "<p>a\ufffdb</p>\n"

@@ -95,6 +95,7 @@ _READINGS = 8
 # So long an answer waits for its draft to be edited; then it is sent anew.
 _DRAFT_PATIENCE = 8.0
 _OTHERS = 500
+_AT_ONCE = 8_000
 # Discord compares a nonce with those of "the past few minutes". A repeat that begins within two
 # minutes arrives within three, since a call lasts one minute at most.
 _REMEMBERED = 120.0
@@ -200,6 +201,12 @@ class Transport:
             _logger.exception("%s could not divide a message", self.name)
             return (message,)
 
+    async def parts_of_any(self, message: ChatMessage) -> Sequence[ChatMessage]:
+        """As `parts`; a long text is divided beside the loop, which that would hold up."""
+        if len(message.text) <= _AT_ONCE:
+            return self.parts(message)
+        return await asyncio.to_thread(self.parts, message)
+
     async def drafts(self, message: ChatMessage, parts: Sequence[ChatMessage]) -> Sequence[str]:
         late = errors.Unreachable("It takes too long to stop drawing.")
         try:
@@ -291,6 +298,8 @@ class Transport:
 class DeliveryQueue:
     """Sends the messages of one channel in the order of the log; edits have a loop of their own.
 
+    What must come waits for no other message, but for the rest of one that has begun.
+
     A message waits while the service cannot be reached. If the service cannot tell whether the
     message arrived, the delivery is given up and reported, never repeated.
     """
@@ -359,7 +368,8 @@ class DeliveryQueue:
             return
         held = self._unrecorded.get(message.id)
         if held is None:
-            held = self._unrecorded[message.id] = Unrecorded(self._transport.parts(message))
+            held = Unrecorded(await self._transport.parts_of_any(message))
+            held = self._unrecorded.setdefault(message.id, held)
         known = await self._store.read(lambda tx: set(tx.deliveries.known_refs(self.name, _OTHERS)))
         with suppress(errors.Unreachable, errors.DeliveryFailed, errors.DeliveryUncertain):
             while (index := len(held.refs)) < len(held.parts):
@@ -428,11 +438,11 @@ class DeliveryQueue:
 
     async def _deliver_next(self) -> bool:
         self._has_open.clear()
-        delivery = await self._store.read(lambda tx: tx.deliveries.next_open(self.name))
+        delivery = await self._store.read(lambda tx: tx.deliveries.next_to_send(self.name))
         if delivery is not None and is_late(delivery.message, now := self._clock.now()):
             concerns = self._transport.concerns
             delivery = await self._store.transact(
-                lambda tx: _next_open(tx, self.name, now, concerns)
+                lambda tx: _next_to_send(tx, self.name, now, concerns)
             )
         if delivery is None:
             self._attempts.clear()
@@ -454,7 +464,7 @@ class DeliveryQueue:
             now = self._clock.now()
             await self._store.transact(lambda tx: tx.deliveries.close(name, message.id, now))
             return
-        parts = self._transport.parts(message)
+        parts = await self._transport.parts_of_any(message)
         drafts = () if is_begun else await self._transport.drafts(message, parts)
 
         def step(tx: Transaction) -> Delivery | None:
@@ -631,17 +641,16 @@ class DeliveryQueue:
     async def _edit(self, delivery: Delivery) -> None:
         """Edit every sent part; if the number of parts differs, as many as there are."""
         within = _DRAFT_PATIENCE if _shows_draft(delivery) else _LONGEST_CALL
-        for ref, content in zip(
-            delivery.refs, self._transport.parts(delivery.message), strict=False
-        ):
+        parts = await self._transport.parts_of_any(delivery.message)
+        for ref, content in zip(delivery.refs, parts, strict=False):
             await self._transport.edit(ref, content, within)
 
 
-def _next_open(
+def _next_to_send(
     tx: Transaction, channel: str, now: datetime, concerns: Callable[[ChatMessage], bool]
 ) -> Delivery | None:
     skip_late(tx, channel, now, concerns)
-    return tx.deliveries.next_open(channel)
+    return tx.deliveries.next_to_send(channel)
 
 
 def record_fork_message(

@@ -77,6 +77,8 @@ def part_nonce(base: str, part: int) -> str:
 
 # The `shown_change` of a channel that shows a draft of the message.
 _DRAFT = -1
+# How a stored message says that it must come. Quotes within its texts have a backslash.
+_MUST = '"must": true'
 
 _DELIVERY = (
     "messages.value, messages.seq, messages.change, messages.charge, messages.fork,"
@@ -111,6 +113,20 @@ class Deliveries:
     def next_open(self, channel: str) -> Delivery | None:
         """The oldest delivery that is not confirmed, refused or given up."""
         found = self.open(channel, 1)
+        return found[0] if found else None
+
+    def next_to_send(self, channel: str) -> Delivery | None:
+        """The open delivery whose next part is to be sent.
+
+        A message that has begun is finished first; then comes what must come, then the oldest.
+        """
+        found = self._found(
+            "WHERE deliveries.channel = ? AND deliveries.state = 'open'"
+            " ORDER BY deliveries.parts IS NULL, instr(messages.value, ?) = 0, deliveries.message"
+            " LIMIT 1",
+            channel,
+            _MUST,
+        )
         return found[0] if found else None
 
     def open(self, channel: str, limit: int) -> list[Delivery]:

@@ -9,7 +9,7 @@ _FENCE = "```"
 Token = tuple[str, str | None]
 
 
-def long_answer(longest: int = 20_000) -> str:
+def long_answer(longest: int = 15_000) -> str:
     """Chapters with prose, nested lists, tables and code, some of it longer than a message.
 
     All sentences, rows and lines differ, so that a lost or repeated one is noticed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -450,7 +451,9 @@ class SearchCommands:
         found, now = await self._store.read(question), self._clock.now()
         if not found:
             return "Nothing was said with these words."
-        lines = [_found_line(message, place, wanted.terms, now) for message, place in found]
+        lines = await asyncio.to_thread(
+            lambda: [_found_line(message, place, wanted.terms, now) for message, place in found]
+        )
         more = ["There are more. A further word narrows it down."] if len(found) > _FOUND else []
         return "\n".join([*lines[:_FOUND], *more])
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -18,7 +19,7 @@ import discord
 from discord.http import handle_message_parameters
 
 from ollim_bot.clock import Backoff
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.errors import (
     DeliveryFailed,
     DeliveryUncertain,
@@ -35,6 +36,7 @@ from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.rate_limits import EditAllowance
 from ollim_bot.surfaces.discord.rendering import (
     NAME,
+    WHOLE,
     DmChannel,
     OutgoingMessage,
     ReceivedMessage,
@@ -142,7 +144,7 @@ class DirectMessages:
         session = self._session()
         uncertain_calls = self._allowance.uncertain_calls
         with ExitStack() as stack:
-            files = await self._files(outgoing.files, stack)
+            files = await self._files(outgoing, stack)
             try:
                 async with writing():
                     message = await session.channel.send(
@@ -234,11 +236,13 @@ class DirectMessages:
             raise Unreachable(OUT_OF_REACH)
         return session
 
-    async def _files(
-        self, attachments: Sequence[Attachment], stack: ExitStack
-    ) -> list[discord.File]:
+    async def _files(self, outgoing: OutgoingMessage, stack: ExitStack) -> list[discord.File]:
         files = []
-        for each in attachments:
+        for each in outgoing.files:
+            if each == WHOLE:
+                content = BytesIO(outgoing.whole.encode(errors="replace"))
+                files.append(discord.File(content, each.name))
+                continue
             try:
                 file = await asyncio.to_thread(self._opened, each)
                 stack.callback(file.close)

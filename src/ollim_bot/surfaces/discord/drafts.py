@@ -31,7 +31,7 @@ from ollim_bot.surfaces.discord.rendering import (
     without_previews,
 )
 from ollim_bot.surfaces.discord.split import LONGEST, split
-from ollim_bot.surfaces.discord.status_line import LiveText, pieces
+from ollim_bot.surfaces.discord.status_line import GOES_ON_LATER, LiveText, pieces
 
 # An answer that is delivered this soon is edited into its drafts even if the next turn has begun: a
 # queued question begins at once.
@@ -93,7 +93,7 @@ class TurnDrafts:
     @property
     def text(self) -> str:
         """The text that was written so far."""
-        return self.live.source
+        return self.live.text
 
     @property
     def has_text(self) -> bool:
@@ -121,15 +121,18 @@ class TurnDrafts:
 
     def cut_off(self) -> tuple[OutgoingMessage, ...]:
         """The text so far, marked as cut off."""
+        *shown, last = self.live.shown
+        is_long = last == GOES_ON_LATER
         message = ChatMessage(
             MessageId(self.turn),
             self.start.at,
             Author.ASSISTANT,
-            self.text,
+            "" if is_long else self.text,
             is_cut_off=True,
             in_fork=self.in_fork,
         )
-        return tuple(without_previews(part.text) for part in parts_of(message))
+        texts = [*(shown if is_long else ()), *(part.text for part in parts_of(message))]
+        return tuple(map(without_previews, texts))
 
     def at(self, index: int) -> DraftMessage:
         """The draft at `index`, which may be one past the end: then a new one."""
@@ -337,7 +340,9 @@ class Drafts:
         if turn_drafts.holder is not None:
             return
         wanted = (
-            () if cause is EndCause.COMPLETED or not turn_drafts.has_text else turn_drafts.cut_off()
+            ()
+            if cause is EndCause.COMPLETED or not turn_drafts.has_text
+            else await asyncio.to_thread(turn_drafts.cut_off)
         )
         self.discard(turn_drafts.remove_from(len(wanted)))
         for draft, outgoing in zip(list(turn_drafts.drafts), wanted, strict=False):
@@ -357,6 +362,8 @@ async def _stopped(turn_drafts: TurnDrafts) -> None:
     await turn_drafts.stop()
 
 
+# A longer text is split beside the loop, since that may take many milliseconds.
+_AT_ONCE = 8_000
 # Seconds between updates of the elapsed time while no event arrives.
 _TICK = 5.0
 _TYPING = 8.0
@@ -389,6 +396,7 @@ class DraftRenderer:
         self._drawn_at = self._began
         self._failures = 0
         self._in_fork = in_fork
+        self._text: tuple[str, ...] = ()
         self._news = asyncio.Event()
         self._under_way: DraftMessage | None = None
         self._request: asyncio.Task[None] | None = None
@@ -431,8 +439,9 @@ class DraftRenderer:
             )
             # A more important request may have used the allowance in the meantime.
             await self._clock.sleep(self._channel.pause_before_edit())
-            self._make_way()
             self._news.clear()
+            self._text = await self._split_text()
+            self._make_way()
             step = self._next()
             if step is not None:
                 # Shielded: the id of a sent draft is known only when its request ends.
@@ -460,6 +469,12 @@ class DraftRenderer:
                 return index, outgoing
         return None
 
+    async def _split_text(self) -> tuple[str, ...]:
+        live = self._turn_drafts.live
+        if len(live.text) <= _AT_ONCE:
+            return live.shown
+        return await asyncio.to_thread(lambda: live.shown)
+
     def _is_drawn(self, at: float) -> bool:
         wanted = self._wanted(at)
         return len(wanted) <= len(self._turn_drafts.drafts) and all(
@@ -468,7 +483,8 @@ class DraftRenderer:
         )
 
     def _wanted(self, at: float) -> list[OutgoingMessage]:
-        shown = pieces(self._turn_drafts.live, at - self._began, self._turn_drafts.in_fork)
+        turn_drafts = self._turn_drafts
+        shown = pieces(turn_drafts.live, at - self._began, turn_drafts.in_fork, self._text)
         # The turn may have read untrusted text; the answer that takes the drafts over knows it.
         return [without_previews(text) for text in shown]
 

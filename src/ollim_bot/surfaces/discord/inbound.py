@@ -39,7 +39,7 @@ from ollim_bot.surfaces.discord.rendering import (
     input_of,
     untrusted_of,
 )
-from ollim_bot.surfaces.discord.split import split
+from ollim_bot.surfaces.discord.split import split_notice
 from ollim_bot.surfaces.discord.status_line import PendingReaction
 
 _REMEMBERED = 1000
@@ -429,7 +429,7 @@ class Inbound:
 
         The nonce prevents a duplicate if the message arrives again.
         """
-        for number, part in enumerate(split(text) if text else ()):
+        for number, part in enumerate(split_notice(text)):
             try:
                 await self._channel.send(OutgoingMessage(part), f"{ref}-{number}")
             except (DeliveryFailed, Unreachable, DeliveryUncertain) as lost:

@@ -20,7 +20,7 @@ from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unre
 from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.discord.errors import writing
 from ollim_bot.surfaces.discord.rendering import NAME
-from ollim_bot.surfaces.discord.split import shortened, split
+from ollim_bot.surfaces.discord.split import shortened, split_notice
 
 # Sends the owner a sentence that is not recorded in the message log.
 SendNotice = Callable[[str], Awaitable[None]]
@@ -77,7 +77,7 @@ class EphemeralReplies:
 
     async def answer(self, interaction: discord.Interaction, text: str) -> None:
         """Replace the `thinking` notice with the text; remove the notice if the text is empty."""
-        first, *others = split(text) or ("",)
+        first, *others = split_notice(text) or ("",)
         try:
             async with writing():
                 if first:
@@ -92,7 +92,7 @@ class EphemeralReplies:
 
     async def add(self, interaction: discord.Interaction, text: str) -> None:
         """Add the text below the message that was clicked."""
-        await self._add(interaction, split(text))
+        await self._add(interaction, split_notice(text))
 
     async def _add(self, interaction: discord.Interaction, pieces: Sequence[str]) -> None:
         for number, piece in enumerate(pieces):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Protocol
@@ -17,8 +17,11 @@ from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import Unreachable
 from ollim_bot.surfaces.discord.split import (
     LONGEST,
+    LONGEST_SHOWN,
+    MOST_PIECES,
     Fence,
     Pieces,
+    is_too_long,
     opened_by,
     shortened,
     split,
@@ -45,7 +48,7 @@ class OutgoingMessage:
     """One message in Discord's limits: text of 2000 characters at most, a card, ten files.
 
     `card_footer` is the small line at the foot of the card. Without `has_previews` Discord fetches
-    no address in the text to show a preview of it.
+    no address in the text to show a preview of it. `whole` is the content of the file `WHOLE`.
     """
 
     text: str = ""
@@ -53,6 +56,7 @@ class OutgoingMessage:
     card_footer: str = ""
     files: tuple[Attachment, ...] = ()
     has_previews: bool = True
+    whole: str = field(default="", compare=False)
 
 
 def without_previews(text: str) -> OutgoingMessage:
@@ -182,6 +186,9 @@ _MOST_FILES = 10
 _LONGEST_JOB = 100
 _LONGEST_FOOTER = 300
 _NOTHING = "…"
+# The file with a text that is too long for messages; it is nowhere on the disk.
+WHOLE = Attachment("message.md", "", "text/markdown", 0)
+GOES_ON_IN_FILE = "Only the beginning fits here. The whole text is in this file."
 
 
 def small(line: str) -> str:
@@ -289,10 +296,10 @@ def _with_lines(card: Card) -> Card:
 
 def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
     """As many fields as fit; the last one then says how many are missing."""
-    for number, field in enumerate(fields):
+    for number, each in enumerate(fields):
         missing = len(fields) - number
         rest = CardField(_LEFT_OUT, f"{missing} more")
-        fitting = _field(field)
+        fitting = _field(each)
         size = len(fitting.name) + len(fitting.value)
         is_last = missing == 1
         kept = 0 if is_last else len(rest.name) + len(rest.value)
@@ -325,14 +332,18 @@ def _buttons(buttons: Sequence[Button]) -> Iterator[Button]:
 def parts_of(message: ChatMessage) -> tuple[ChatMessage, ...]:
     """Split the message into what Discord accepts, at least one part; always the same parts.
 
-    The text of a part is complete, with marks and small lines. A card is one part.
+    The text of a part is complete, with marks and small lines. A card is one part. Of a text that
+    needs more than ten parts, nine show the beginning, and the last one is the text as a file.
     """
     texts = ("",) if message.card is not None else _texts(message)
+    is_beginning = message.card is None and is_too_long(message.text.strip(), texts)
+    if is_beginning:
+        texts = texts[: MOST_PIECES - 1]
     files = message.attachments
     if not texts and not files:
         texts = (_NOTHING,)
     count = max(len(texts), -(-len(files) // _MOST_FILES))
-    return tuple(
+    parts = tuple(
         replace(
             message,
             text=texts[number] if number < len(texts) else "",
@@ -341,10 +352,14 @@ def parts_of(message: ChatMessage) -> tuple[ChatMessage, ...]:
         )
         for number in range(count)
     )
+    return (*parts, replace(message, attachments=(WHOLE,))) if is_beginning else parts
 
 
 def outgoing_of(part: ChatMessage) -> OutgoingMessage:
     """A part in the form that is sent, or edited into a draft."""
+    if part.attachments == (WHOLE,):
+        lines = [small(GOES_ON_IN_FILE), *_foot(part)]
+        return OutgoingMessage("\n".join(lines), files=part.attachments, whole=part.text)
     if part.card is None:
         trusted = OutgoingMessage(part.text, files=part.attachments)
         if part.untrusted is None:
@@ -358,14 +373,17 @@ def outgoing_of(part: ChatMessage) -> OutgoingMessage:
 
 
 def _texts(message: ChatMessage) -> tuple[str, ...]:
-    head, foot = _head(message), _foot(message)
+    """The text in pieces; of a text that is too long, at least the pieces that are shown."""
+    text = message.text.strip()
+    head, foot = _head(message), [] if len(text) > LONGEST_SHOWN else _foot(message)
+    text = text[:LONGEST_SHOWN]
     match message.author:
         case Author.OWNER:
-            return _line_by_line(message.text, _quoted, head, [small(FROM_THE_PAGE), *foot])
+            return _line_by_line(text, _quoted, head, [small(FROM_THE_PAGE), *foot])
         case Author.PROGRAM:
-            return _line_by_line(message.text, _small, head, foot)
+            return _line_by_line(text, _small, head, foot)
         case _:
-            pieces = Pieces().added("\n".join([*head, with_tables(message.text.strip())]))
+            pieces = Pieces().added("\n".join([*head, with_tables(text)]))
             return pieces.closed().added("\n".join(["", *foot])).shown if foot else pieces.shown
 
 

@@ -30,6 +30,10 @@ _ROW = re.compile(r"[ \t]*(?:[-*+][ \t]|\d+[.)][ \t]|[|>#]|-#)")
 # Ideographs have no space between words; a line may end anywhere between two of them.
 _WORD_END = re.compile(r"(?<=[\s、，；：。！？」』）])|(?<=[ぁ-ヿ㐀-鿿])(?=[ぁ-ヿ㐀-鿿])")
 LONGEST = 2000
+# A longer text goes as a file too, so that it does not keep back what comes after it.
+MOST_PIECES = 10
+LONGEST_SHOWN = MOST_PIECES * LONGEST
+_CUT_SHORT = "-# The rest does not fit here. Ask for it on the page."
 # A piece this full may end with a paragraph or a line although more would fit.
 _ENOUGH_PERCENT = 65
 _SOLID = re.compile(r"\S")
@@ -234,6 +238,19 @@ def split(text: str, longest: int = LONGEST) -> tuple[str, ...]:
     return Pieces(longest).added(text).shown
 
 
+def is_too_long(text: str, pieces: Sequence[str]) -> bool:
+    """Whether one message cannot show the text, of which at least the beginning is in `pieces`."""
+    return len(text) > LONGEST_SHOWN or len(pieces) > MOST_PIECES
+
+
+def split_notice(text: str) -> tuple[str, ...]:
+    """Split a text that is in no log; of a text that is too long, the beginning."""
+    pieces = split(text[: LONGEST_SHOWN + 1])
+    if not is_too_long(text, pieces):
+        return pieces
+    return (*pieces[: MOST_PIECES - 1], _CUT_SHORT)
+
+
 @dataclass(frozen=True, slots=True)
 class _End:
     """A place to end a piece, and the fence that is open there."""
@@ -257,6 +274,7 @@ class _Scan:
         self._solid = len(text) if solid is None else solid.start()
         self._counted_from = self._solid if fence is None else begin
         self._room = longest - (0 if fence is None else len(fence.opening))
+        self._enough = self._counted_from + longest * _ENOUGH_PERCENT // 100
         self._paragraph: _End | None = None
         self._line: _End | None = None
         self._is_below_heading = False
@@ -305,22 +323,22 @@ class _Scan:
             return
         if not is_blank:
             self._is_below_heading = before is None and _HEADING.match(line) is not None
-        if not self._is_below_heading or self._line is None:
+        # A heading moves on with what it is about, unless the piece would then be short.
+        if not self._is_below_heading or self._line is None or self._line.at < self._enough:
             self._line = end
         if is_blank and self._fence is None and not self._is_below_heading:
             self._paragraph = end
 
     def _best(self, at: int, line: str, fits: int) -> _End:
         """Choose among the candidates before the line and in it, of which `fits` characters fit."""
-        enough = self._counted_from + self._longest * _ENOUGH_PERCENT // 100
         for end in (self._paragraph, self._line):
-            if end is not None and end.at >= enough:
+            if end is not None and end.at >= self._enough:
                 return end
         is_all_counted = self._fence is not None or is_fence_like(line)
         known = line[: fits + 1] if is_all_counted else _up_to_solid(line, fits)
         if self._line is not None and (self._fence is not None or is_row(known)):
             return self._line
-        inside = cut_in_line(known, enough - at, may_tear=self._line is None)
+        inside = cut_in_line(known, self._enough - at, may_tear=self._line is None)
         if inside is None:
             assert self._line is not None
             return self._line
@@ -376,13 +394,14 @@ def _is_rule(line: str) -> bool:
 
 def _drawn_lines(lines: Sequence[str]) -> Iterator[str]:
     fence: Fence | None = None
-    at = 0
+    at = undrawn = 0
     while at < len(lines):
-        end = _table_end(lines, at) if fence is None else at
-        if end > at:
-            yield from _drawn(lines[at:end])
-            at = end
-            continue
+        if fence is None and at >= undrawn and (end := _table_end(lines, at)) > at:
+            if not any("://" in line for line in lines[at:end]):
+                yield from _drawn(lines[at:end])
+                at = end
+                continue
+            undrawn = end
         line = lines[at]
         if fence is None:
             fence = opened_by(line, LONGEST)
@@ -402,21 +421,22 @@ def _table_end(lines: Sequence[str], at: int) -> int:
     end = at + 2
     while end < len(lines) and "|" in lines[end]:
         end += 1
-    return at if any("://" in line for line in lines[at:end]) else end
+    return end
 
 
 def _drawn(lines: Sequence[str]) -> list[str]:
     head, _, *rows = (_cells(line) for line in lines)
-    count = len(head)
-    table = [[*cells, *[""] * count][:count] for cells in (head, *rows)]
-    widths = [min(_WIDEST, max(map(_width, column))) for column in zip(*table, strict=True)]
-    first, *others = (_row(cells, widths) for cells in table)
+    widths = [0] * len(head)
+    for cells in (head, *rows):
+        for column, cell in enumerate(cells[: len(head)]):
+            widths[column] = max(widths[column], min(_WIDEST, _width(cell)))
+    first, *others = (_row(cells, widths) for cells in (head, *rows))
     return ["```", first, _GAP.join("─" * width for width in widths), *others, "```"]
 
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = (
-        cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)
+        cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=False)
     )
     return _GAP.join(padded).rstrip()
 

@@ -14,9 +14,17 @@ from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE, RecentValues
 from ollim_bot.surfaces.discord.rendering import FORK, DmChannel, one_line, small, without_markup
-from ollim_bot.surfaces.discord.split import LONGEST, Pieces, split, with_tables
+from ollim_bot.surfaces.discord.split import (
+    LONGEST,
+    LONGEST_SHOWN,
+    MOST_PIECES,
+    is_too_long,
+    split,
+    with_tables,
+)
 
 WORKING = "Working…"
+GOES_ON_LATER = small("The rest comes as a file.")
 
 _MOST_LINES = 4
 _MOST_NOTES = 2
@@ -30,11 +38,11 @@ class LiveText:
     """The events of a turn so far, folded.
 
     `whole` is the completed text, `text` also has what streams after it: the same words as in the
-    final answer.
+    final answer, as far as messages can show them.
     """
 
-    whole: Pieces = field(default_factory=Pieces)
-    text: Pieces = field(default_factory=Pieces)
+    whole: str = ""
+    text: str = ""
     is_streaming: bool = False
     activity: Activity = field(default_factory=Activity)
 
@@ -52,27 +60,31 @@ class LiveText:
                 return live
 
     @property
-    def source(self) -> str:
-        """The text so far, as it was written."""
-        return "".join(piece.source for piece in self.text.done) + self.text.rest
-
-    @property
     def shown(self) -> tuple[str, ...]:
         """The text in pieces of 2000 characters at most, with its tables drawn."""
-        source = self.source
-        drawn = with_tables(source)
-        return self.text.shown if drawn == source else split(drawn)
+        shown = split(with_tables(self.text[:LONGEST_SHOWN]))
+        if not is_too_long(self.text, shown):
+            return shown
+        return (*shown[: MOST_PIECES - 1], GOES_ON_LATER)
 
     def _with_more(self, text: str) -> LiveText:
         if self.is_streaming:
-            return replace(self, text=self.text.added(text))
+            return replace(self, text=_limited(self.text + text))
         begin = text.lstrip()
         return replace(self, text=_followed(self.whole, begin), is_streaming=bool(begin))
 
 
-def pieces(live: LiveText, elapsed_seconds: float, in_fork: bool = False) -> tuple[str, ...]:
-    """What each draft shows now, of 2000 characters at most; at least one."""
-    *before, last = live.shown or ("",)
+def pieces(
+    live: LiveText,
+    elapsed_seconds: float,
+    in_fork: bool = False,
+    text: Sequence[str] | None = None,
+) -> tuple[str, ...]:
+    """What each draft shows now, of 2000 characters at most; at least one.
+
+    `text` replaces the text of `live`, in pieces.
+    """
+    *before, last = (live.shown if text is None else text) or ("",)
     phase = _phase(live.activity, is_silent=not last)
     head = [small(f"{phase}{_in_brackets(elapsed_seconds)}")] if phase else []
     foot = [small(FORK)] if in_fork else []
@@ -89,11 +101,13 @@ def elapsed(seconds: float) -> str:
     return f"{whole // 3600}h {whole % 3600 // 60:02}m"
 
 
-def _followed(pieces: Pieces, text: str) -> Pieces:
-    if not text:
-        return pieces
-    is_first = not pieces.done and not pieces.rest
-    return pieces.added(text if is_first else _BETWEEN + text)
+def _followed(before: str, text: str) -> str:
+    return _limited(_BETWEEN.join(filter(None, (before, text))))
+
+
+def _limited(text: str) -> str:
+    """Enough of the text to see whether it is too long."""
+    return text[: LONGEST_SHOWN + 1]
 
 
 def _phase(activity: Activity, *, is_silent: bool) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
@@ -47,7 +47,7 @@ from ollim_bot.surfaces.discord.rendering import (
     ref_of,
     small,
 )
-from ollim_bot.surfaces.discord.split import split
+from ollim_bot.surfaces.discord.split import split_notice
 from ollim_bot.surfaces.discord.status_line import PendingReaction
 
 _LOOK_BACK = 100
@@ -87,7 +87,7 @@ class DiscordDelivery:
         if part.index == 0:
             outgoing = dated(outgoing, part.content.at, self._clock.now())
         ref = await self._channel.send(outgoing, part.nonce)
-        self._shown.put(ref, outgoing)
+        self._shown.put(ref, replace(outgoing, whole=""))
         return ref
 
     async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
@@ -449,7 +449,7 @@ class DiscordSurface:
             await self._connection.reconnect()
 
     async def _say(self, text: str) -> None:
-        for piece in split(text):
+        for piece in split_notice(text):
             await self._attempt(OutgoingMessage(piece))
 
     async def _say_goodbye(self) -> None:

@@ -318,7 +318,8 @@ class Api:
         except WrongInput as refused:
             raise RequestRefused(400, str(refused)) from refused
         found = await self._reception.search(words, _FOUND)
-        return web.json_response({"results": [result_json(each, terms) for each in found]})
+        results = await asyncio.to_thread(lambda: [result_json(each, terms) for each in found])
+        return web.json_response({"results": results})
 
     async def _command(self, request: web.Request) -> web.Response:
         line = _text(await self._body(request), "line")

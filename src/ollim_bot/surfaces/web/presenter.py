@@ -29,8 +29,10 @@ from ollim_bot.surfaces.web.frames import (
 
 # Drafts are rendered on the event loop; this takes a tenth of a second at most.
 _MOST_WORK = 20_000
+# A whole message is rendered in a thread, which takes a second at most.
+_MOST_WORK_OF_ALL = 300_000
 # The rendering cost of a character relative to a letter.
-_WORK_OF_SIGNS = {"[": 30, "*": 4, "_": 4, "~": 4, "<": 4, "&": 4, "\n": 16}
+_WORK_OF_SIGNS = {"[": 30, "*": 4, "_": 4, "~": 4, "<": 4, "&": 4, "|": 8, "\n": 16}
 
 
 _NEWLINE = re.compile("\r\n?|\n")
@@ -72,10 +74,11 @@ class HtmlDraft:
         return _as_written(self.rest) if is_much_work(self.rest) else render(self.rest)
 
 
-def is_much_work(text: str) -> bool:
-    """Whether rendering the text would block the event loop for too long."""
-    signs = sum(work * text.count(sign) for sign, work in _WORK_OF_SIGNS.items())
-    return len(text) + signs > _MOST_WORK
+def is_much_work(text: str, most: int = _MOST_WORK) -> bool:
+    """Whether rendering the text takes more work; usually, more than the event loop can wait."""
+    lines = text.replace("\r", "\n")
+    signs = sum(work * lines.count(sign) for sign, work in _WORK_OF_SIGNS.items())
+    return len(text) + signs > most
 
 
 def _as_written(text: str) -> str:
@@ -265,4 +268,7 @@ class RenderedMessages:
 
 
 async def rendered(text: str) -> str:
+    """The text as HTML; one that would take long stands as it was written."""
+    if is_much_work(text, _MOST_WORK_OF_ALL):
+        return _as_written(text)
     return render(text) if len(text) < _LONG else await asyncio.to_thread(render, text)
