@@ -173,8 +173,10 @@ def test_a_tool_policy_passes_warns_or_fails(data: DataDirectory) -> None:
         (
             "tool policy",
             "tool-policy.yaml",
-            'main_session:\n  additional_allowed: ["mcp__home__d*"]\n'
-            'bg_forks:\n  override: ["mcp__home__*"]\n',
+            (
+                'main_session:\n  additional_allowed: ["mcp__home__d*"]\n'
+                'bg_forks:\n  override: ["mcp__home__*"]\n'
+            ),
         ),
     ],
 )
