@@ -186,3 +186,17 @@ async def test_a_change_of_the_ledger_is_seen_at_the_next_look(tmp_path: Path) -
         await at.store.transact(past_weeks)
         await settle()
         assert (await by_id(at))["plan"].past.last is not None
+
+
+async def test_a_job_that_names_no_tool_of_a_server_is_named_and_runs(tmp_path: Path) -> None:
+    async with forms(tmp_path) as at:
+        tools = "background: true\nallowed-tools: [mcp__home__*]\n"
+        at.put("routines/lamp.md", f'---\nid: lamp\ncron: "0 9 * * *"\n{tools}---\nLook.\n')
+        at.put("routines/odd.md", "---\nid: odd\n---\nLook.\n")
+        found = await listed(at)
+        assert [each.key for each in found.lines] == ["lamp"]
+        assert [each.split(":")[0] for each in (*found.warnings, *found.problems)] == [
+            "routines/lamp.md",
+            "routines/odd.md",
+        ]
+        assert "`mcp__home__*` allows a background run nothing" in found.warnings[0]

@@ -11,6 +11,7 @@ from ollim_bot.domain.permissions import (
     FILE_ARGUMENTS,
     SEARCH_ARGUMENTS,
     Pattern,
+    beyond_main,
     is_covered,
     matches,
 )
@@ -57,6 +58,24 @@ def test_a_part_of_what_main_may_use_is_covered(pattern: str) -> None:
 )  # fmt: skip
 def test_what_goes_beyond_main_or_is_unclear_is_not_covered(pattern: str) -> None:
     assert not in_main(pattern)
+
+
+def test_the_agent_gives_a_job_no_pattern_for_all_tools_of_a_server() -> None:
+    allowed = [
+        Pattern.of("mcp__home__*"),
+        Pattern.of("mcp__home__lamp"),
+        Pattern.of("mcp__docs__*"),
+    ]
+    assert [*beyond_main(["mcp__home__lamp", "mcp__home__door", "mcp__docs__*"], allowed)] == []
+    (said,) = beyond_main(["mcp__home__*"], allowed)
+    nothing = "`mcp__home__*` allows a background run nothing, since it names no tool."
+    assert said == f"{nothing} Write `mcp__home__lamp`."
+    many = [Pattern.of(f"mcp__home__l{number}") for number in range(13)]
+    (said,) = beyond_main(["mcp__home__l*"], many)
+    assert said.endswith("`mcp__home__l11` or another of its 13 tools.")
+    assert "mcp__home__l12" not in said
+    (said,) = beyond_main(["mcp__home__*"], [])
+    assert said.endswith("`mcp__home__` with a name that `ollim-bot mcp list home` shows.")
 
 
 def test_several_patterns_are_not_added_up() -> None:

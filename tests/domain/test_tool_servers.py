@@ -149,8 +149,12 @@ def test_an_approval_of_an_older_version_holds_without_a_question() -> None:
         }
     }
     record = decode_plain(ToolServerRecord, json.dumps(stored).encode()).written({"notes": spec})
-    state = record.of("notes").listed([ToolDefinition("find", long, OBJECT)])
-    assert (state.question, len(state.offered)) == ("", 1)
+    found = ToolDefinition("find", long, OBJECT, LOOKS)
+    state = record.of("notes").listed([found])
+    assert (state.question, len(state.offered), looks(state)) == ("", 1, False)
+    anew = state.listed([found], anew=True).approving()
+    assert (len(anew.offered), looks(anew)) == (1, True)
+    assert anew.listed([replace(found, hints=ToolHints())]).offered == ()
     assert PASSWORD not in str(record)
     changed = state.written(replace(spec, script="another"))
     assert changed.condition is ServerCondition.REWRITTEN
@@ -248,14 +252,6 @@ def test_a_changed_hint_switches_the_tool_off_until_it_is_approved_again(hints: 
         assert looks(state.approving()) is (after is LOOK)
 
 
-def test_an_approval_without_hints_holds_and_asks_until_it_is_given_anew() -> None:
-    state = approved(FIND, ADD).listed([LOOK, replace(ADD, hints=ToolHints())])
-    assert (state.offered, state.question, looks(state)) == ((FIND, ADD), "", False)
-    anew = state.listed([LOOK, replace(ADD, hints=ToolHints())], anew=True).approving()
-    assert (len(anew.offered), looks(anew), looks(anew, "add")) == (2, True, False)
-    assert anew.listed([FIND, ADD]).offered == ()
-
-
 def test_a_server_that_hints_nothing_asks_no_old_question_again() -> None:
     waiting = ServerState().written(NOTES).started().listed([FIND])
     assert waiting.listed([replace(FIND, hints=ToolHints())]).question == waiting.question
@@ -331,8 +327,8 @@ def test_a_server_that_is_named_no_more_keeps_its_approval() -> None:
     record = ToolServerRecord().written({"notes": NOTES})
     record = record.holding("notes", approved(FIND))
     gone = record.written({})
-    assert [*gone.offering()] == []
-    assert [name for name, _ in gone.written({"notes": NOTES}).offering()] == ["notes"]
+    assert gone.patterns() == ()
+    assert gone.written({"notes": NOTES}).patterns() == ("mcp__notes__find",)
     assert gone.without("notes") == ToolServerRecord()
 
 

@@ -286,34 +286,30 @@ NAME_IT = (
 )
 
 
+@pytest.mark.parametrize(("more", "expected"), [((), NAME_IT), ((LAMP,), "")])
 @pytest.mark.parametrize("pattern", ["mcp__home__*", "mcp__home__la*", "mcp__home__lamp*"])
 @pytest.mark.parametrize("where", ["job", "skill", "policy"])
 async def test_a_tool_of_a_server_is_called_only_by_its_whole_name(
-    home: HomeScene, where: str, pattern: str
+    home: HomeScene, where: str, pattern: str, more: tuple[str, ...], expected: str
 ) -> None:
-    for allowed, expected in ((pattern, NAME_IT), (f"{pattern}, {LAMP}", "")):
-        names = tuple(allowed.split(", "))
-        write_skill(home, "house", f"allowed-tools: {allowed}\n")
-        tools = BackgroundTools(
-            PathPolicy(home.data),
-            lambda names=names: names if where == "policy" else (),  # type: ignore[misc]
-            abilities=Abilities(
-                skills=SkillFolder(home.data / "skills").read,
-                # The agent has named the skill: what allows nothing does not keep the job from it.
-                main=lambda: [Pattern.of(LAMP)],
-                skills_by_agent=lambda given: given.spec.skills,
-            ),
-        )
-        reminder = job(
-            *(names if where == "job" else ()), skills=("house",) if where == "skill" else ()
-        )
-        assert await tools.excess_tools(reminder) == []
-        assert pattern not in await tools.of(reminder)
-        assert await refused(await gate_of(tools, reminder), LAMP) == expected
-        # A run that began before this rule has the pattern still.
-        begun = Run(RunPolicy.of_job(reminder, names), NOW, job=reminder)
-        assert await refused(tools.gate(begun), LAMP) == expected
-        assert DOOR in await refused(tools.gate(begun), DOOR)
+    names = pattern, *more
+    write_skill(home, "house", f"allowed-tools: {', '.join(names)}\n")
+    # The agent has named the skill: what allows nothing does not keep the job from it.
+    abilities = Abilities(
+        skills=SkillFolder(home.data / "skills").read,
+        main=lambda: [Pattern.of(LAMP)],
+        skills_by_agent=lambda given: given.spec.skills,
+    )
+    of_policy, of_job = names if where == "policy" else (), names if where == "job" else ()
+    tools = BackgroundTools(PathPolicy(home.data), lambda: of_policy, abilities=abilities)
+    reminder = job(*of_job, skills=("house",) if where == "skill" else ())
+    assert await tools.excess_tools(reminder) == []
+    assert pattern not in await tools.of(reminder)
+    assert await refused(await gate_of(tools, reminder), LAMP) == expected
+    # A run that began before this rule has the pattern still.
+    begun = Run(RunPolicy.of_job(reminder, names), NOW, job=reminder)
+    assert await refused(tools.gate(begun), LAMP) == expected
+    assert DOOR in await refused(tools.gate(begun), DOOR)
 
 
 async def test_a_run_that_has_read_others_words_calls_only_a_tool_that_looks(

@@ -31,6 +31,7 @@ KNOWN = Subagents(
         for one in (
             subagent("helper"),
             subagent("mail", MAIL, "Read(./**.md)"),
+            subagent("house", "mcp__home__*"),
             subagent("user-proxy", "Read(./**.md)"),
         )
     }
@@ -69,7 +70,7 @@ async def test_known_subagents_can_be_started_everywhere(
 
 async def test_no_other_can(path_policy: PathPolicy, in_main: Gate) -> None:
     assert await started(in_main, "general-purpose") == (
-        "There is no subagent `general-purpose`. There are `helper`, `mail`."
+        "There is no subagent `general-purpose`. There are `helper`, `mail`, `house`."
     )
     assert "There is no subagent ``." in await refused(in_main, "Agent", prompt="x")
     assert "`user-proxy`" in await started(in_background(path_policy), "fork")
@@ -124,6 +125,15 @@ async def test_it_has_no_more_than_the_run_that_started_it(path_policy: PathPoli
     reason = await refused(in_background(path_policy), "Bash", "mail", **unread)
     assert f"the job needs `{MAIL}` in its `allowed-tools`" in reason
     assert await refused(in_background(path_policy, MAIL), "Bash", "mail", **unread) == ""
+
+
+async def test_what_the_job_needs_for_it_is_the_whole_name_of_a_servers_tool(
+    path_policy: PathPolicy,
+) -> None:
+    reason = await refused(in_background(path_policy), "mcp__home__lamp", "house")
+    assert "the job needs `mcp__home__lamp` in its `allowed-tools`" in reason
+    silent = in_background(path_policy, "mcp__home__lamp")
+    assert await refused(silent, "mcp__home__lamp", "house") == ""
 
 
 async def test_the_pings_of_a_run_are_not_for_a_subagent_with_limits(

@@ -124,7 +124,7 @@ def of_files_of_the_owner(there: DataDirectory) -> Findings:
     write(paths, ".claude/agents/a.md", "---\nname: a\ndescription: A.\nhooks: {}\n---\nYou.\n")
     write(paths, ".claude/agents/b.md", "---\nname: b\n---\nYou.\n")
     yield from data.check_subagents(given(paths))
-    write(paths, "tool-policy.yaml", 'bg_forks:\n  override: ["WebSearch(*)"]\n')
+    write(paths, "tool-policy.yaml", 'bg_forks:\n  override: ["WebSearch(*)", "mcp__a__*"]\n')
     yield from data.tool_policy(paths)
     write(paths, "tool-policy.yaml", "main_sesion: {}\n")
     yield from data.tool_policy(paths)
@@ -209,7 +209,9 @@ def of_leftovers(there: DataDirectory) -> Findings:
 
 def of_jobs(there: DataDirectory) -> Findings:
     paths = there.paths
-    skill = "---\nname: mail\ndescription: reads\ncolour: red\n---\nRead.\n"
+    skill = (
+        "---\nname: mail\ndescription: reads\ncolour: red\nallowed-tools: mcp__a__*\n---\nRead.\n"
+    )
     write(paths, "skills/mail/SKILL.md", skill)
     write(paths, "skills/tax/SKILL.md", "---\nname: tax\ndescription: x\nhooks: y\n---\n")
     SkillLock(paths.skills).write({"gone": AddedSkill("x.org", "", {"SKILL.md": "0" * 64})})

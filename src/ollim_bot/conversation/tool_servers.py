@@ -177,11 +177,12 @@ def server_card(name: str, state: ServerState) -> Card:
         described = f"{head}\n{_block([command])}\n{asked}"
     key = f"{name}:{state.question[:_KEY_LENGTH]}"
     changes = [*state.changes()][:_MOST_SHOWN] if kind == _TOOLS else []
-    looking = (
+    looking = [
         Button("It only looks", _SERVER, f"{_LOOKS}:{key}:{place}", line=place + 1)
         for place, (_, new) in enumerate(changes)
         if not (new.hints and new.hints.looks)
-    )
+    ]
+    described += f" {_CARE}" if looking else ""
     shown = (Button("Show all", _SERVER, f"{_SHOW}:{key}"),) if kind == _TOOLS else ()
     buttons = (
         *looking,
@@ -210,8 +211,7 @@ def _tools(name: str, state: ServerState) -> str:
     further = f"{counted(more, 'further tool')}. " if more > 0 else ""
     return (
         f"{asked} {_SERVERS_TEXT}\n{_block(lines)}\n{further}**Show all** shows each description "
-        f"and all arguments, and so does `ollim-bot mcp list {name}`: all of it goes to the agent. "
-        f"{_CARE}"
+        f"and all arguments, and so does `ollim-bot mcp list {name}`: all of it goes to the agent."
     )
 
 

@@ -381,7 +381,9 @@ class ToolServerRecord:
     def patterns(self) -> tuple[str, ...]:
         """What the owner's approval lets the conversation call: each tool in full."""
         return tuple(
-            f"mcp__{name}__{tool.name}" for name, state in self.offering() for tool in state.offered
+            f"mcp__{name}__{tool.name}"
+            for name, state in sorted(self.servers.items())
+            for tool in state.offered
         )
 
     def looks(self, full_name: str) -> bool:
@@ -391,10 +393,6 @@ class ToolServerRecord:
             each.looks and full_name == f"mcp__{server}__{each.definition.name}"
             for each in self.of(server).usable
         )
-
-    def offering(self) -> Iterator[tuple[str, ServerState]]:
-        """The servers with tools that the agent may call, by name."""
-        return ((name, state) for name, state in sorted(self.servers.items()) if state.offered)
 
 
 def _held_by(machine: str, servers: Mapping[str, ServerState]) -> Mapping[str, ServerState]:
