@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +10,12 @@ from datetime import datetime, timedelta
 
 from ollim_bot.domain.agent_caller import PROGRAM, read_command_line, shell_words
 from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.moments import describe
 from ollim_bot.domain.permissions import Pattern, Verdict, matches, text_argument
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.tasks import Task
+from ollim_bot.domain.text import shortened
 from ollim_bot.domain.tool_patterns import WRITING
 
 ATTACHMENT = "attachment"
@@ -20,6 +23,7 @@ PICTURE = "picture"
 TASK_NOTE = "task note"
 WEBHOOK_REQUEST = "webhook request"
 LOST = "something that is not known any more"
+_WEB_PAGE = "web page"
 
 # Where files that came with messages are kept, below the data directory.
 _DOWNLOADS = "downloads"
@@ -64,11 +68,17 @@ _SERVER = re.compile(r"mcp__(.+?)__")
 _SITE = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)")
 _BETWEEN_ADDRESSES = re.compile(r"[\s<>\"'`|]+")
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
+_HOST = re.compile(r"https?://([^\s/?#:@\\]+)(?::\d*)?(?:[/?#]|$)", re.IGNORECASE)
+_PLAIN_HOST = re.compile(r"[a-z0-9.-]+")
+_LONGEST_HOST = 60
 _AROUND_ADDRESSES = ".,;:!?*_~"
 _REMEMBERED = timedelta(hours=24)
 _MOST_READINGS = 50
 _MOST_SESSIONS = 300
 _MOST_TASKS = 500
+_MOST_SITES = 20
+_MOST_NAMED = 3
+_LONGEST_SOURCE = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,9 @@ class Taint:
 
     @property
     def in_words(self) -> str:
-        return " and ".join(map(_with_article, dict.fromkeys(self.sources)))
+        named = [_with_article(source) for source in dict.fromkeys(self.sources)]
+        more = len(named) - _MOST_NAMED
+        return " and ".join([*named[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
 
     @property
     def mark(self) -> str:
@@ -109,7 +121,9 @@ class Taint:
         return ", ".join(dict.fromkeys(self.sources))
 
     def after(self, reading: Reading) -> Taint:
-        return replace(self.having_read(reading.source), found=self.found | reading.found)
+        sites = sum(kind_of(source) != source for source in self.sources)
+        source = kind_of(reading.source) if sites >= _MOST_SITES else reading.source
+        return replace(self.having_read(source), found=self.found | reading.found)
 
     def having_read(self, *sources: str) -> Taint:
         return replace(self, sources=tuple(dict.fromkeys((*self.sources, *sources))))
@@ -127,6 +141,11 @@ def untrusted_message(taint: Taint) -> Untrusted | None:
     return Untrusted(taint.mark, f"a message that was written after reading {taint.in_words}")
 
 
+def kind_of(source: str) -> str:
+    """The source without the site of a page."""
+    return _WEB_PAGE if source.startswith(f"{_WEB_PAGE} ") else source
+
+
 def marked_taint(mark: str | None) -> Taint:
     """The taint of a run whose job file has this `untrusted:`."""
     return Taint(tuple(part.strip() for part in (mark or "").split(",") if part.strip()))
@@ -142,10 +161,48 @@ class ReadBefore:
 
 @dataclass(frozen=True, slots=True)
 class SessionTaint:
-    """The untrusted sources in the history of a session, since the owner last wrote in it."""
+    """The untrusted sources in the history of a session, since the owner last wrote in it.
+
+    `since` is when the first of them was read, if that is known.
+    """
 
     session: SessionId
     sources: tuple[str, ...]
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CarefulSession:
+    """A session that has read these, the oldest first, since the owner last wrote in it.
+
+    `since` is None where it is not known. `key` is another one after each further source.
+    """
+
+    session: SessionId | None
+    sources: tuple[str, ...]
+    since: datetime | None = None
+
+    @property
+    def key(self) -> str:
+        began = None if self.since is None else self.since.timestamp()
+        what = repr((self.session, self.sources, began))
+        return hashlib.sha256(what.encode()).hexdigest()[:16]
+
+    @property
+    def named(self) -> list[str]:
+        """The sources as a person reads them, on one line each."""
+        return [shortened(" ".join(each.split()), _LONGEST_SOURCE) for each in self.sources]
+
+    def since_when(self, now: datetime) -> str:
+        """`careful since 14:02`, with the day if it is not today."""
+        if self.since is None:
+            return "careful"
+        return f"careful since {describe(self.since, now).removeprefix('today ')}"
+
+    def in_words(self, now: datetime) -> str:
+        """`careful since 14:02: web page example.org and 2 more`."""
+        more = len(self.sources) - 1
+        return f"{self.since_when(now)}: {self.named[0]}{f' and {more} more' if more else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,31 +235,45 @@ class TaintRecord:
         )
         return tuple(dict.fromkeys((*self.standing, *own)))
 
-    def with_read(self, session: SessionId, sources: Iterable[str]) -> TaintRecord:
-        """The session has read these, or goes on from a history that has them."""
-        known = tuple(dict.fromkeys((*self.of(session), *sources)))
+    def since(self, session: SessionId | None) -> datetime | None:
+        """When the first of what the session has read was read; None if it is not known."""
+        own = (each.since for each in self.sessions if each.session == session)
+        return None if self.standing else next(own, None)
+
+    def with_read(
+        self, session: SessionId, sources: Iterable[str], since: datetime | None = None
+    ) -> TaintRecord:
+        """The session has read these, the first of them at `since`."""
+        before = self.of(session)
+        known = tuple(dict.fromkeys((*before, *sources)))
         others = tuple(each for each in self.sessions if each.session != session)
         if known:
-            others = (*others, SessionTaint(session, known))
+            since = self.since(session) if before else since
+            others = (*others, SessionTaint(session, known, since))
         return replace(self, sessions=others[-_MOST_SESSIONS:])
+
+    def going_on(self, session: SessionId, before: SessionId | None) -> TaintRecord:
+        """The session goes on from the history of `before`."""
+        return self.with_read(session, self.of(before), self.since(before))
 
     def after_turn(self, session: SessionId, sources: Iterable[str], now: datetime) -> TaintRecord:
         """A turn of the conversation has read these."""
-        added = tuple(dict.fromkeys(sources))
+        sources = tuple(sources)
+        added = tuple(dict.fromkeys(map(kind_of, sources)))
         others = (
             each
             for each in self.recent
             if each.source not in added and abs(now - each.at) < _REMEMBERED
         )
         recent = (*others, *(ReadBefore(source, now) for source in added))
-        return replace(self.with_read(session, added), recent=recent[-_MOST_READINGS:])
+        return replace(self.with_read(session, sources, now), recent=recent[-_MOST_READINGS:])
 
     def lost(self) -> TaintRecord:
         """What the sessions have read since this was written is not known."""
         return replace(self, standing=tuple(dict.fromkeys((*self.standing, LOST))))
 
-    def after_owner(self, session: SessionId) -> TaintRecord:
-        """The owner wrote in the session: what it read before taints no further turn of it."""
+    def after_owner(self, session: SessionId | None) -> TaintRecord:
+        """The owner has spoken in the session: what it read before taints no further turn of it."""
         others = tuple(each for each in self.sessions if each.session != session)
         return replace(self, standing=(), sessions=others)
 
@@ -264,7 +335,7 @@ def reading_of(
     the values of `untrusted:` in the job files that the result shows.
     """
     if tool == "WebFetch":
-        return Reading("web page")
+        return Reading(f"{_WEB_PAGE} {site_of(text_argument(arguments, 'url'))}".rstrip())
     if tool == "WebSearch":
         return Reading("search result", addresses_in(result))
     server = _SERVER.match(tool)
@@ -334,6 +405,16 @@ def addresses_in(text: str) -> frozenset[str]:
     """Every part of a text that may be a web address, in the form that `tainted_call` compares."""
     words = (word.strip(_AROUND_ADDRESSES) for word in _BETWEEN_ADDRESSES.split(text))
     return frozenset(_plain_address(_without_brackets(word)) for word in words if "." in word)
+
+
+def site_of(url: str) -> str:
+    """The end of the host of an address, 60 characters at most; empty if it is not plain."""
+    found = _HOST.match(url.strip())
+    try:
+        host = found[1].casefold().encode("idna").decode() if found else ""
+    except UnicodeError:
+        return ""
+    return host[-_LONGEST_HOST:].strip(".-") if _PLAIN_HOST.fullmatch(host) else ""
 
 
 def _wanted(

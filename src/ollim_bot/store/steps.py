@@ -27,7 +27,7 @@ from ollim_bot.domain.runs import Run
 from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
 from ollim_bot.domain.schedule import Grants, JobKey
 from ollim_bot.domain.sessions import ClearedConversation, SessionId
-from ollim_bot.domain.taint import Taint, marked_taint
+from ollim_bot.domain.taint import CarefulSession, Taint, marked_taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.domain.usage import micros
@@ -315,9 +315,21 @@ def count_in_tainted_turn(tx: Transaction, today: date) -> str:
 
 def standing_taint(tx: Transaction) -> Taint:
     """What the session has read in which the conversation goes on: the open fork, or main."""
-    fork = tx.fork.get()
+    careful = careful_session(tx)
+    return Taint(careful.sources if careful else ())
+
+
+def careful_session(tx: Transaction) -> CarefulSession | None:
+    """The session in which the conversation goes on, if it has read words of others."""
+    fork, known = tx.fork.get(), tx.taint.get()
     session = tx.session.get() if fork is None else fork.session or fork.parent
-    return Taint(tx.taint.get().of(session))
+    sources = known.of(session)
+    return CarefulSession(session, sources, known.since(session)) if sources else None
+
+
+def end_careful(tx: Transaction, session: SessionId | None) -> None:
+    """The owner has spoken in the session, in words or with the button."""
+    tx.taint.change(lambda known: known.after_owner(session))
 
 
 def note_reading(tx: Transaction, run: Run) -> None:
@@ -329,7 +341,7 @@ def note_reading(tx: Transaction, run: Run) -> None:
     if session is None or not sources:
         return
     if run.policy.kind.is_background:
-        tx.taint.change(lambda known: known.with_read(session, sources))
+        tx.taint.change(lambda known: known.with_read(session, sources, tx.now))
     else:
         tx.taint.change(lambda known: known.after_turn(session, sources, tx.now))
 

@@ -240,7 +240,7 @@ class ForkSession(ChatSession):
                 tx.session_history.append(
                     SessionEvent(session_id, SessionChange.COMPACTED, now, before)
                 )
-                tx.taint.change(lambda known: known.with_read(session_id, known.of(before)))
+                tx.taint.change(lambda known: known.going_on(session_id, before))
                 tx.fork.put(fork.named(session_id))
 
         await self._state.transact(step)

@@ -65,6 +65,7 @@ from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Prompt, TurnStart
 from ollim_bot.prompts.context import joined, open_items_block, updates_block
 from ollim_bot.store.steps import (
+    end_careful,
     leave_failure,
     leave_update,
     new_notice,
@@ -412,11 +413,15 @@ class TurnRunner:
         origin = fork.parent if fork is not None and fork.session is None else None
 
         def step(tx: Transaction) -> tuple[str, ...]:
-            known = tx.taint.get()
-            known = known.after_owner(session) if ends else known
-            inherited = tx.taint.get().of(origin) if origin is not None else ()
-            known = known.with_read(session, inherited).after_turn(session, sources, tx.now)
-            return tx.taint.change(lambda _: known).of(session)
+            before = tx.taint.get()
+            if ends:
+                end_careful(tx, session)
+            if origin is not None:
+                inherited, since = before.of(origin), before.since(origin)
+                tx.taint.change(lambda known: known.with_read(session, inherited, since))
+            return tx.taint.change(lambda known: known.after_turn(session, sources, tx.now)).of(
+                session
+            )
 
         before = await self._state.read(lambda tx: tx.taint.get())
         standing = before.of(session)
@@ -595,7 +600,7 @@ class TurnRunner:
             job=run.label,
             began=turn.began,
             remarks=(*turn.notes, turn.activity.refused),
-            taint=run.taint,
+            taint=run.taint.having_read(*run.allowed),
         )
 
 
