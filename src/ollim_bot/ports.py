@@ -31,6 +31,7 @@ from ollim_bot.domain.text import PROGRAM
 
 # Only annotations name these: a command of the CLI imports this file, and should start fast.
 if TYPE_CHECKING:
+    from ollim_bot.domain.careful import CarefulTime
     from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
     from ollim_bot.domain.events import AgentEvent, Usage
@@ -296,14 +297,6 @@ class OpenFork:
 
     topic: str
     card: MessageId
-
-
-@dataclass(frozen=True, slots=True)
-class CarefulTime:
-    """Since when the conversation is careful, and why, in words; `key` is for `go_on`."""
-
-    words: str
-    key: str
 
 
 @dataclass(frozen=True, slots=True)

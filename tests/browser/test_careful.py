@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 from tests.browser.scene import PageScene, announced, box, is_at_end, listen, message
 
-from ollim_bot.ports import CarefulTime
+from ollim_bot.domain.careful import CarefulTime
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -20,11 +20,11 @@ from tests.conversation.test_tainting import (
     talking,
 )
 
+from ollim_bot.domain.careful import CarefulSession, CarefulTime
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.taint import CarefulSession, SessionTaint, TaintRecord
-from ollim_bot.ports import CarefulTime
+from ollim_bot.domain.taint import SessionTaint, TaintRecord
 from ollim_bot.store.codecs.plain import decode_plain
 from ollim_bot.store.steps import careful_session
 
@@ -227,7 +227,7 @@ async def test_the_day_stands_there_from_midnight_on() -> None:
 def test_what_an_older_version_has_written_is_shown_without_a_time(stored: str) -> None:
     known = decode_plain(TaintRecord, stored.encode())
     careful = CarefulSession(MAIN, known.of(MAIN), known.since(MAIN))
-    assert careful.in_words(AT_TWO) == "careful: mail"
+    assert careful.shown(AT_TWO).words == "careful: mail"
 
 
 def test_the_moment_is_the_first_one_and_goes_on_in_a_branch() -> None:

@@ -14,6 +14,7 @@ from devtools.doubles.repeating_store import RepeatingStore
 from tests.discord.fake_channel import FakeChannel
 
 from ollim_bot.conversation.delivery import DeliveryQueue
+from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.inbox import InputId
@@ -104,10 +105,16 @@ class DraftScene:
         self.channel = FakeChannel(self.clock)
         self.memory = FakeDraftMemory()
         self.in_fork = False
+        self.careful: CarefulTime | None = None
         self.background = BackgroundTasks(self.clock)
         self.drafts = Drafts(self.channel, self.clock, self.background, self.memory)
         self.presenter = DiscordPresenter(
-            self.channel, self.drafts, self.clock, self.background, lambda: self.in_fork
+            self.channel,
+            self.drafts,
+            self.clock,
+            self.background,
+            lambda: self.in_fork,
+            lambda: self.careful,
         )
         self.store = RepeatingStore(self.clock.now)
         self.store.run(lambda tx: tx.channels.join("discord", ""))

@@ -8,19 +8,18 @@ from dataclasses import replace
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardLine
+from ollim_bot.domain.cards import Button, Card, CardLine
+from ollim_bot.domain.careful import GO_ON, CarefulSession
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.runs import Run
-from ollim_bot.domain.taint import CarefulSession, Taint, Untrusted
+from ollim_bot.domain.taint import Taint, Untrusted
 from ollim_bot.ports import Clock
 from ollim_bot.store.steps import careful_session, end_careful
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-GO_ON = "go_on"
-ALL_RIGHT = "Go on, it is all right"
 _WHAT_IT_MEANS = (
     "It has read words of others, so what lasts or leaves needs your word. That ends with your "
     "next words, or here."
@@ -44,15 +43,23 @@ class CarefulTimes:
 
     async def show(self, call: CommandCall) -> None:
         """Post what has been read, with the button; nothing if there is nothing to show."""
-        careful = await self._store.read(careful_session)
+        careful, now = await self._store.read(careful_session), self._clock.now()
         if careful is None:
             return
-        note = self._poster.note(
-            careful_card(careful, since=careful.since_when(self._clock.now())),
-            name=f"careful-{call.id}",
+        lines = [CardLine(each) for each in careful.named[:_MOST_LINES]]
+        if (more := len(careful.named) - _MOST_LINES) > 0:
+            lines.append(CardLine(f"and {more} more"))
+        card = Card(
+            careful.since_when(now).capitalize(),
+            _WHAT_IT_MEANS,
+            lines=tuple(lines),
+            buttons=(careful.shown(now).button,),
         )
         mark = Taint(careful.sources).mark
-        note = replace(note, untrusted=Untrusted(mark, "a card that names what was read"))
+        note = replace(
+            self._poster.note(card, name=f"careful-{call.id}"),
+            untrusted=Untrusted(mark, "a card that names what was read"),
+        )
         await self._store.transact(lambda tx: self._poster.add_note(tx, note))
 
     async def _press(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
@@ -78,11 +85,3 @@ class CarefulTimes:
             run.allowed = (*run.allowed, *careful.sources)
             run.taint = replace(run.taint, sources=left)
         return CommandAnswer(_ENDED)
-
-
-def careful_card(careful: CarefulSession, since: str) -> Card:
-    lines = [CardLine(each) for each in careful.named]
-    if (more := len(lines) - _MOST_LINES) > 0:
-        lines = [*lines[:_MOST_LINES], CardLine(f"and {more} more")]
-    button = Button(ALL_RIGHT, GO_ON, careful.key, ButtonStyle.PRIMARY)
-    return Card(since.capitalize(), _WHAT_IT_MEANS, lines=tuple(lines), buttons=(button,))

@@ -17,7 +17,7 @@ from ollim_bot.domain.moments import elapsed, midnight_after
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import CarefulTime, Clock, OpenFork, Status, TurnStart
+from ollim_bot.ports import Clock, OpenFork, Status, TurnStart
 from ollim_bot.store.steps import careful_session, was_a_job_set
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
@@ -179,9 +179,7 @@ class StatusBoard:
             zone=str(zone_of(self._clock)),
             has_jobs=has_jobs,
             has_sound=config.page_sound,
-            careful=(
-                CarefulTime(careful.in_words(self._clock.now()), careful.key) if careful else None
-            ),
+            careful=careful.shown(self._clock.now()) if careful else None,
         )
 
     async def tell(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,12 +9,10 @@ from datetime import datetime, timedelta
 
 from ollim_bot.domain.agent_caller import PROGRAM, read_command_line, shell_words
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.moments import describe
 from ollim_bot.domain.permissions import Pattern, Verdict, matches, text_argument
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.tasks import Task
-from ollim_bot.domain.text import shortened
 from ollim_bot.domain.tool_patterns import WRITING
 
 ATTACHMENT = "attachment"
@@ -78,7 +75,6 @@ _MOST_SESSIONS = 300
 _MOST_TASKS = 500
 _MOST_SITES = 20
 _MOST_NAMED = 3
-_LONGEST_SOURCE = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,40 +165,6 @@ class SessionTaint:
     session: SessionId
     sources: tuple[str, ...]
     since: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CarefulSession:
-    """A session that has read these, the oldest first, since the owner last wrote in it.
-
-    `since` is None where it is not known. `key` is another one after each further source.
-    """
-
-    session: SessionId | None
-    sources: tuple[str, ...]
-    since: datetime | None = None
-
-    @property
-    def key(self) -> str:
-        began = None if self.since is None else self.since.timestamp()
-        what = repr((self.session, self.sources, began))
-        return hashlib.sha256(what.encode()).hexdigest()[:16]
-
-    @property
-    def named(self) -> list[str]:
-        """The sources as a person reads them, on one line each."""
-        return [shortened(" ".join(each.split()), _LONGEST_SOURCE) for each in self.sources]
-
-    def since_when(self, now: datetime) -> str:
-        """`careful since 14:02`, with the day if it is not today."""
-        if self.since is None:
-            return "careful"
-        return f"careful since {describe(self.since, now).removeprefix('today ')}"
-
-    def in_words(self, now: datetime) -> str:
-        """`careful since 14:02: web page example.org and 2 more`."""
-        more = len(self.sources) - 1
-        return f"{self.since_when(now)}: {self.named[0]}{f' and {more} more' if more else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, tzinfo
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
+from ollim_bot.domain.careful import CarefulSession
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.definitions import ARMED, ROSTER, holder_among
@@ -27,7 +28,7 @@ from ollim_bot.domain.runs import Run
 from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
 from ollim_bot.domain.schedule import Grants, JobKey
 from ollim_bot.domain.sessions import ClearedConversation, SessionId
-from ollim_bot.domain.taint import CarefulSession, Taint, marked_taint
+from ollim_bot.domain.taint import Taint, marked_taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.domain.usage import micros
