@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
-from tests.conversation.scene import Scene, scene
+from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.test_foreground_jobs import fired
 from tests.conversation.test_tainting import (
     FETCH,
@@ -20,11 +20,13 @@ from tests.conversation.test_tainting import (
     talking,
 )
 
+from ollim_bot.conversation.careful import CarefulTimes
+from ollim_bot.conversation.chat_sessions import main_run
 from ollim_bot.domain.careful import CarefulSession, CarefulTime
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.taint import SessionTaint, TaintRecord
+from ollim_bot.domain.taint import SessionTaint, Taint, TaintRecord
 from ollim_bot.store.codecs.plain import decode_plain
 from ollim_bot.store.steps import careful_session
 
@@ -192,6 +194,25 @@ async def test_a_press_counts_for_the_turn_that_runs_and_its_answer_stays_marked
         await gone(at)
         await fired(at)
         assert len([each for each in at.log if each.card]) == 1
+
+
+async def test_what_is_read_while_the_press_is_carried_out_stays_with_the_turn() -> None:
+    async with talking() as at:
+        await forward(at, "Write it down.")
+        read = at.store.query(careful_session)
+        assert read is not None
+        run = replace(main_run(NOW), session=read.session, taint=Taint((*read.sources, "mail")))
+        times = CarefulTimes(at.store, at.talk.poster, lambda: run, at.clock)
+        assert not (await times.go_on(read.key)).is_error
+        assert (run.taint.sources, run.allowed) == (("mail",), read.sources)
+
+        other = replace(run, session=SessionId("another"), taint=Taint(read.sources))
+        await forward(at, "Write it down, too.")
+        again = at.store.query(careful_session)
+        assert again is not None
+        times = CarefulTimes(at.store, at.talk.poster, lambda: other, at.clock)
+        assert not (await times.go_on(again.key)).is_error
+        assert other.taint.sources == read.sources
 
 
 async def test_a_forward_is_shown_too_and_the_press_is_no_word_for_what_comes_later() -> None:
