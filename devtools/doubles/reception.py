@@ -311,6 +311,16 @@ class FakeReception:
             await self.post(replace(message, card=replace(card, buttons=tuple(buttons.values()))))
         return answer
 
+    async def go_on(self, key: str) -> CommandAnswer:
+        """End the careful time that the status shows, unless it is another one."""
+        self.calls.append(f"go_on {key}")
+        await self.may_answer.wait()
+        careful = self.status.careful
+        if careful is None or careful.key != key:
+            return CommandAnswer("It has read something else since then.", is_error=True)
+        await self.change(careful=None)
+        return CommandAnswer("It is not careful any more.")
+
     async def interrupt(self) -> bool:
         turn = self._turn
         if turn is None:

@@ -31,6 +31,7 @@ from ollim_bot.domain.text import PROGRAM
 
 # Only annotations name these: a command of the CLI imports this file, and should start fast.
 if TYPE_CHECKING:
+    from ollim_bot.domain.careful import CarefulTime
     from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
     from ollim_bot.domain.events import AgentEvent, Usage
@@ -305,7 +306,8 @@ class Status:
     `trouble` is a sentence about another surface that does not work now. `program` is how the owner
     calls the program in a terminal. `quiet_until` is set while it is quiet. `zone` is the owner's,
     in which all times are shown. `has_jobs`: a reminder or routine was set, in whatever way.
-    `has_sound`: the page may play a sound for what asks something, unless it is quiet.
+    `has_sound`: the page may play a sound for what asks something, unless it is quiet. `careful` is
+    set while the conversation has read words of others.
     """
 
     provider: str
@@ -323,6 +325,7 @@ class Status:
     zone: str = "UTC"
     has_jobs: bool = False
     has_sound: bool = True
+    careful: CarefulTime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +370,12 @@ class ChatService(Protocol):
 
         `words` answer the question of a button that asks.
         A button that was used or has expired answers with a sentence and does nothing.
+        """
+
+    async def go_on(self, key: str) -> CommandAnswer:
+        """End the careful time that was shown with this key, as the owner's next words would.
+
+        One that is over, or that has more reasons by now, is left as it is.
         """
 
     async def interrupt(self) -> bool:

@@ -13,6 +13,7 @@ from playwright.async_api import Page, expect
 from tests.browser.scene import PageScene, box, message, messages, send
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
+from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import Noted, TextStreamed, ToolFailed, ToolRefused, ToolStarted
@@ -122,7 +123,9 @@ _MOVING = """() => [...document.querySelectorAll("*")].filter((element) => {
 
 
 async def show_everything(scene: PageScene, page: Page) -> None:
-    await scene.core.change(trouble="averyveryverylongwordthatdoesnotendanywheresoon " * 2)
+    long = "averyveryverylongwordthatdoesnotendanywheresoon"
+    careful = CarefulTime(f"careful since yesterday 14:02: web page {long} and 2 more", "0a1b")
+    await scene.core.change(trouble=f"{long} " * 2, careful=careful)
     for author in Author:
         said = await scene.core.say(RICH, author, is_cut_off=author is Author.ASSISTANT)
     for color in Color:

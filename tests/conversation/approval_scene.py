@@ -15,6 +15,9 @@ from tests.patience import patience
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.conversation.approvals import Approvals
+from ollim_bot.conversation.careful import CarefulTimes
+from ollim_bot.conversation.chat_sessions import main_run
+from ollim_bot.conversation.commands.program import PermissionCommands
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
@@ -43,6 +46,9 @@ class ApprovalScene:
         poster = MessagePoster(self.store, SurfaceFanout(self.store, []), [], self.clock)
         state = ConversationState(self.store)
         self.approvals = Approvals(self.store, state, poster, self.clock, ROOT)
+        run = main_run(NOW)
+        careful = CarefulTimes(self.store, poster, lambda: run, self.clock)
+        self.command = PermissionCommands(self.approvals, careful)
 
     @property
     def store(self) -> Store:

@@ -6,7 +6,6 @@ import pytest
 from tests.conversation.approval_scene import ApprovalScene
 from tests.conversation.scene import call
 
-from ollim_bot.conversation.commands.program import PermissionCommands
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.errors import WrongInput
 
@@ -19,7 +18,7 @@ async def scene() -> ApprovalScene:
 async def test_alone_it_shows_the_mode_and_what_was_allowed_for_good(
     scene: ApprovalScene,
 ) -> None:
-    command = PermissionCommands(scene.approvals)
+    command = scene.command
     shown = await command.permissions(call())
     assert shown.startswith("Mode: `dontAsk` (what is not allowed beforehand is refused).")
     assert "allowed nothing" in shown
@@ -34,7 +33,7 @@ async def test_alone_it_shows_the_mode_and_what_was_allowed_for_good(
 
 @pytest.mark.parametrize("mode", PermissionMode)
 async def test_a_mode_counts_for_this_session(scene: ApprovalScene, mode: PermissionMode) -> None:
-    command = PermissionCommands(scene.approvals)
+    command = scene.command
     said = await command.permissions(call(mode=mode.upper()))
     assert said.startswith(f"Mode: `{mode}`")
     assert f"`/config permission_mode {mode}` sets it for good" in said
@@ -45,4 +44,4 @@ async def test_a_mode_counts_for_this_session(scene: ApprovalScene, mode: Permis
 
 async def test_a_mode_that_there_is_not_says_which_there_are(scene: ApprovalScene) -> None:
     with pytest.raises(WrongInput, match=r"no mode `ask`.* dontAsk, default, acceptEdits, bypass"):
-        await PermissionCommands(scene.approvals).permissions(call(mode="ask"))
+        await scene.command.permissions(call(mode="ask"))

@@ -15,6 +15,7 @@ from tests.conversation.scene import InlineExecutor
 from tests.discord.fake_channel import FakeChannel
 
 from ollim_bot.conversation.delivery import DeliveryQueue
+from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.inbox import InputId
@@ -105,10 +106,16 @@ class DraftScene:
         self.channel = FakeChannel(self.clock)
         self.memory = FakeDraftMemory()
         self.in_fork = False
+        self.careful: CarefulTime | None = None
         self.background = BackgroundTasks(self.clock)
         self.drafts = Drafts(self.channel, self.clock, self.background, self.memory)
         self.presenter = DiscordPresenter(
-            self.channel, self.drafts, self.clock, self.background, lambda: self.in_fork
+            self.channel,
+            self.drafts,
+            self.clock,
+            self.background,
+            lambda: self.in_fork,
+            lambda: self.careful,
         )
         self.store = RepeatingStore(self.clock.now)
         self.store.run(lambda tx: tx.channels.join("discord", ""))

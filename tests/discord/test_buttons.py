@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import discord
@@ -23,6 +23,7 @@ from tests.discord.interaction_scene import (
 from tests.garbage import collect_garbage_of_earlier_tests
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
+from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.errors import Unreadable
 from ollim_bot.surfaces.discord.interactions import FAILED, UNKNOWN
@@ -122,6 +123,25 @@ async def test_a_click_on_a_message_that_nobody_knows_is_told(on: Connected) -> 
     assert await asked.said() == UNKNOWN
     assert asked.followups[0].is_ephemeral
     assert on.scene.core.calls == []
+
+
+@pytest.mark.parametrize("is_in_log", [False, True])
+async def test_the_button_of_a_running_answer_goes_by_its_key(
+    on: Connected, is_in_log: bool
+) -> None:
+    careful = CarefulTime("careful: mail", "0a1b")
+    await on.scene.core.change(careful=careful)
+    ref, message = await on.scene.show(on.client, Card("x", buttons=(careful.button,)))
+    on.scene.core.messages.clear()
+    if is_in_log:
+        # The answer has taken the place of its drafts.
+        await on.scene.core.post(replace(message, card=None))
+    said = [
+        await on.scene.discord.press(on.scene.discord.message(ref), custom_id).said()
+        for custom_id in ("act:go_on:ffff", careful.button.custom_id)
+    ]
+    assert said == ["It has read something else since then.", "It is not careful any more."]
+    assert on.scene.core.status.careful is None
 
 
 async def test_two_clicks_at_once_are_both_answered_and_one_is_done(on: Connected) -> None:

@@ -96,6 +96,9 @@ async def test_an_edit_replaces_all_but_the_files(scene: ConnectionScene) -> Non
     assert (message.text, message.embeds, message.buttons) == ("After.", [], [])
     assert [each.name for each in message.files] == ["a.txt"]
 
+    await scene.dm.edit(ref, OutgoingMessage("Now.", buttons=CARD.buttons[:1]))
+    assert (message.text, message.embeds, len(message.buttons)) == ("Now.", [], 1)
+
     await scene.dm.edit(ref, OutgoingMessage(card=CARD))
     assert (message.text, len(message.embeds), len(message.buttons)) == ("", 1, 2)
 

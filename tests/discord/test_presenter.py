@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.discord.draft_scene import DraftScene
 
+from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.events import (
     TextStreamed,
     TextWithdrawn,
@@ -252,6 +253,24 @@ async def test_withdrawn_text_does_not_stay(scene: DraftScene) -> None:
     await scene.clock.advance(20)
     [left] = scene.channel.texts
     assert "wrong" not in left
+
+
+async def test_a_careful_turn_says_so_with_a_button_that_its_answer_does_not_have(
+    scene: DraftScene,
+) -> None:
+    turn = await scene.begin()
+    assert "careful" not in scene.channel.texts[0]
+    scene.careful = CarefulTime("careful since 14:02: mail", "0a1b")
+    await turn.show(TextStreamed("Hello. " * 400))
+    await scene.clock.advance(20)
+    first, last = scene.channel.bot.values()
+    assert not first.outgoing.buttons
+    assert last.outgoing.text.endswith("\n-# careful since 14\\:02\\: mail")
+    assert [each.custom_id for each in last.outgoing.buttons] == ["act:go_on:0a1b"]
+    scene.careful = None
+    await scene.clock.advance(20)
+    assert not any(each.outgoing.buttons for each in scene.channel.bot.values())
+    assert "careful" not in "".join(scene.channel.texts)
 
 
 async def test_a_turn_in_a_fork_says_so(scene: DraftScene) -> None:

@@ -89,6 +89,19 @@ def test_in_a_fork_the_last_line_says_so() -> None:
     assert pieces(after(TextStreamed("Hello")), 0, in_fork=True) == (f"Hello\n{FORK}",)
 
 
+def test_while_it_is_careful_a_line_says_so_as_plain_words() -> None:
+    careful = "careful since 14:02: web page news.example"
+    plain = careful.replace(":", "\\:")
+    assert pieces(LiveText(), 0, careful=careful) == (f"-# Thinking…\n-# {plain}",)
+    assert pieces(after(TextStreamed("Hello")), 0, in_fork=True, careful=careful) == (
+        f"Hello\n-# {plain}\n{FORK}",
+    )
+    (hostile,) = pieces(LiveText(), 0, careful="careful: a\n# b **c** " + "d" * 300)
+    assert hostile.count("\n") == 1
+    assert "**" not in hostile
+    assert len(hostile) < 220
+
+
 def test_of_many_tools_the_last_and_those_that_run_are_shown() -> None:
     calls = [ToolStarted(str(number), f"Tool{number}") for number in range(20)]
     ends = [ToolEnded(str(number)) for number in range(1, 20)]
@@ -168,10 +181,12 @@ EVENTS = st.lists(
 )
 
 
-@given(EVENTS, st.booleans())
-def test_every_draft_can_be_shown_whatever_happens(events: list[AgentEvent], in_fork: bool) -> None:
+@given(EVENTS, st.booleans(), st.text(max_size=200))
+def test_every_draft_can_be_shown_whatever_happens(
+    events: list[AgentEvent], in_fork: bool, careful: str
+) -> None:
     live = after(*events)
-    shown = pieces(live, 4000, in_fork=in_fork)
+    shown = pieces(live, 4000, in_fork=in_fork, careful=careful)
     text = live.shown
     assert shown
     assert all(0 < len(piece) <= LONGEST and piece.strip() for piece in shown)

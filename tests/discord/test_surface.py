@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from devtools.doubles.engine import Waits
+from devtools.doubles.engine import CallsTool, Waits
 from devtools.localdiscord.faults import (
     AnswerHanging,
     AnswerLost,
@@ -62,6 +62,26 @@ async def test_the_model_that_answers_is_shown_below_the_name_of_the_bot(
         assert scene.local.gateway.shown == ""
         scene.local.say("hello")
         await scene.until(lambda: scene.local.gateway.shown == "claude-sonnet-4-6")
+        await scene.quiet(bot)
+
+
+async def test_one_press_below_a_running_answer_ends_a_careful_time(scene: SurfaceScene) -> None:
+    fetch = CallsTool("WebFetch", {"url": "https://news.example/", "prompt": "read"}, "News.")
+    scene.engine.then(fetch, Waits())
+    async with scene.started() as bot:
+        bot.running.append(asyncio.create_task(bot.talk.board.run()))
+        scene.local.say("what is new?")
+        await scene.until(lambda: any(each.buttons for each in scene.local.said))
+        (draft,) = scene.local.said
+        assert "careful since 10\\:15\\: web page news.example" in draft.text
+        (button,) = draft.buttons
+        pressed = scene.local.click(draft.id, button["custom_id"])
+        await scene.until(lambda: pressed.followups)
+        assert "not careful any more" in await pressed.said()
+        await scene.until(lambda: not draft.buttons)
+        assert bot.chat.status.careful is None
+        assert "careful" not in draft.text
+        await bot.chat.interrupt()
         await scene.quiet(bot)
 
 

@@ -284,6 +284,13 @@ def test_all_else_can_still_be_set_and_changed_after_reading(before: Any, after:
     assert [*objections_after_reading(before, after, PAGE)] == []
 
 
+@pytest.mark.parametrize("named", ["web page", "web page news.example", "web page b.example"])
+def test_a_mark_may_name_the_kind_without_the_site(named: str) -> None:
+    page = Taint(("web page news.example",))
+    assert [*objections_after_reading(None, reminder(untrusted=named), page)] == []
+    assert [*objections_after_reading(None, reminder(untrusted="mail"), page)]
+
+
 def test_a_reminder_of_a_tainted_turn_may_be_held_back_until_the_owner_orders_it() -> None:
     made = marked(reminder(), PAGE)
     assert (made.must, may_be_held_back(made)) == (False, True)

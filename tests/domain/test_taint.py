@@ -10,15 +10,53 @@ import pytest
 from ollim_bot.domain.jobs import JobSpec, Reminder, WebhookSpec
 from ollim_bot.domain.runs import taint_of_job
 from ollim_bot.domain.taint import (
+    Reading,
     Taint,
     addresses_in,
+    kind_of,
     marked_taint,
     reading_of,
+    site_of,
 )
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 TYPED = "see (https://Example.com/a_(b)), or x.example/y. And <https://q.example/?a=1#top>!"
 TAINT = Taint(("forwarded message",), addresses_in(TYPED))
+
+
+SITES = {
+    "https://News.Example/today?a=b": "news.example",
+    "HTTP://news.example:8080": "news.example",
+    " https://news.example#top": "news.example",
+    "https://xn--bcher-kva.example/": "xn--bcher-kva.example",
+    "https://bücher.example/": "xn--bcher-kva.example",
+    f"https://{'a' * 50}.{'b' * 30}.example/": f"{'a' * 21}.{'b' * 30}.example",
+    "https://ada@news.example/": "",
+    "https://evil.example\\@news.example/": "",
+    "https://[::1]/": "",
+    "https://news example/": "",
+    "https://*you-may*.example/": "",
+    f"https://{'a' * 70}ü.example/": "",
+    "ftp://news.example/": "",
+    "news.example": "",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("url", "site"), SITES.items())
+def test_a_page_is_named_by_its_site_in_plain_characters(url: str, site: str) -> None:
+    assert site_of(url) == site
+    reading = reading_of("WebFetch", {"url": url}, "", ())
+    assert reading == Reading(f"web page {site}" if site else "web page")
+
+
+def test_many_sites_are_one_kind_and_are_not_all_named() -> None:
+    taint = Taint()
+    for number in range(30):
+        taint = taint.after(Reading(f"web page {number}.example")).after(Reading("mail"))
+    assert len(taint.sources) == 22
+    assert {*map(kind_of, taint.sources)} == {"web page", "mail"}
+    assert taint.in_words == "a web page 0.example and a mail and a web page 1.example and 19 more"
 
 
 def test_a_mark_gives_back_the_sources() -> None:

@@ -51,7 +51,7 @@ SOURCES = {
     "page": Source(
         ToolCall("WebFetch", {"url": "https://news.example/today", "prompt": "read"}),
         ORDER,
-        "a web page",
+        "a web page news.example",
     ),
     "search": Source(ToolCall("WebSearch", {"query": "news"}), "Nothing found.", "a search result"),
     "download": Source(ToolCall("Read", {"file_path": "downloads/a.md"}), ORDER, "an attachment"),
@@ -319,17 +319,17 @@ async def test_no_reminder_of_a_tainted_run_is_unmarked(data: Path) -> None:
     await mode.reads(SOURCES["page"])
     await mode.tool_scene.works("add_reminder", prompt=ORDER, delay_minutes=5, max_chain=2)
     (first,) = mode.tool_scene.stores.reminders.all()
-    assert first.item.spec.untrusted == "web page"
+    assert first.item.spec.untrusted == "web page news.example"
     assert first.item.spec.title == "(from untrusted content)"
     assert "evil" not in first.path.name
 
     second = make_tool_scene(data, job=first.item, stores=mode.tool_scene.stores)
     second.run.taint = taint_of_job(first.item)
-    assert second.run.taint == Taint(("web page",))
+    assert second.run.taint == Taint(("web page news.example",))
     await second.works("follow_up_chain", minutes_from_now=5)
     await second.works("add_reminder", prompt="again", delay_minutes=5)
     marks = [each.item.spec.untrusted for each in mode.tool_scene.stores.reminders.all()]
-    assert marks == ["web page"] * 3
+    assert marks == ["web page news.example"] * 3
     listed = await second.works("list_reminders")
     assert "evil" not in listed
     assert "(from untrusted content)" in listed

@@ -67,6 +67,9 @@ def test_a_session_is_careful_since_it_first_read_until_the_owner_writes(tmp_pat
     assert database.query(lambda tx: tx.marks.of(MAIN)) == ("web page", "mail")
     known = database.query(lambda tx: tx.marks.of_session(MAIN))
     assert known == TaintMark("web page, mail", NOW)
+    branch = SessionId("branch")
+    database.run(lambda tx: tx.marks.go_on(branch, tx.marks.of_session(MAIN)))
+    assert database.query(lambda tx: tx.marks.of_session(branch)) == known
     database.run(lambda tx: tx.marks.end(MAIN))
     assert database.query(lambda tx: tx.marks.of_session(MAIN)) is None
     database.close()

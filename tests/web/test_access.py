@@ -26,6 +26,7 @@ POSTS = (
     "/api/messages",
     "/api/commands",
     "/api/clicks",
+    "/api/go-on",
     "/api/interrupt",
     "/api/read",
     "/",

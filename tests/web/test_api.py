@@ -11,6 +11,7 @@ from devtools.doubles.clock import A_FRACTION
 from tests.web.browser import Browser, raw, signed_in_browser
 from tests.web.scene import SUNDAY, Scene, make_scene, running
 
+from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.errors import WriteFailed, WrongInput
@@ -149,6 +150,24 @@ async def test_a_command_without_words_to_say_has_no_html(scene: Scene, browser:
     assert reply.json == {"text": "", "html": "", "is_error": False, "is_shown": False}
 
 
+async def test_the_status_says_that_it_is_careful_and_a_press_with_its_key_ends_it(
+    scene: Scene, browser: Browser
+) -> None:
+    assert frames.status_json(scene.reception.status)["careful"] is None
+    await scene.reception.change(careful=CarefulTime("careful: mail", "0a1b"))
+    assert frames.status_json(scene.reception.status)["careful"] == {
+        "words": "careful: mail",
+        "key": "0a1b",
+    }
+    older = await browser.post("/api/go-on", {"key": "ffff"})
+    assert (older.status, older.json["is_error"]) == (200, True)
+    assert scene.reception.status.careful is not None
+    ended = await browser.post("/api/go-on", {"key": "0a1b"})
+    assert not ended.json["is_error"]
+    assert "not careful any more" in ended.json["html"]
+    assert scene.reception.status.careful is None
+
+
 async def test_an_interrupt_says_whether_there_was_something_to_stop(
     scene: Scene, browser: Browser
 ) -> None:
@@ -226,7 +245,7 @@ async def test_a_message_that_is_not_there_cannot_be_read(scene: Scene, browser:
         *(b'{"line": 3, "id": 3}', b'{"line": "", "id": ""}', b'{"line": null, "id": null}'),
     ],
 )
-@pytest.mark.parametrize("path", ["/api/commands", "/api/read"])
+@pytest.mark.parametrize("path", ["/api/commands", "/api/read", "/api/go-on"])
 async def test_what_cannot_be_understood_is_refused_plainly(
     scene: Scene, browser: Browser, path: str, body: bytes
 ) -> None:
@@ -271,6 +290,7 @@ async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None
         ("OPTIONS", "/", 405),
         ("GET", "/api/commands", 405),
         ("GET", "/api/clicks", 405),
+        ("GET", "/api/go-on", 405),
         ("GET", "/api/interrupt", 405),
         ("GET", "/api/read", 405),
         ("POST", "/api/completions", 405),

@@ -54,6 +54,7 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, browser: Browse
                 "program": "ollim-bot",
                 "fork": None,
                 "quiet": "",
+                "careful": None,
                 "trouble": "",
                 "zone": "UTC",
                 "has_jobs": False,

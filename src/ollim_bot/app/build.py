@@ -16,6 +16,7 @@ from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import AutoCommit, BackgroundDeps
 from ollim_bot.conversation.breakdowns import BreakdownButtons
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
+from ollim_bot.conversation.careful import CarefulTimes
 from ollim_bot.conversation.changes import ChangesPage
 from ollim_bot.conversation.chat_sessions import MainSession, conversation_tools, main_run
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher, CommandServices, Queued
@@ -218,6 +219,7 @@ class ConversationParts:
             self.deliveries,
             self.board,
             self._views(buttons),
+            self._careful,
         )
 
     def _views(self, buttons: ButtonRouter) -> Views:
@@ -332,6 +334,7 @@ class ConversationParts:
             steps=self._steps,
             servers=deps.background_tools.servers,
         )
+        self._careful = CarefulTimes(store, self.poster, lambda: context.run, clock)
         allowing = deps.gate(self.approvals.granted, self.approvals.decide, lambda: context.run)
         gate = self._changes.noting(allowing)
         self._tools = self._auto_commit.of(
@@ -430,7 +433,7 @@ class ConversationParts:
             CostCommands(store, clock, deps.status.price),
             ForkCommands(forks, self.fork_requests, state, poster, clock),
             SettingCommands(store, deps.repositories, clock, zone, lambda: board.current),
-            PermissionCommands(self.approvals),
+            PermissionCommands(self.approvals, self._careful),
             PingCommands(store, clock),
             QuietCommands(store, clock),
             JobCommands(store, self.overviews, clock),
@@ -492,6 +495,7 @@ class ConversationParts:
                 **ItemButtons(self._items, clock).actions,
                 **DigestButtons(store, poster).actions,
                 **QuietCommands(store, clock).actions,
+                **self._careful.actions,
                 **jobs.actions,
                 **ForkButtons(self.state, self.fork_requests, self.runner.stop).actions,
                 **self.retries.actions,

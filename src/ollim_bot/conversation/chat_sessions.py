@@ -216,7 +216,7 @@ def replace_session(tx: Transaction, session_id: SessionId, cause: Cause, now: d
     """Make a session the main one, and append the event for the cause."""
     before = tx.session.get()
     if cause is Cause.COMPACTED and before is not None:
-        tx.marks.read(session_id, tx.marks.of(before))
+        tx.marks.go_on(session_id, tx.marks.of_session(before))
     session, event = Session(before).after(session_id, cause, now)
     tx.session.put(session.id)
     if event is not None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import ButtonRouter
+from ollim_bot.conversation.careful import CarefulTimes
 from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
 from ollim_bot.conversation.delivery import DeliveryQueues
 from ollim_bot.conversation.forks.forks import Replies
@@ -332,8 +333,10 @@ class Conversation:
         deliveries: DeliveryQueues,
         board: StatusBoard,
         views: Views,
+        careful: CarefulTimes,
     ) -> None:
         self.views = views
+        self.go_on = careful.go_on
         self._store = store
         self.receive, self.edit, self.withdraw = intake.receive, intake.edit, intake.withdraw
         self._dispatcher = dispatcher

@@ -9,20 +9,24 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from ollim_bot.clock import zone_of
+from ollim_bot.clock import wait_until_set, zone_of
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.forks import Fork, entry_id
 from ollim_bot.domain.inbox import Inbox, InboxRow
+from ollim_bot.domain.moments import elapsed, midnight_after
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, OpenFork, Status, TurnStart
-from ollim_bot.store.steps import was_a_job_set
+from ollim_bot.store.steps import careful_session, was_a_job_set
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 _Published = tuple[Inbox, SessionId | None, Fork | None]
+
+# The wall clock may be set, or the machine may sleep.
+_LONGEST_WAIT = 3600.0
 
 _logger = logging.getLogger(__name__)
 
@@ -127,9 +131,10 @@ class StatusBoard:
         )
 
     async def run(self) -> None:
-        """Show what was just chosen, and that the first job was set, until cancelled."""
+        """Show what was just chosen or read, and that the first job was set, until cancelled."""
         # The clock has moved when the zone is noted.
-        with self._store.changes("config", "names", "zone") as changed, ExitStack() as first_job:
+        shown = ("config", "names", "zone", "marks", "session", "fork")
+        with self._store.changes(*shown) as changed, ExitStack() as first_job:
             first_job.enter_context(self._store.changes("ledger", event=changed))
             while True:
                 changed.clear()
@@ -139,14 +144,26 @@ class StatusBoard:
                     first_job.close()
                 if self._status != before:
                     await self.tell()
-                await changed.wait()
+                await wait_until_set(changed, self._clock, self._until_midnight())
+
+    def _until_midnight(self) -> float | None:
+        """The seconds after which a moment of today is one of yesterday; None if none is shown."""
+        if self._status.careful is None:
+            return None
+        now = self._clock.now()
+        return min(elapsed(now, midnight_after(now)).total_seconds(), _LONGEST_WAIT)
 
     async def load(self) -> None:
-        """Read what the owner has chosen, and whether a job was set."""
+        """Read what the owner has chosen, whether a job was set, and what makes it careful."""
         has_jobs = self._status.has_jobs
         try:
-            config, names, has_jobs = await self._store.read(
-                lambda tx: (tx.config.get(), tx.names.get(), has_jobs or was_a_job_set(tx))
+            config, names, has_jobs, careful = await self._store.read(
+                lambda tx: (
+                    tx.config.get(),
+                    tx.names.get(),
+                    has_jobs or was_a_job_set(tx),
+                    careful_session(tx),
+                )
             )
         except StorageError:  # the status keeps what was last known
             _logger.warning("The settings could not be read", exc_info=True)
@@ -162,6 +179,7 @@ class StatusBoard:
             zone=str(zone_of(self._clock)),
             has_jobs=has_jobs,
             has_sound=config.page_sound,
+            careful=careful.shown(self._clock.now()) if careful else None,
         )
 
     async def tell(self) -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ollim_bot.domain.jobs import Chain, Job, Reminder, Routine, is_ordered, job_key
 from ollim_bot.domain.runs import Run
-from ollim_bot.domain.taint import Taint, marked_taint
+from ollim_bot.domain.taint import Taint, kind_of, marked_taint
 
 # For a background run, and for a turn of the conversation that has read untrusted text.
 MOST_PER_RUN = 3
@@ -152,7 +152,8 @@ def objections_after_reading(before: Job | None, after: Job, taint: Taint) -> It
 def _to_new_after_reading(job: Job, taint: Taint) -> Iterator[str]:
     if not job.spec.background:
         yield "background: what you set after reading text of others runs in the background"
-    if not {*taint.sources} <= {*marked_taint(job.spec.untrusted).sources}:
+    named = marked_taint(job.spec.untrusted).sources
+    if not {*map(kind_of, taint.sources)} <= {*map(kind_of, named)}:
         yield f"untrusted: you have read it, so it needs the line `untrusted: {taint.mark}`"
 
 

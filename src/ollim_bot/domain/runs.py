@@ -210,9 +210,10 @@ class Run:
     """The one mutable value of a run, which its tools share.
 
     `late_since` is when it was due, if it began or pinged late, and `waited_since`, if it waited
-    for the end of the quiet; `taint` is the untrusted text that it has read. `asked_steps` are the
-    keys of the things that the owner's button asked to break down; `steps` counts what a careful
-    run has done of each step of `Does`.
+    for the end of the quiet; `taint` is the untrusted text that it has read, and `allowed` are the
+    sources that the owner has called all right meanwhile: the answer is marked with them, too.
+    `asked_steps` are the keys of the things that the owner's button asked to break down; `steps`
+    counts what a careful run has done of each step of `Does`.
     """
 
     policy: RunPolicy
@@ -223,6 +224,7 @@ class Run:
     delivery_right: DeliveryRight | None = None
     late_since: datetime | None = None
     taint: Taint = _UNTAINTED
+    allowed: tuple[str, ...] = ()
     session: SessionId | None = None
     parent: SessionId | None = None
     pings: list[MessageId] = field(default_factory=list)

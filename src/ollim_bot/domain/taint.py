@@ -15,6 +15,7 @@ PICTURE = "picture"
 TASK_NOTE = "task note"
 WEBHOOK_REQUEST = "webhook request"
 LOST = "something that is not known any more"
+_WEB_PAGE = "web page"
 
 # Where a careful session makes its notes, below the data directory.
 OTHERS = "notes/others"
@@ -29,7 +30,12 @@ _FENCE = re.compile(r"<untrusted-[0-9a-f]{16}>")
 _SERVER = re.compile(r"mcp__(.+?)__")
 _BETWEEN_ADDRESSES = re.compile(r"[\s<>\"'`|]+")
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
+_HOST = re.compile(r"https?://([^\s/?#:@\\]+)(?::\d*)?(?:[/?#]|$)", re.IGNORECASE)
+_PLAIN_HOST = re.compile(r"[a-z0-9.-]+")
+_LONGEST_HOST = 60
 _AROUND_ADDRESSES = ".,;:!?*_~"
+_MOST_SITES = 20
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,9 @@ class Taint:
 
     @property
     def in_words(self) -> str:
-        return " and ".join(map(_with_article, dict.fromkeys(self.sources)))
+        named = [_with_article(source) for source in dict.fromkeys(self.sources)]
+        more = len(named) - _MOST_NAMED
+        return " and ".join([*named[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
 
     @property
     def mark(self) -> str:
@@ -72,7 +80,9 @@ class Taint:
         return ", ".join(dict.fromkeys(self.sources))
 
     def after(self, reading: Reading) -> Taint:
-        read = self.having_read(*marked_taint(reading.source).sources)
+        has_room = sum(kind_of(source) != source for source in self.sources) < _MOST_SITES
+        sources = marked_taint(reading.source).sources
+        read = self.having_read(*(sources if has_room else map(kind_of, sources)))
         return replace(read, found=self.found | reading.found)
 
     def names(self, url: str) -> bool:
@@ -93,6 +103,11 @@ def untrusted_message(taint: Taint) -> Untrusted | None:
     if not taint.sources:
         return None
     return Untrusted(taint.mark, f"a message that was written after reading {taint.in_words}")
+
+
+def kind_of(source: str) -> str:
+    """The source without the site of a page."""
+    return _WEB_PAGE if source.startswith(f"{_WEB_PAGE} ") else source
 
 
 def marked_taint(mark: str | None) -> Taint:
@@ -125,7 +140,7 @@ def reading_of(
 ) -> Reading | None:
     """The untrusted text in the result of a call, wherever it was read; None if there is none."""
     if tool == "WebFetch":
-        return Reading("web page")
+        return Reading(f"{_WEB_PAGE} {site_of(text_argument(arguments, 'url'))}".rstrip())
     if tool == "WebSearch":
         return Reading("search result", addresses_in(result))
     server = _SERVER.match(tool)
@@ -140,6 +155,16 @@ def addresses_in(text: str) -> frozenset[str]:
     """Every part of a text that may be a web address, in the form that `Taint.names` compares."""
     words = (word.strip(_AROUND_ADDRESSES) for word in _BETWEEN_ADDRESSES.split(text))
     return frozenset(_plain_address(_without_brackets(word)) for word in words if "." in word)
+
+
+def site_of(url: str) -> str:
+    """The end of the host of an address, 60 characters at most; empty if it is not plain."""
+    found = _HOST.match(url.strip())
+    try:
+        host = found[1].casefold().encode("idna").decode() if found else ""
+    except UnicodeError:
+        return ""
+    return host[-_LONGEST_HOST:].strip(".-") if _PLAIN_HOST.fullmatch(host) else ""
 
 
 def _fenced_source(arguments: Mapping[str, object]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.skills import folded_path
-from ollim_bot.domain.taint import LOST, Taint, TaintMark, marked_taint
+from ollim_bot.domain.taint import LOST, Taint, TaintMark, kind_of, marked_taint
 from ollim_bot.domain.tasks import Task, title_key
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
@@ -90,22 +90,25 @@ class Marks:
         return TaintMark(sources.mark, min(each.since for each in found))
 
     def read(self, session: SessionId, sources: Iterable[str], *, in_turn: bool = False) -> None:
-        """The session has read these, or goes on from a history that has them.
+        """The session has read these.
 
         For a day, what is read in a turn of the conversation may have led to its changes.
         """
-        added = tuple(sources)
-        if not added:
-            return
-        former = self.of_session(session) or TaintMark("", self._now)
-        known = marked_taint(former.source).having_read(*added)
-        self._put(_session(session), replace(former, source=known.mark))
-        for source in added if in_turn else ():
+        read = Taint(tuple(sources))
+        self.go_on(session, TaintMark(read.mark, self._now))
+        for source in dict.fromkeys(map(kind_of, read.sources)) if in_turn else ():
             self._put(f"{_READ}{_hash(source)}", TaintMark(source, self._now))
 
-    def end(self, session: SessionId) -> None:
+    def go_on(self, session: SessionId, history: TaintMark | None) -> None:
+        """The session goes on from a history with this mark."""
+        if history is not None and history.source:
+            former = self.of_session(session) or TaintMark("", history.since)
+            known = marked_taint(f"{former.source},{history.source}")
+            self._put(_session(session), replace(former, source=known.mark))
+
+    def end(self, session: SessionId | None) -> None:
         """The owner wrote in the session: what it read before taints no further turn of it."""
-        self._remove(_STANDING, _session(session))
+        self._remove(_STANDING, *([_session(session)] if session else []))
 
     def lose(self) -> None:
         """What the sessions have read since this was written is not known: none is trusted."""

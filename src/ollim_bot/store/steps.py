@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, tzinfo
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
+from ollim_bot.domain.careful import CarefulSession
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.definitions import ARMED, ROSTER, holder_among
@@ -315,9 +316,23 @@ def count_in_tainted_turn(tx: Transaction, today: date) -> str:
 
 def standing_taint(tx: Transaction) -> Taint:
     """What the session has read in which the conversation goes on: the open fork, or main."""
+    careful = careful_session(tx)
+    return Taint(careful.sources if careful else ())
+
+
+def careful_session(tx: Transaction) -> CarefulSession | None:
+    """The session in which the conversation goes on, if it has read words of others."""
     fork = tx.fork.get()
     session = tx.session.get() if fork is None else fork.session or fork.parent
-    return Taint(tx.marks.of(session))
+    careful = tx.marks.of_session(session)
+    if careful is None:
+        return None
+    return CarefulSession(session, marked_taint(careful.source).sources, careful.since)
+
+
+def end_careful(tx: Transaction, session: SessionId | None) -> None:
+    """The owner has spoken in the session, in words or with the button."""
+    tx.marks.end(session)
 
 
 def note_reading(tx: Transaction, run: Run) -> None:

@@ -11,6 +11,7 @@ from uuid import uuid4
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
+from ollim_bot.conversation.careful import CarefulTimes
 from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import OF_SET_UP, ChatMessage
@@ -180,14 +181,19 @@ _BY_NAME: Mapping[str, PermissionMode] = {mode.lower(): mode for mode in Permiss
 
 
 class PermissionCommands:
-    def __init__(self, approvals: Approvals) -> None:
+    def __init__(self, approvals: Approvals, careful: CarefulTimes) -> None:
         self._approvals = approvals
+        self._careful = careful
 
     async def permissions(self, call: CommandCall) -> str:
-        """Set the given mode, or show the current one; raises `WrongInput`."""
+        """Set the given mode, or show the current one; raises `WrongInput`.
+
+        A card shows what makes the conversation careful now, with the button that ends it.
+        """
         arguments = call.arguments
         if "mode" in arguments:
             return await self._set(arguments["mode"])
+        await self._careful.show(call)
         mode = await self._approvals.mode()
         granted = await asyncio.to_thread(self._approvals.granted)
         lines = [f"Mode: `{mode}` ({_MEANS[mode]}). It takes {', '.join(PermissionMode)}."]

@@ -240,7 +240,7 @@ class ForkSession(ChatSession):
                 tx.session_history.append(
                     SessionEvent(session_id, SessionChange.COMPACTED, now, before)
                 )
-                tx.marks.read(session_id, tx.marks.of(before))
+                tx.marks.go_on(session_id, tx.marks.of_session(before))
                 tx.fork.put(fork.named(session_id))
 
         await self._state.transact(step)

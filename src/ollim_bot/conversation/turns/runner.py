@@ -65,6 +65,7 @@ from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Prompt, TurnStart
 from ollim_bot.prompts.context import joined, open_items_block, updates_block
 from ollim_bot.store.steps import (
+    end_careful,
     leave_failure,
     leave_update,
     new_notice,
@@ -418,10 +419,10 @@ class TurnRunner:
 
         def step(tx: Transaction) -> tuple[str, ...]:
             # A branch begins with all of it, also with what the owner's words end elsewhere.
-            inherited = tx.marks.of(origin) if origin is not None else ()
+            inherited = tx.marks.of_session(origin)
             if ends:
-                tx.marks.end(session)
-            tx.marks.read(session, inherited)
+                end_careful(tx, session)
+            tx.marks.go_on(session, inherited)
             tx.marks.read(session, sources, in_turn=True)
             return tx.marks.of(session)
 
@@ -603,7 +604,7 @@ class TurnRunner:
             job=run.label,
             began=turn.began,
             remarks=(*turn.notes, run.noted, turn.activity.refused),
-            taint=run.taint,
+            taint=run.taint.having_read(*run.allowed),
         )
 
 

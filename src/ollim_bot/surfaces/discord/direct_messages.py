@@ -257,7 +257,7 @@ def _embeds(outgoing: OutgoingMessage) -> list[discord.Embed]:
 
 
 def _view(outgoing: OutgoingMessage) -> discord.ui.View | None:
-    return view_of(outgoing.card.buttons) if outgoing.card else None
+    return view_of(outgoing.card.buttons if outgoing.card else outgoing.buttons)
 
 
 def _seen(session: LoggedInClient, message: discord.Message) -> ReceivedMessage | None:

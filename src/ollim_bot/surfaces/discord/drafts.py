@@ -7,10 +7,11 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
+from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.inbox import InputId
@@ -386,6 +387,7 @@ class DraftRenderer:
         clock: Clock,
         background: BackgroundTasks,
         in_fork: Callable[[], bool],
+        careful: Callable[[], CarefulTime | None],
     ) -> None:
         self._turn_drafts = turn_drafts
         self._drafts = drafts
@@ -396,6 +398,7 @@ class DraftRenderer:
         self._drawn_at = self._began
         self._failures = 0
         self._in_fork = in_fork
+        self._careful = careful
         self._text: tuple[str, ...] = ()
         self._news = asyncio.Event()
         self._under_way: DraftMessage | None = None
@@ -483,10 +486,13 @@ class DraftRenderer:
         )
 
     def _wanted(self, at: float) -> list[OutgoingMessage]:
-        turn_drafts = self._turn_drafts
-        shown = pieces(turn_drafts.live, at - self._began, turn_drafts.in_fork, self._text)
+        turn_drafts, careful = self._turn_drafts, self._careful()
+        words, buttons = (careful.words, (careful.button,)) if careful else ("", ())
+        elapsed = at - self._began
+        shown = pieces(turn_drafts.live, elapsed, turn_drafts.in_fork, words, self._text)
         # The turn may have read untrusted text; the answer that takes the drafts over knows it.
-        return [without_previews(text) for text in shown]
+        drawn = [without_previews(text) for text in shown]
+        return [*drawn[:-1], replace(drawn[-1], buttons=buttons)]
 
     async def _drawn(self, draft: DraftMessage, outgoing: OutgoingMessage) -> None:
         try:
@@ -553,7 +559,7 @@ class DraftRenderer:
 
 
 class DiscordPresenter:
-    """`in_fork` tells whether the conversation is in a fork now."""
+    """`in_fork` tells whether the conversation is in a fork now, `careful` since when it is so."""
 
     def __init__(
         self,
@@ -562,12 +568,14 @@ class DiscordPresenter:
         clock: Clock,
         background: BackgroundTasks,
         in_fork: Callable[[], bool] = lambda: False,
+        careful: Callable[[], CarefulTime | None] = lambda: None,
     ) -> None:
         self._channel = channel
         self._drafts = drafts
         self._clock = clock
         self._background = background
         self._in_fork = in_fork
+        self._careful = careful
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         """Wait for the events only; pending requests to Discord finish later.
@@ -576,7 +584,13 @@ class DiscordPresenter:
         """
         turn_drafts = self._drafts.open(start)
         drawing = DraftRenderer(
-            turn_drafts, self._drafts, self._channel, self._clock, self._background, self._in_fork
+            turn_drafts,
+            self._drafts,
+            self._channel,
+            self._clock,
+            self._background,
+            self._in_fork,
+            self._careful,
         )
         turn_drafts.stop = drawing.stop
         drawing.begin()

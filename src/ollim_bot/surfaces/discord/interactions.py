@@ -14,6 +14,7 @@ from discord.app_commands import Choice
 from discord.ui import Modal, TextInput
 
 from ollim_bot.domain.cards import Button
+from ollim_bot.domain.careful import GO_ON
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import LINK, CommandAnswer, CommandSpec
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
@@ -40,6 +41,7 @@ _LONGEST_ANSWER = 200
 _MOST_CHOICES = 25
 _LONGEST_CHOICE = 100
 _ACTION = "approve"
+_GO_ON = f"act:{GO_ON}:"
 # The last word in the data of the button that the emoji stands for.
 _ANSWERS: Mapping[str, str] = {"✅": "once", "🔓": "always", "❌": "no"}
 # Variation selectors, which Discord may add to an emoji.
@@ -150,6 +152,10 @@ class ButtonInteractions:
         custom_id = _data(interaction).get("custom_id", "")
         try:
             message = await self._reception.by_ref(NAME, _ref(interaction))
+            has_card = message is not None and message.card is not None
+            if custom_id.startswith(_GO_ON) and not has_card:
+                # The button of a running answer, which is not in the log.
+                return (await self._reception.go_on(custom_id.removeprefix(_GO_ON))).text
             if message is None:
                 return UNKNOWN
             answer = await self._reception.click(NAME, message.id, custom_id, words)

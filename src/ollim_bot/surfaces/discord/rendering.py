@@ -47,8 +47,9 @@ def ref_of(input_id: InputId) -> str | None:
 class OutgoingMessage:
     """One message in Discord's limits: text of 2000 characters at most, a card, ten files.
 
-    `card_footer` is the small line at the foot of the card. Without `has_previews` Discord fetches
-    no address in the text to show a preview of it. `whole` is the content of the file `WHOLE`.
+    `card_footer` is the small line at the foot of the card, `buttons` are those without a card.
+    Without `has_previews` Discord fetches no address in the text to show a preview of it. `whole`
+    is the content of the file `WHOLE`.
     """
 
     text: str = ""
@@ -56,6 +57,7 @@ class OutgoingMessage:
     card_footer: str = ""
     files: tuple[Attachment, ...] = ()
     has_previews: bool = True
+    buttons: tuple[Button, ...] = ()
     whole: str = field(default="", compare=False)
 
 

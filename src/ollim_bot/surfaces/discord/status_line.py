@@ -30,6 +30,7 @@ _MOST_LINES = 4
 _MOST_NOTES = 2
 _LONGEST_LABEL = 112
 _LONGEST_REASON = 100
+_LONGEST_CAREFUL = 160
 _BETWEEN = "\n\n"
 
 
@@ -78,6 +79,7 @@ def pieces(
     live: LiveText,
     elapsed_seconds: float,
     in_fork: bool = False,
+    careful: str = "",
     text: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
     """What each draft shows now, of 2000 characters at most; at least one.
@@ -87,7 +89,8 @@ def pieces(
     *before, last = (live.shown if text is None else text) or ("",)
     phase = _phase(live.activity, is_silent=not last)
     head = [small(f"{phase}{_in_brackets(elapsed_seconds)}")] if phase else []
-    foot = [small(FORK)] if in_fork else []
+    foot = [small(without_markup(one_line(careful, _LONGEST_CAREFUL)))] if careful else []
+    foot += [small(FORK)] if in_fork else []
     return (*before, *_with_block(last, head, _details(live.activity), foot))
 
 

@@ -15,6 +15,7 @@ import discord
 
 from ollim_bot.clock import Backoff
 from ollim_bot.conversation.delivery import MayAct, always
+from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
@@ -302,9 +303,15 @@ class DiscordSurface:
         self._delivery = DiscordDelivery(self._channel, self._drafts, clock)
         self._pending_reaction = PendingReaction(self._channel, clock)
         self._presenter = DiscordPresenter(
-            self._channel, self._drafts, clock, self._background, lambda: self._is_in_fork
+            self._channel,
+            self._drafts,
+            clock,
+            self._background,
+            lambda: self._is_in_fork,
+            lambda: self._careful,
         )
         self._is_in_fork = False
+        self._careful: CarefulTime | None = None
         self._shown_model = ""
         self._connection: DiscordConnection | None = None
         self._account_id = ""
@@ -349,7 +356,7 @@ class DiscordSurface:
             self._pending_reaction.close(ref for ref in refs if ref is not None)
 
     async def changed(self, status: Status) -> None:
-        self._is_in_fork = status.fork is not None
+        self._is_in_fork, self._careful = status.fork is not None, status.careful
         await self._show_model(_answering(status))
         if not status.is_busy:
             self._pending_reaction.close_all()

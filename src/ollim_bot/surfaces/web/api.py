@@ -267,6 +267,7 @@ class Api:
             web.get("/api/search", self._search),
             web.post("/api/commands", self._command),
             web.post("/api/clicks", self._click),
+            web.post("/api/go-on", self._go_on),
             web.get("/api/panels/{name}", self._panel),
             web.post("/api/panels/{name}/actions", self._act),
             web.post("/api/panels/{name}/previews", self._preview),
@@ -336,6 +337,10 @@ class Api:
             raise RequestRefused(404, frames.NO_BUTTON)
         words = _text(body, "words") if "words" in body else ""
         return await _answered(await self._reception.click(NAME, message.id, custom_id, words))
+
+    async def _go_on(self, request: web.Request) -> web.Response:
+        key = _text(await self._body(request), "key")
+        return await _answered(await self._reception.go_on(key))
 
     async def _panel(self, request: web.Request) -> web.Response:
         asked = dict(request.query)

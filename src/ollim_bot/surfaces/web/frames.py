@@ -273,6 +273,7 @@ def status_json(status: Status) -> Json:
         "program": status.program,
         "fork": asdict(status.fork) if status.fork else None,
         "quiet": "" if status.quiet_until is None else clock_time(status.quiet_until),
+        "careful": asdict(status.careful) if status.careful else None,
         "trouble": " ".join(plain(status.trouble).split()) if status.trouble else "",
         "zone": status.zone,
         "has_jobs": status.has_jobs,

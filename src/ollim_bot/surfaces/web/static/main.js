@@ -38,6 +38,10 @@ loadWhen(openFork, async () => {
     const [{ showFork }] = await Promise.all([import("./fork.js"), loadStyle("fork.css")]);
     showFork(store, conversation.scroll, () => composer.focus());
 });
+loadWhen(({ status }) => status?.careful, async () => {
+    const [{ showCareful }] = await Promise.all([import("./careful.js"), loadStyle("careful.css")]);
+    showCareful(store, conversation.scroll, composer);
+});
 loadWhen(isEmpty, async () => (await import("./ideas.js")).showIdeas(store, composer));
 listenToMessageButtons({ store, conversation, composer, outbox, history });
 const views = new Views(store, () => conversation.refresh());

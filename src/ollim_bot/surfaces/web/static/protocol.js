@@ -62,6 +62,7 @@
  * @property {string} program  how it is called in a terminal
  * @property {Fork | null} fork
  * @property {string} quiet  until when it is quiet, such as 7:00; empty if it is not
+ * @property {{words: string, key: string} | null} careful  since when and why; null if it is not
  * @property {string} trouble
  * @property {string} zone  the owner's time zone, in which all times are shown
  * @property {boolean} has_jobs  whether a reminder or routine was set, in whatever way
