@@ -94,21 +94,17 @@ class NotFound(OllimError):
 class JobNotFound(NotFound):
     def __init__(self, kind: str, job_id: str) -> None:
         super().__init__(f"There is no {kind} {job_id}. `ollim-bot {kind} list` shows them all.")
-        self.kind = kind
-        self.job_id = job_id
 
 
 class TaskNotFound(NotFound):
     def __init__(self, task_id: str, existing: str = "") -> None:
         rest = existing or "`ollim-bot tasks list` shows them all."
         super().__init__(f"There is no task {task_id}. {rest}")
-        self.task_id = task_id
 
 
 class EventNotFound(NotFound):
     def __init__(self, event_id: str) -> None:
         super().__init__(f"There is no event {event_id}. `ollim-bot cal upcoming` shows them.")
-        self.event_id = event_id
 
 
 class DuplicateId(OllimError):
