@@ -74,8 +74,9 @@ async def test_the_owner_says_on_the_card_that_a_tool_only_looks(at: Scene) -> N
     web = replace(FIND, name="web", hints=ToolHints(reads_only=True))
     become(at, ServerState().written(NOTES).started().listed([look, web, ADD]))
     card = await shown(at, 1)
+    claim = "the server says that it only looks, and asks nobody else"
     assert [each.text for each in card.lines] == [
-        "look: the server says that it only looks, and asks nobody else",
+        f"look: {claim}; I call it without your word",
         "web: the server says that it only looks, and asks others",
         "add",
     ]

@@ -114,7 +114,7 @@ async def test_only_a_tool_that_looks_is_called_after_others_words(tmp_path: Pat
         found, refused = await outcomes(FORWARD)
         assert isinstance(found, ToolEnded)
         assert isinstance(refused, ToolRefused)
-        assert f"you may not use `{ENVIRONMENT.tool}` by yourself now" in refused.reason
+        assert "a forwarded message, so you may not" in refused.reason
 
         before = len(engine.toolsets)
         fields = f"late: run\nbackground: true\nallowed-tools: [{FIND.tool}, {ENVIRONMENT.tool}]"

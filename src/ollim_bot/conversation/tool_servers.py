@@ -198,7 +198,8 @@ def _said(old: ToolDefinition | None, new: ToolDefinition) -> str:
     """The tool, and what its server says that it does, if that is new or says something."""
     if new.hints is None or (old is None and not new.hints.reads_only):
         return new.name
-    return f"{new.name}: the server says that it {new.hints.in_words}"
+    unasked = "; I call it without your word" if new.hints.looks else ""
+    return f"{new.name}: the server says that it {new.hints.in_words}{unasked}"
 
 
 def _tools(name: str, state: ServerState) -> str:

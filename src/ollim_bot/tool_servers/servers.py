@@ -113,7 +113,7 @@ class ToolServers:
 
     def patterns(self) -> Sequence[Pattern]:
         """What the owner's approval lets the conversation call. Callable from any thread."""
-        return [Pattern.of(text) for text in self._record.patterns()]
+        return [Pattern(name) for name in self._record.patterns()]
 
     def looks(self, full_name: str) -> bool:
         """Whether a session that has read others' words may call it unasked.
