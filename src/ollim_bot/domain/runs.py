@@ -210,7 +210,7 @@ class Run:
 
     `late_since` is when it was due, if it began or pinged late, and `waited_since`, if it waited
     for the end of the quiet; `taint` is the untrusted text that it has read. `allowed` are the
-    sources that the owner has called all right meanwhile: the answer is marked with them, too.
+    sources that the owner has called all right meanwhile.
     """
 
     policy: RunPolicy
@@ -236,6 +236,11 @@ class Run:
     follow_up: str | None = None
     has_answered: bool = False
     waited_since: datetime | None = None
+
+    @property
+    def read(self) -> Taint:
+        """What marks its answer, and its writes as not the owner's words."""
+        return self.taint.having_read(*self.allowed)
 
     @property
     def is_main(self) -> bool:

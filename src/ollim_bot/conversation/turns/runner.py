@@ -600,7 +600,7 @@ class TurnRunner:
             job=run.label,
             began=turn.began,
             remarks=(*turn.notes, turn.activity.refused),
-            taint=run.taint.having_read(*run.allowed),
+            taint=run.read,
         )
 
 
