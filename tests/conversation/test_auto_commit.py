@@ -54,4 +54,4 @@ async def test_a_note_says_whether_the_turn_had_read_words_of_others() -> None:
         await at.ask("I like tea; look at https://93.184.216.34/ too")
         await at.ask("I like coffee")
 
-    assert journal.sources == [OWNERS_WORDS, "web page", OWNERS_WORDS]
+    assert journal.sources == [OWNERS_WORDS, "web page 93.184.216.34", OWNERS_WORDS]

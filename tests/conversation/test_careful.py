@@ -20,6 +20,7 @@ from tests.conversation.test_tainting import (
     talking,
 )
 
+from ollim_bot.conversation.background_attempt import source_of
 from ollim_bot.conversation.careful import CarefulTimes
 from ollim_bot.conversation.chat_sessions import main_run
 from ollim_bot.domain.careful import CarefulTime
@@ -203,7 +204,8 @@ async def test_what_is_read_while_the_press_is_carried_out_stays_with_the_turn()
         run = replace(main_run(NOW), session=read.session, taint=Taint((*read.sources, "mail")))
         times = CarefulTimes(at.store, at.talk.poster, lambda: run, at.clock)
         assert not (await times.go_on(read.key)).is_error
-        assert (run.taint.sources, run.allowed) == (("mail",), read.sources)
+        assert run.taint.sources == ("mail",)
+        assert source_of(run) == "mail, forwarded message"
 
         other = replace(run, session=SessionId("another"), taint=Taint(read.sources))
         await forward(at, "Write it down, too.")

@@ -95,8 +95,8 @@ class AutoCommit:
 
 def source_of(run: Run) -> str:
     """What a file that the run writes now comes from; empty if no owner has just spoken."""
-    if run.taint.sources:
-        return run.taint.mark
+    if run.read.sources:
+        return run.read.mark
     is_of_job = run.job is not None or bool(run.occurrence)
     return "" if is_of_job or run.policy.kind.is_background else OWNERS_WORDS
 

@@ -26,7 +26,6 @@ _WHAT_IT_MEANS = (
 )
 _ENDED = "It is not careful any more, until it reads words of others again."
 _READ_MORE = "It has read something else since then. `/permissions` shows what."
-_MOST_LINES = 20
 
 
 class CarefulTimes:
@@ -46,15 +45,9 @@ class CarefulTimes:
         careful, now = await self._store.read(careful_session), self._clock.now()
         if careful is None:
             return
-        lines = [CardLine(each) for each in careful.named[:_MOST_LINES]]
-        if (more := len(careful.named) - _MOST_LINES) > 0:
-            lines.append(CardLine(f"and {more} more"))
-        card = Card(
-            careful.since_when(now).capitalize(),
-            _WHAT_IT_MEANS,
-            lines=tuple(lines),
-            buttons=(careful.shown(now).button,),
-        )
+        lines = tuple(map(CardLine, careful.named))
+        title, button = careful.since_when(now).capitalize(), careful.shown(now).button
+        card = Card(title, _WHAT_IT_MEANS, lines=lines, buttons=(button,))
         mark = Taint(careful.sources).mark
         note = replace(
             self._poster.note(card, name=f"careful-{call.id}"),

@@ -144,14 +144,11 @@ class StatusBoard:
                     first_job.close()
                 if self._status != before:
                     await self.tell()
-                await wait_until_set(changed, self._clock, self._until_midnight())
-
-    def _until_midnight(self) -> float | None:
-        """The seconds after which a moment of today is one of yesterday; None if none is shown."""
-        if self._status.careful is None:
-            return None
-        now = self._clock.now()
-        return min(elapsed(now, midnight_after(now)).total_seconds(), _LONGEST_WAIT)
+                # At midnight a moment of today becomes one of yesterday.
+                now = self._clock.now()
+                left = elapsed(now, midnight_after(now)).total_seconds()
+                pause = min(left, _LONGEST_WAIT) if self._status.careful else None
+                await wait_until_set(changed, self._clock, pause)
 
     async def load(self) -> None:
         """Read what the owner has chosen, whether a job was set, and what makes it careful."""

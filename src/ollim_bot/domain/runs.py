@@ -210,10 +210,10 @@ class Run:
     """The one mutable value of a run, which its tools share.
 
     `late_since` is when it was due, if it began or pinged late, and `waited_since`, if it waited
-    for the end of the quiet; `taint` is the untrusted text that it has read, and `allowed` are the
-    sources that the owner has called all right meanwhile: the answer is marked with them, too.
-    `asked_steps` are the keys of the things that the owner's button asked to break down; `steps`
-    counts what a careful run has done of each step of `Does`.
+    for the end of the quiet; `taint` is the untrusted text that it has read, `allowed` are the
+    sources that the owner has called all right meanwhile. `asked_steps` are the keys of the things
+    that the owner's button asked to break down; `steps` counts what a careful run has done of each
+    step of `Does`.
     """
 
     policy: RunPolicy
@@ -241,6 +241,11 @@ class Run:
     waited_since: datetime | None = None
     asked_steps: frozenset[str] = frozenset()
     steps: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def read(self) -> Taint:
+        """What marks its answer, and its writes as not the owner's words."""
+        return self.taint.having_read(*self.allowed)
 
     @property
     def is_main(self) -> bool:

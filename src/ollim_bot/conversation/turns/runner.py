@@ -604,7 +604,7 @@ class TurnRunner:
             job=run.label,
             began=turn.began,
             remarks=(*turn.notes, run.noted, turn.activity.refused),
-            taint=run.taint.having_read(*run.allowed),
+            taint=run.read,
         )
 
 
