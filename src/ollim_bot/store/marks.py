@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -14,8 +14,16 @@ from ollim_bot.domain.skills import folded_path
 from ollim_bot.domain.taint import LOST, Taint, TaintMark, marked_taint
 from ollim_bot.domain.tasks import Task, title_key
 from ollim_bot.errors import WrongInput
-from ollim_bot.store.codecs.plain import decode_plain, encode_plain
-from ollim_bot.store.connection import Row, Statements, Value, microseconds
+from ollim_bot.store.codecs.plain import decode_plain
+from ollim_bot.store.connection import (
+    Row,
+    Statements,
+    Value,
+    escaped,
+    microseconds,
+    moment_of,
+    unescaped,
+)
 from ollim_bot.store.file_store import Malformed
 
 if TYPE_CHECKING:
@@ -23,8 +31,10 @@ if TYPE_CHECKING:
 
 MOST_LEFT = 10_000
 PUT_MARK = (
-    "INSERT INTO marks (key, at, is_untold, value) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
-    " SET at = excluded.at, is_untold = excluded.is_untold, value = excluded.value"
+    "INSERT INTO marks (key, source, at, path, title, untold, session)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
+    " source = excluded.source, at = excluded.at, path = excluded.path, title = excluded.title,"
+    " untold = excluded.untold, session = excluded.session"
 )
 _FILE, _TASK = "file:", "task:"
 # Read by the conversation in the last day.
@@ -113,16 +123,16 @@ class Marks:
 
     def in_last_day(self, now: datetime) -> Taint:
         """The sources that may have led to a change of the conversation now."""
-        found = _decoded(self._rows("key >= 'read:' AND key < 'read;' ORDER BY at, key"))
+        found = self._rows("key >= 'read:' AND key < 'read;' ORDER BY at, key")
         return Taint(tuple(each.source for each in found if abs(now - each.since) < _REMEMBERED))
 
     def left(self) -> list[TaintMark]:
         """The marks of notes and tasks, the oldest first."""
-        return _decoded(self._rows(f"{_IS_LEFT} ORDER BY at, key"))
+        return self._rows(f"{_IS_LEFT} ORDER BY at, key")
 
     def untold(self) -> list[TaintMark]:
         """The marks of tasks that the owner was not shown, the oldest first."""
-        return _decoded(self._rows("is_untold = 1 ORDER BY at, key"))
+        return self._rows("untold != '' ORDER BY at, key")
 
     def leave(self, mark: TaintMark, *, is_written: bool = False) -> None:
         """TaintMark a note or a task, beside what it is marked with, before the words are written.
@@ -160,10 +170,22 @@ class Marks:
         """The marks of the files at these paths below the data directory."""
         return [*self._at([_file(each) for each in paths]).values()]
 
-    def below(self, folder: str) -> list[TaintMark]:
-        """The marks of all files in a folder, and in the folders in it; empty for all there are."""
-        start = f"{_file(folder)}/" if folder else _FILE
-        return _decoded(self._rows("key >= ? AND key < ?", start, f"{start[:-1]}{_next(start)}"))
+    def below(self, folder: str, choose: Callable[[Set[str]], Set[str]] | None = None) -> list[str]:
+        """The sources of the marked files in a folder and all folders in it; empty is the highest.
+
+        Of their names, which are as `folded_path` makes them, `choose` returns those that count.
+        """
+        start = _file(f"{folder}/" if folder else "")
+        end = f"{start[:-1]}{chr(ord(start[-1]) + 1)}"
+        rows = self._statements.rows
+        if choose is None:
+            sql = "SELECT DISTINCT source FROM marks WHERE key >= ? AND key < ?"
+            return [unescaped(row[0]) for row in rows(sql, start, end)]
+        found = rows("SELECT key FROM marks WHERE key >= ? AND key < ?", start, end)
+        names = {str(row[0]): _path_in(row[0]).rpartition("/")[2] for row in found}
+        chosen = choose({*names.values()})
+        counting = [key for key, name in names.items() if name in chosen]
+        return [each.source for each in self._at(counting).values()]
 
     def of_tasks(self, titles: Iterable[str]) -> Mapping[str, TaintMark]:
         """The marks of the tasks that have these titles, by the titles."""
@@ -186,10 +208,9 @@ class Marks:
 
     def forget(self, passage: Passage) -> None:
         """Find tasks and files under their new names, after words were taken out of all rows."""
-        rows = self._statements.rows(f"SELECT key, value FROM marks WHERE {_IS_LEFT}")
-        for (key, _), mark in zip(rows, _decoded(rows, 1), strict=True):
+        for key, mark in self._keyed(_IS_LEFT):
             if mark.path:
-                former = json.loads(f'"{key.removeprefix(_FILE)}"').split("/")
+                former = _path_in(key).split("/")
                 mark = replace(mark, path="/".join(map(passage.cut_from_name, former)))
             if key != key_of(mark):
                 self._remove(key)
@@ -222,14 +243,15 @@ class Marks:
         for first in range(0, len(sought), _AT_ONCE):
             some = sought[first : first + _AT_ONCE]
             wanted = ", ".join("?" for _ in some)
-            rows = self._statements.rows(
-                f"SELECT key, value FROM marks WHERE key IN ({wanted}) ORDER BY key", *some
-            )
-            found.update(zip((str(row[0]) for row in rows), _decoded(rows, 1), strict=True))
+            found.update(self._keyed(f"key IN ({wanted}) ORDER BY key", *some))
         return found
 
-    def _rows(self, where: str, *arguments: Value) -> list[Row]:
-        return self._statements.rows(f"SELECT value FROM marks WHERE {where}", *arguments)
+    def _rows(self, where: str, *arguments: Value) -> list[TaintMark]:
+        return [mark for _, mark in self._keyed(where, *arguments)]
+
+    def _keyed(self, where: str, *arguments: Value) -> list[tuple[str, TaintMark]]:
+        sql = f"SELECT key, source, at, path, title, untold, session FROM marks WHERE {where}"
+        return [(str(row[0]), decoded_mark(row)) for row in self._statements.rows(sql, *arguments)]
 
     def _put(self, key: str, mark: TaintMark) -> None:
         self._statements.write("marks", PUT_MARK, *encoded_mark(key, mark))
@@ -246,8 +268,14 @@ def key_of(mark: TaintMark) -> str:
 
 def encoded_mark(key: str, mark: TaintMark) -> tuple[Value, ...]:
     """The arguments of `PUT_MARK`."""
-    value = encode_plain(mark).decode()
-    return key, microseconds(mark.since), int(bool(mark.untold)), value
+    texts = map(escaped, (mark.path, mark.title, mark.untold, mark.session))
+    return key, escaped(mark.source), microseconds(mark.since), *texts
+
+
+def decoded_mark(row: Row) -> TaintMark:
+    """The inverse of `encoded_mark`."""
+    _, source, at, *texts = row
+    return TaintMark(unescaped(source), moment_of(at), *map(unescaped, texts))
 
 
 def _session(session: SessionId) -> str:
@@ -266,14 +294,10 @@ def _file(path: str) -> str:
     return f"{_FILE}{json.dumps(folded_path(path))[1:-1]}"
 
 
+def _path_in(key: str) -> str:
+    return unescaped(key.removeprefix(_FILE))
+
+
 def _hash(name: str) -> str:
     """A key of any name, however long; what is forgotten is not in it."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _next(start: str) -> str:
-    return chr(ord(start[-1]) + 1)
-
-
-def _decoded(rows: Sequence[Row], column: int = 0) -> list[TaintMark]:
-    return [decode_plain(TaintMark, row[column].encode()) for row in rows]

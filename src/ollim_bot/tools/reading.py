@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ollim_bot.domain.agent_caller import PROGRAM, shell_words
@@ -36,6 +37,9 @@ _JOB_FILE = re.compile(
     rf"^(?:[^:\n]*/)?((?:{'|'.join(kind.plural for kind in JobKind)})/[^/:\n]+?\.md)", re.MULTILINE
 )
 _JOB_MARK = re.compile(r"^untrusted[ \t]*:[ \t]*['\"]?([^'\"\n]*[^'\"\s])", re.MULTILINE)
+# After the name of a file, in a line of a search.
+_NAME_ENDS = re.compile("[:-]|$")
+_LONGEST_NAME = 255
 _NAMING = ("", "content", "files_with_matches")
 
 
@@ -43,30 +47,22 @@ _NAMING = ("", "content", "files_with_matches")
 class Touched:
     """The places that a call may have read, with the `sources` that are known by themselves.
 
-    Of the `folders`, that is each file whose name stands in `shown`; None for all there are.
+    Of the `folders`, that is each file whose name stands in `shown`; all of them if that is empty.
     `titles` are those of tasks.
     """
 
     sources: Sequence[str] = ()
     files: Sequence[str] = ()
     folders: Sequence[str] = ()
-    shown: str | None = None
+    shown: str = ""
     titles: Sequence[str] = ()
 
     def marked(self, tx: Transaction) -> list[str]:
         """What the marked places among them are marked with."""
-        marks = tx.marks.of_files(self.files)
-        for folder in self.folders:
-            below = tx.marks.below(folder)
-            marks += below if self.shown is None else [m for m in below if self._names(m.path)]
-        return [each.source for each in (*marks, *tx.marks.of_tasks(self.titles).values())]
-
-    def _names(self, path: str) -> bool:
-        """Whether a line of the result names the file, as a search does."""
-        assert self.shown is not None
-        name = folded_path(os.path.basename(path))
-        # What cannot be printed is shown in some other way.
-        return not name.isprintable() or _is_named(name, self.shown)
+        named = partial(_named_in, self.shown) if self.shown else None
+        below = (each for folder in self.folders for each in tx.marks.below(folder, named))
+        marks = (*tx.marks.of_files(self.files), *tx.marks.of_tasks(self.titles).values())
+        return [*below, *(each.source for each in marks)]
 
 
 async def reading_in(store: Store, root: Path, call: ToolCall, result: str) -> Reading | None:
@@ -89,7 +85,7 @@ def places_of(root: Path, call: ToolCall, result: str) -> Touched:
     places = dict.fromkeys(place for path in paths for place in marked_places(root, path))
     folders = [each for each in places if is_glob or os.path.isdir(root / each)]
     files = [each for each in places if each not in folders]
-    shown = f"\n{folded_path(result)}\n" if is_glob or _shows_names(call) else None
+    shown = folded_path(result) or "\n" if is_glob or _shows_names(call) else ""
     written = [relative(path, str(root)).removeprefix("./") for path in paths]
     glob = text_argument(call.arguments, SEARCH_ARGUMENTS[call.tool]) if is_search else ""
     is_download = (
@@ -103,7 +99,7 @@ def places_of(root: Path, call: ToolCall, result: str) -> Touched:
     )
     in_jobs = (found[1] for job in jobs for found in _JOB_MARK.finditer(_text(root / job)))
     has_tasks = FILE_LIST in map(folded_path, (*files, *written)) or (
-        "" in folders and (shown is None or _is_named(FILE_LIST, shown))
+        "" in folders and (not shown or bool(_named_in(shown, {FILE_LIST})))
     )
     return Touched(
         (*([ATTACHMENT] if is_download else []), *in_jobs),
@@ -150,13 +146,14 @@ def _is_download(path: str) -> bool:
     return _DOWNLOADS in path.casefold().split("/")
 
 
-def _is_named(name: str, shown: str) -> bool:
-    at = shown.find(name)
-    while at > 0:
-        if shown[at - 1] in "/\n" and shown[at + len(name)] in ":-\n":
-            return True
-        at = shown.find(name, at + 1)
-    return False
+def _named_in(shown: str, names: Set[str]) -> Set[str]:
+    """Those of the names that a search may have shown: each follows a folder or begins a line."""
+    # What cannot be printed is shown in some other way.
+    found = {each for each in names if not each.isprintable() or len(each) > _LONGEST_NAME}
+    for part in re.split(r"[/\n]", shown):
+        ends = (end.start() for end in _NAME_ENDS.finditer(part, 0, _LONGEST_NAME + 1))
+        found.update(name for end in ends if (name := part[:end]) in names)
+    return found
 
 
 def _text(path: Path) -> str:
