@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.domain.sessions import SessionId
@@ -14,6 +15,7 @@ from ollim_bot.domain.skills import folded_path
 from ollim_bot.domain.taint import LOST, Taint, TaintMark, marked_taint
 from ollim_bot.domain.tasks import Task, title_key
 from ollim_bot.errors import WrongInput
+from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.codecs.plain import decode_plain
 from ollim_bot.store.connection import (
     Row,
@@ -31,10 +33,10 @@ if TYPE_CHECKING:
 
 MOST_LEFT = 10_000
 PUT_MARK = (
-    "INSERT INTO marks (key, source, at, path, title, untold, session)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
+    "INSERT INTO marks (key, source, at, path, title, untold, session, hash)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
     " source = excluded.source, at = excluded.at, path = excluded.path, title = excluded.title,"
-    " untold = excluded.untold, session = excluded.session"
+    " untold = excluded.untold, session = excluded.session, hash = excluded.hash"
 )
 _FILE, _TASK = "file:", "task:"
 # Read by the conversation in the last day.
@@ -134,10 +136,10 @@ class Marks:
         """The marks of tasks that the owner was not shown, the oldest first."""
         return self._rows("untold != '' ORDER BY at, key")
 
-    def leave(self, mark: TaintMark, *, is_written: bool = False) -> None:
-        """TaintMark a note or a task, beside what it is marked with, before the words are written.
+    def leave(self, mark: TaintMark, *, is_written: bool = False) -> TaintMark:
+        """Mark a note or a task, beside what it is marked with, before the words are written.
 
-        Raises `WrongInput` at the limit, unless the words are there.
+        Returns its mark. Raises `WrongInput` at the limit, unless the words are there.
         """
         key = key_of(mark)
         former = self._at([key]).get(key)
@@ -148,8 +150,20 @@ class Marks:
             )
         if former is not None:
             sources = marked_taint(f"{former.source},{mark.source}").mark
-            mark = replace(mark, source=sources, since=former.since)
+            session = former.session if mark.path else ""
+            mark = replace(mark, source=sources, since=former.since, session=session)
         self._put(key, mark)
+        return mark
+
+    def exchange(self, mark: TaintMark, other: TaintMark | None) -> None:
+        """Put the other mark in the place of this one, or none, if it is as it was."""
+        key = key_of(mark)
+        if self._at([key]).get(key) != mark:
+            return
+        if other is None:
+            self._remove(key)
+        else:
+            self._put(key, other)
 
     def is_full(self) -> bool:
         count = f"SELECT count(*) FROM marks WHERE {_IS_LEFT}"
@@ -163,29 +177,30 @@ class Marks:
             self._put(key, replace(known, untold=""))
 
     def remove(self, *marks: TaintMark) -> None:
-        """Take marks of notes and tasks away."""
-        self._remove(*map(key_of, marks))
+        """Take marks of notes and tasks away that are as they were."""
+        for mark in marks:
+            self.exchange(mark, None)
 
     def of_files(self, paths: Iterable[str]) -> list[TaintMark]:
         """The marks of the files at these paths below the data directory."""
         return [*self._at([_file(each) for each in paths]).values()]
 
-    def below(self, folder: str, choose: Callable[[Set[str]], Set[str]] | None = None) -> list[str]:
-        """The sources of the marked files in a folder and all folders in it; empty is the highest.
+    def below(
+        self, folder: str, choose: Callable[[Set[str]], Set[str]] | None = None
+    ) -> list[TaintMark]:
+        """The marks of the files in a folder and all folders in it; empty is the highest.
 
         Of their names, which are as `folded_path` makes them, `choose` returns those that count.
         """
         start = _file(f"{folder}/" if folder else "")
         end = f"{start[:-1]}{chr(ord(start[-1]) + 1)}"
-        rows = self._statements.rows
+        is_in = "key >= ? AND key < ?"
         if choose is None:
-            sql = "SELECT DISTINCT source FROM marks WHERE key >= ? AND key < ?"
-            return [unescaped(row[0]) for row in rows(sql, start, end)]
-        found = rows("SELECT key FROM marks WHERE key >= ? AND key < ?", start, end)
+            return self._rows(is_in, start, end)
+        found = self._statements.rows(f"SELECT key FROM marks WHERE {is_in}", start, end)
         names = {str(row[0]): _path_in(row[0]).rpartition("/")[2] for row in found}
         chosen = choose({*names.values()})
-        counting = [key for key, name in names.items() if name in chosen]
-        return [each.source for each in self._at(counting).values()]
+        return [*self._at(key for key, name in names.items() if name in chosen).values()]
 
     def of_tasks(self, titles: Iterable[str]) -> Mapping[str, TaintMark]:
         """The marks of the tasks that have these titles, by the titles."""
@@ -211,8 +226,10 @@ class Marks:
         for key, mark in self._keyed(_IS_LEFT):
             if mark.path:
                 former = _path_in(key).split("/")
-                mark = replace(mark, path="/".join(map(passage.cut_from_name, former)))
-            if key != key_of(mark):
+                # What is written there from now on is not the agent's.
+                path = "/".join(map(passage.cut_from_name, former))
+                mark = replace(mark, path=path, hash="")
+            if key != key_of(mark) or mark.path:
                 self._remove(key)
                 self.leave(mark, is_written=True)
 
@@ -250,8 +267,9 @@ class Marks:
         return [mark for _, mark in self._keyed(where, *arguments)]
 
     def _keyed(self, where: str, *arguments: Value) -> list[tuple[str, TaintMark]]:
-        sql = f"SELECT key, source, at, path, title, untold, session FROM marks WHERE {where}"
-        return [(str(row[0]), decoded_mark(row)) for row in self._statements.rows(sql, *arguments)]
+        columns = "key, source, at, path, title, untold, session, hash"
+        rows = self._statements.rows(f"SELECT {columns} FROM marks WHERE {where}", *arguments)
+        return [(str(row[0]), decoded_mark(row)) for row in rows]
 
     def _put(self, key: str, mark: TaintMark) -> None:
         self._statements.write("marks", PUT_MARK, *encoded_mark(key, mark))
@@ -268,7 +286,7 @@ def key_of(mark: TaintMark) -> str:
 
 def encoded_mark(key: str, mark: TaintMark) -> tuple[Value, ...]:
     """The arguments of `PUT_MARK`."""
-    texts = map(escaped, (mark.path, mark.title, mark.untold, mark.session))
+    texts = map(escaped, (mark.path, mark.title, mark.untold, mark.session, mark.hash))
     return key, escaped(mark.source), microseconds(mark.since), *texts
 
 
@@ -300,4 +318,29 @@ def _path_in(key: str) -> str:
 
 def _hash(name: str) -> str:
     """A key of any name, however long; what is forgotten is not in it."""
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return hash_of(name.encode("utf-8", "surrogatepass"))
+
+
+def by_hand(root: Path, marks: Iterable[TaintMark], *, is_idle: bool = False) -> list[TaintMark]:
+    """The marks of notes that are no longer as the agent wrote them, or gone. It reads files.
+
+    One that it may be writing is none of them, unless nothing writes now.
+    """
+    found = list[TaintMark]()
+    for mark in marks:
+        if not mark.path:
+            continue
+        try:
+            is_other = hash_of(read_file(root / mark.path, SizeLimit.IN_HISTORY)) != mark.hash
+            if mark.hash and is_other:
+                found.append(mark)
+        except FileNotFoundError:
+            if mark.hash or is_idle:
+                found.append(mark)
+        except OSError:
+            continue
+    return found
+
+
+def hash_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]

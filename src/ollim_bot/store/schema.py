@@ -248,7 +248,7 @@ CREATE INDEX transcripts_change ON transcripts (change);
 """
 
 # `key` says the place. A note has a path, a task a title; `untold` is the id of a task that the
-# owner was not shown, `session` that which made the note.
+# owner was not shown, `session` that which made the note, `hash` of what the agent wrote there.
 _MARKS = """
 CREATE TABLE marks (
     key TEXT PRIMARY KEY,
@@ -257,7 +257,8 @@ CREATE TABLE marks (
     path TEXT NOT NULL,
     title TEXT NOT NULL,
     untold TEXT NOT NULL,
-    session TEXT NOT NULL
+    session TEXT NOT NULL,
+    hash TEXT NOT NULL
 );
 CREATE INDEX marks_untold ON marks (at) WHERE untold != '';
 """

@@ -19,10 +19,11 @@ from ollim_bot.domain.permissions import (
     text_argument,
 )
 from ollim_bot.domain.skills import folded_path
-from ollim_bot.domain.taint import ATTACHMENT, Reading, marked_taint, reading_of
+from ollim_bot.domain.taint import ATTACHMENT, Reading, TaintMark, marked_taint, reading_of
 from ollim_bot.domain.tasks import FILE_LIST
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import ToolCall
+from ollim_bot.store.marks import by_hand
 from ollim_bot.store.store import Store
 from ollim_bot.store.task_file import titles_in
 from ollim_bot.store.transaction import Transaction
@@ -57,20 +58,22 @@ class Touched:
     shown: str = ""
     titles: Sequence[str] = ()
 
-    def marked(self, tx: Transaction) -> list[str]:
-        """What the marked places among them are marked with."""
+    def marks(self, tx: Transaction) -> list[TaintMark]:
+        """The marks of the places among them that have some."""
         named = partial(_named_in, self.shown) if self.shown else None
         below = (each for folder in self.folders for each in tx.marks.below(folder, named))
-        marks = (*tx.marks.of_files(self.files), *tx.marks.of_tasks(self.titles).values())
-        return [*below, *(each.source for each in marks)]
+        return [*below, *tx.marks.of_files(self.files), *tx.marks.of_tasks(self.titles).values()]
 
 
 async def reading_in(store: Store, root: Path, call: ToolCall, result: str) -> Reading | None:
     """The words of others in a result; None if there are none."""
     known = reading_of(call.tool, call.arguments, result, OWN_TOOLS)
     touched = await asyncio.to_thread(places_of, root, call, result)
-    marked = await store.read(touched.marked) if touched.files or touched.folders else []
-    sources = (*([known.source] if known else []), *touched.sources, *marked)
+    marks = await store.read(touched.marks) if touched.files or touched.folders else []
+    if others := await asyncio.to_thread(by_hand, root, marks) if marks else []:
+        await store.transact(lambda tx: tx.marks.remove(*others))
+    left = (each.source for each in marks if each not in others)
+    sources = (*([known.source] if known else []), *touched.sources, *left)
     if not sources:
         return None
     return Reading(marked_taint(",".join(sources)).mark, known.found if known else frozenset())
