@@ -150,20 +150,22 @@ class Marks:
             )
         if former is not None:
             sources = marked_taint(f"{former.source},{mark.source}").mark
-            session = former.session if mark.path else ""
-            mark = replace(mark, source=sources, since=former.since, session=session)
+            mark = replace(mark, source=sources)
+            if mark.path:
+                mark = replace(mark, since=former.since, session=former.session)
         self._put(key, mark)
         return mark
 
-    def exchange(self, mark: TaintMark, other: TaintMark | None) -> None:
-        """Put the other mark in the place of this one, or none, if it is as it was."""
+    def exchange(self, mark: TaintMark, other: TaintMark | None) -> bool:
+        """Put the other mark in the place of this one, or none; False if it is not as it was."""
         key = key_of(mark)
         if self._at([key]).get(key) != mark:
-            return
+            return False
         if other is None:
             self._remove(key)
         else:
             self._put(key, other)
+        return True
 
     def is_full(self) -> bool:
         count = f"SELECT count(*) FROM marks WHERE {_IS_LEFT}"
@@ -321,25 +323,18 @@ def _hash(name: str) -> str:
     return hash_of(name.encode("utf-8", "surrogatepass"))
 
 
-def by_hand(root: Path, marks: Iterable[TaintMark], *, is_idle: bool = False) -> list[TaintMark]:
-    """The marks of notes that are no longer as the agent wrote them, or gone. It reads files.
+def by_hand(root: Path, marks: Iterable[TaintMark]) -> list[TaintMark]:
+    """The marks of notes that are no longer as the agent wrote them, or gone. It reads files."""
+    return [each for each in marks if each.hash and _is_other(root / each.path, each.hash)]
 
-    One that it may be writing is none of them, unless nothing writes now.
-    """
-    found = list[TaintMark]()
-    for mark in marks:
-        if not mark.path:
-            continue
-        try:
-            is_other = hash_of(read_file(root / mark.path, SizeLimit.IN_HISTORY)) != mark.hash
-            if mark.hash and is_other:
-                found.append(mark)
-        except FileNotFoundError:
-            if mark.hash or is_idle:
-                found.append(mark)
-        except OSError:
-            continue
-    return found
+
+def _is_other(file: Path, known: str) -> bool:
+    try:
+        return hash_of(read_file(file, SizeLimit.IN_HISTORY)) != known
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def hash_of(content: bytes) -> str:

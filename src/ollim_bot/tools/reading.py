@@ -109,7 +109,7 @@ def places_of(root: Path, call: ToolCall, result: str) -> Touched:
         files,
         [""] if is_glob else folders,
         shown,
-        titles_in(f"{_text(root / FILE_LIST)}\n{result}") if has_tasks else (),
+        titles_in(f"{_text(root / FILE_LIST)}\n{result}", with_done=False) if has_tasks else (),
     )
 
 
