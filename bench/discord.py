@@ -25,6 +25,8 @@ WARM_UP = 3
 ROUNDS = 20
 STARTS = 3
 CHARACTERS = 20_000
+FLOOD = 100_000
+BETWEEN_CHECKS = 0.05
 # As fast as a quick model writes.
 PACE, CHUNK = 0.05, 50
 # About the rate that Discord allows, which the bot must keep to.
@@ -45,6 +47,7 @@ async def _measured(folder: Path) -> list[Result]:
         return [
             *await _first_signs(folder / "signs", provider),
             *await _long_answer(folder / "long", provider, model),
+            *await _floods(folder / "floods", provider, model),
             await _start(folder / "start", provider),
             *await _idle(folder / "idle", provider),
         ]
@@ -122,7 +125,51 @@ def _is_written(request: RecordedRequest) -> bool:
 
 
 def _stands(discord: LocalDiscord, text: str) -> bool:
-    return "".join("".join(discord.texts).split()).endswith("".join(text.split()))
+    """Whether the answer is there, in messages or as the file that follows its beginning."""
+    files = [each.content.decode() for message in discord.said for each in message.files]
+    shown = ["".join(words.split()) for words in ("".join(discord.texts), *files)]
+    return any(each.endswith("".join(text.split())) for each in shown)
+
+
+async def _floods(folder: Path, provider: Mapping[str, str], model: ScriptedModel) -> list[Result]:
+    """The longest wait for a health check from the question until the answer is there."""
+    waits: list[float] = []
+    messages = 0
+    for name, unit in (("words", "tea "), ("headings", "#\n")):
+        text, port = unit * (FLOOD // len(unit)), unused_port()
+        settings = {**provider, "OLLIM_WEB_PORT": str(port)}
+        async with on_discord(folder / name, BOT, settings) as discord:
+            await discord.until(lambda: discord.said, LIMIT)
+            before = len(discord.said)
+            model.then(Reply((Say(text),), pace=PACE, chunk=20 * CHUNK))
+            discord.say("tell me all about tea")
+            waits.append(0.0)
+            while not _stands(discord, text):
+                waits[-1] = max(waits[-1], await _health_check(port))
+            messages = len(discord.said) - before
+    name, words, headings = f"beside {FLOOD} characters of headings", *waits
+    return [
+        Result(f"health check {name}", headings, "of words", words, most=0.2),
+        Result(
+            f"messages {name}",
+            messages,
+            "the most of one answer",
+            10,
+            most_times=1,
+            unit=Unit.COUNT,
+        ),
+    ]
+
+
+async def _health_check(port: int) -> float:
+    await asyncio.sleep(BETWEEN_CHECKS)
+    began = time.monotonic()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    host = f"127.0.0.1:{port}"
+    writer.write(f"GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    await reader.read()
+    writer.close()
+    return time.monotonic() - began
 
 
 async def _start(folder: Path, provider: Mapping[str, str]) -> Result:

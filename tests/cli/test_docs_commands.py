@@ -26,6 +26,7 @@ from tests.test_docs import DOCS, ROOT, commands
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.taint import TaintMark
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
 
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.real_process
 
 PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md"]
 WEBHOOKS = {"WEBHOOK_PORT": "9100", "WEBHOOK_SECRET": "a-long-random-text"}
+NOTE = "notes/others/plan.md"
 SESSION = SessionId("1a2b3c4d-0000-4000-8000-000000000000")
 
 # What cannot be run here, and where it is. `tests/test_docs.py` has the parser read its words.
@@ -40,6 +42,7 @@ NOT_RUN = {
     "auth": "asks the account of the owner: test_auth.py",
     "forget": "asks, and has to find what it forgets: test_forget.py",
     "google login": "waits for a browser: tests/google/test_cli.py",
+    "marks mine": "asks in a terminal: test_marks.py",
     "mcp approve": "asks in a terminal: test_mcp.py",
     "mcp test": "asks in a terminal: test_mcp.py",
     "push remove": "needs a paired phone: test_push.py",
@@ -127,6 +130,8 @@ def fill(terminal: Terminal) -> None:
     server = {"command": sys.executable, "args": [str(ROOT / "tests/tool_servers/quick_server.py")]}
     terminal.paths.mcp.write_text(json.dumps({"mcpServers": {"notes": server}}))
     append(terminal, *ROWS)
+    (terminal.paths.root / NOTE).parent.mkdir(parents=True)
+    (terminal.paths.root / NOTE).write_text("plan\n")
     with closing(
         open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print)
     ) as database:
@@ -137,6 +142,7 @@ def fill(terminal: Terminal) -> None:
 
 def _talk(tx: Transaction) -> None:
     tx.config.change(lambda config: config.with_value("model.main", "opus"))
+    tx.marks.leave(TaintMark("web page", tx.now, path=NOTE))
     place = "setting:model.main"
     tx.changes.put(ChangeRow(CHANGE, tx.now, place, Changer.COMMAND, "default", "opus"))
     tx.session.put(SESSION)

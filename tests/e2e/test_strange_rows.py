@@ -11,11 +11,14 @@ from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.e2e.test_reminders import printed
 from tests.postgres_server import new_url, server
-from tests.standby.strangers import put_rows
+from tests.standby.strangers import put_job_op, put_rows
 
+from ollim_bot.domain.due_items import note_of
+from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
+from ollim_bot.store.job_files import add_snoozed
 from ollim_bot.store.postgres.connection import parse_address
 from ollim_bot.store.postgres.database import open_postgres
 
@@ -45,6 +48,11 @@ def reminder(name: str, seconds: float) -> dict[str, str]:
     return {f"reminders/{name}.md": REMINDER.format(id=name, at=at.isoformat())}
 
 
+def texts_of(bot: Bot, line: str) -> list[str]:
+    texts = [path.read_text() for path in (bot.data / "reminders").glob("*.md")]
+    return [each for each in texts if line in each]
+
+
 def is_told(url: str) -> bool:
     """Whether the owner is about to be told; notices wait for each other."""
     with closing(open_postgres(parse_address(url), lambda: datetime.now(UTC), lease=None)) as rows:
@@ -67,12 +75,18 @@ async def test_a_strange_policy_and_job_run_nothing_until_the_owner_has_seen_the
             strange = {"tool-policy.yaml": POLICY, **reminder("first", 4)}
             put_rows(settings["DATABASE_URL"], strange, is_led=True)
             await shelf.until(lambda: (shelf.data / "reminders" / "first.md").exists())
+            spec = JobSpec(id="x", message="x", background=True, allowed_tools=("Bash(python3 *)",))
+            later = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+            op = add_snoozed(note_of(Reminder(spec, later)), "later", later)
+            put_job_op(settings["DATABASE_URL"], op)
             assert await desk.stop() == 0
             # The ordinary job comes, and its call is refused.
             [refused] = (await model.seen(2)).tool_results
             assert "`Bash" in refused.text
             assert refused.is_error
             assert not (shelf.data / "ran").exists()
+            await shelf.until(lambda: texts_of(shelf, "id: later"))
+            assert "python3" not in texts_of(shelf, "id: later")[0]
             assert not (shelf.data / "tool-policy.yaml").exists()
             await shelf.until(lambda: is_told(settings["DATABASE_URL"]))
             told = printed(shelf, "standby", "accept", "--yes")

@@ -440,8 +440,8 @@ def test_what_waits_is_kept_from_a_leader_that_starts_again_until_the_owner_refu
             assert (shelf.read(old), shelf.read(new)) == ("one", None)
             assert (kept[old], kept[new], kept["tasks.md"]) == (b"two", b"two", b"- [ ] Walk")
     assert [f"another machine has changed {new}, {old}," in each for each in shelf.said] == [True]
+    WaitingFiles(shelf.paths).write({})
     with shelf.leading() as database:
-        WaitingFiles(shelf.paths).write({})
         database.tidy(is_idle=True)
         assert stored(database) == shelf.contents()
         assert stored(database)[old] == b"one"

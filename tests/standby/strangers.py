@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from contextlib import closing
 
 from ollim_bot.store.postgres.connection import connect_to, parse_address
+from ollim_bot.store.transaction import JobOp
+
+
+def put_job_op(url: str, op: JobOp) -> None:
+    """Have the next leader change a job file."""
+    with closing(connect_to(parse_address(url))) as connection:
+        connection.execute(
+            "INSERT INTO job_ops (seq, id, value, is_done)"
+            " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM job_ops), $1, $2, 0)",
+            (op.id, json.dumps(op.what)),
+        )
+        connection.commit()
 
 
 def put_rows(url: str, files: dict[str, str], *, is_led: bool = False) -> None:

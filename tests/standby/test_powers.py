@@ -14,6 +14,7 @@ from tests.standby.strangers import put_rows
 from ollim_bot.cli import standby as command
 from ollim_bot.cli.caller import Caller
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.file_index import NO_FILE
 from ollim_bot.store.file_rows import FileRows
 from ollim_bot.store.owner_files import BUNDLED
 from ollim_bot.upkeep.powers import adds_power
@@ -205,3 +206,16 @@ def test_without_a_terminal_join_says_how_to_look_through_it(scene: StandbyScene
     told = scene.machine("shelf").done("standby", "join", "--from", str(scene.file))
     assert "another machine has changed tool-policy.yaml" in told
     assert "`ollim-bot standby accept`" in told
+
+
+def test_what_is_refused_is_replaced_by_what_is_here(scene: StandbyScene, shelf: Terminal) -> None:
+    put_rows(scene.url, {"tool-policy.yaml": POLICY, ROUTINE: WIDE})
+    touch_rows(shelf)
+    with scene.leading("shelf", shelf):
+        assert "machine that leads" in scene.desk.refused("standby", "accept", "--refuse", code=1)
+    shelf.done("standby", "accept", "--refuse")
+    touch_rows(shelf)
+    current = scene.rows_on_server(lambda rows: FileRows(rows).current())
+    assert (current["tool-policy.yaml"], current[ROUTINE]) == (NO_FILE, NO_FILE)
+    assert not shelf.paths.tool_policy.exists()
+    assert "Nothing waits" in shelf.done("standby", "accept")

@@ -85,9 +85,12 @@ def test_the_marks_in_a_folder_are_those_whose_paths_lead_there(folder: str) -> 
     for path in paths:
         stores.state.run(lambda tx, path=path: tx.marks.leave(marked_at(path)))  # type: ignore[misc]
     stores.state.run(lambda tx: tx.marks.leave(titled("notes/x")))
-    found = {each.path for each in stores.state.query(lambda tx: tx.marks.below(folder))}
+    found = stores.state.query(lambda tx: tx.marks.below(folder))
+    chosen = stores.state.query(lambda tx: tx.marks.below(folder, lambda names: names & {"c.md"}))
     same = {"Notes/Others": "notes/others", "notes/f\u00fcr": "notes/fu\u0308r"}.get(folder, folder)
-    assert found == {each for each in paths if each.startswith(f"{same}/" if same else "")}
+    inside = {each for each in paths if each.startswith(f"{same}/" if same else "")}
+    assert {each.path for each in found} == inside
+    assert {each.path for each in chosen} == inside & {"notes/fu\u0308r/c.md"}
 
 
 @pytest.mark.parametrize("path", ["notes/a.md", "Notes/A.md", "notes/Straße.md", "n\u0303/\u00e9"])

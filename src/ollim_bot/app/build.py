@@ -133,6 +133,7 @@ from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
 from ollim_bot.tools.guards import JobChecker
+from ollim_bot.upkeep.powers import of_conversation
 from ollim_bot.view_ports import PhoneLink, Views
 
 _logger = logging.getLogger(__name__)
@@ -298,7 +299,9 @@ class ConversationParts:
         self.quiet_watch = QuietWatch(store, self.state, self.poster, self.board, clock)
         self.gate = DiskGate(store, self.notices, clock)
         self.reminders = PlainDelivery(store, self.poster, self.gate, clock)
-        self.job_file_changes = JobFileChanges(store, deps.repositories)
+        is_shared, paths = deps.sent_elsewhere is not None, DataPaths(deps.working_directory)
+        limited = partial(of_conversation, paths) if is_shared else None
+        self.job_file_changes = JobFileChanges(store, deps.repositories, limited)
         self._items = ItemAnswers(store, self.job_file_changes)
         self._steps = StepWriter(store, deps.tasks)
         self.undo_expiry = UndoExpiry(store, clock)

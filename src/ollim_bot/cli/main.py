@@ -38,6 +38,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "history": ("search and read past conversations", "ollim_bot.cli.history"),
     "gmail": ("read your mail at Google", "ollim_bot.cli.gmail"),
     "messages": ("export every message", "ollim_bot.cli.messages"),
+    "marks": ("notes and tasks with words of others", "ollim_bot.cli.marks"),
     "google": ("connect your Google account", "ollim_bot.cli.google"),
     "mcp": ("your own tool servers", "ollim_bot.cli.mcp"),
     "config": ("settings you can change while the bot runs", "ollim_bot.cli.config"),

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,6 @@ from ollim_bot.errors import AlreadyRunning, OllimError, WrongInput
 if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
     from ollim_bot.settings import Secret, Settings
-    from ollim_bot.store.file_layout import ChangedFile
     from ollim_bot.store.stored_files import FilesState
     from ollim_bot.upkeep.keys import Keys
     from ollim_bot.upkeep.machine import Machine
@@ -72,8 +70,7 @@ _CAN_ACT = (
 _USE_THEM = "Did you write all of this, and shall it count here?"
 _USED = "These count here now: {names}."
 _STILL_WAIT = "They wait. What was here before counts. `ollim-bot standby accept` shows them again."
-_REFUSE_THERE = "Run this on the machine that leads, while its bot runs: its files count for all."
-_REFUSED = "What is here stays, and is stored for all machines: {names}."
+_REFUSED = "What is here stays. Start the bot here again; then it is stored for all machines."
 _STILL_LEADS = "{name} still leads. Stop its bot first; after a crash, wait for 15 seconds."
 _NOT_MOVED = "Nothing was changed."
 
@@ -205,7 +202,7 @@ def join(given: Given, caller: Caller, console: Console) -> None:
         for line in (*_key_lines(found, settings), *_unlike_lines(settings, caller)):
             show(plain(line))
         if sys.stdin.isatty():
-            _offer(standby.waiting_files(here, url), given, here, url, console)
+            _offer(given, here, url, console)
     else:
         _take_keys(here, replace(keys, settings=own), given)
 
@@ -224,48 +221,35 @@ def accept(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if nothing could be shown or taken in."""
     settings = _set_up(caller)
     _require_psycopg()
-    from ollim_bot.upkeep.standby import refuse_files, waiting_files
+    from ollim_bot.upkeep.standby import refuse_files
 
     here, url = _machine(caller, settings), _url(settings)
-    if "refuse" in given and _role(here) != "leads":
-        raise OllimError(_REFUSE_THERE)
+    if "refuse" in given:
+        refuse_files(here, url)
+        show(_REFUSED)
+    elif not _offer(given, here, url, console):
+        show(_NOTHING_WAITS)
+
+
+def _offer(given: Given, here: Machine, url: Secret, console: Console) -> bool:
+    """Show all of what waits, and take it in if the owner wants that; False if nothing does."""
+    from ollim_bot.upkeep.standby import accept_files, waiting_files
+
     waiting = waiting_files(here, url)
     if not waiting:
-        show(_NOTHING_WAITS)
-    elif "refuse" in given:
-        refuse_files(here)
-        show(plain(_REFUSED.format(names=", ".join(each.path for each in waiting))))
-    else:
-        _offer(waiting, given, here, url, console)
-
-
-def _offer(
-    waiting: Sequence[ChangedFile], given: Given, here: Machine, url: Secret, console: Console
-) -> None:
-    """Show all of what waits, and take it in if the owner wants that."""
-    from ollim_bot.upkeep.standby import accept_files
-
-    if not waiting:
-        return
+        return False
     console.say(_CAN_ACT)
     for path, version, content in waiting:
         kind = ", a program" if version.is_executable else ""
         console.say(plain(f"\n{path}{kind}:" if content is not None else f"\n{path} is removed."))
-        for line in _content_lines(content or b""):
-            console.say(plain(line), "    ")
+        for line in (content or b"").decode("utf-8", "backslashreplace").splitlines():
+            console.say(plain(f"    {line}"), "    ")
     if _agrees(given, console, f"\n{_USE_THEM}"):
         accept_files(here, url, waiting)
         show(plain(_USED.format(names=", ".join(each.path for each in waiting))))
     else:
         console.say(_STILL_WAIT)
-
-
-def _content_lines(content: bytes) -> Iterator[str]:
-    try:
-        yield from (f"    {line}" for line in content.decode().splitlines())
-    except UnicodeDecodeError:
-        digest = sha256(content).hexdigest()
-        yield f"    {counted(len(content), 'byte')} that are no text, SHA-256 {digest}"
+    return True
 
 
 def _take_keys(here: Machine, keys: Keys, given: Given) -> None:

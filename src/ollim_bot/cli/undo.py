@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.changes import ID, find_change
 from ollim_bot.cli.data import Data, open_data, writable
@@ -65,12 +67,14 @@ def _undo_answer(change: ChangeRow, data: Data) -> str:
     from ollim_bot.store.item_answers import new_copy, undo_answer_change
     from ollim_bot.store.job_files import JobFileChanges, open_repositories
     from ollim_bot.store.store import DatabaseStore
+    from ollim_bot.upkeep.powers import of_conversation
 
     journal = ChangeJournal(data.journal, data.paths.root)
     repositories = open_repositories(data.paths, journal, plan=data.planned)
     with data.database() as database:
         store = DatabaseStore(database, SystemClock(data.now.tzinfo or UTC))
-        files = JobFileChanges(store, repositories)
+        limited = partial(of_conversation, data.paths) if data.shared else None
+        files = JobFileChanges(store, repositories, limited)
         job, copy = files.job_of(change.name), new_copy()
         item = database.run(
             lambda tx: undo_answer_change(tx, change, Changer.COMMAND.value, job, copy)

@@ -118,9 +118,10 @@ def marked_taint(mark: str | None) -> Taint:
 class TaintMark:
     """What a session has read of others, or has left in a note or in a task.
 
-    `source` is as `untrusted:` in a job file. A note has a `path` below the data directory, and the
-    `session` that made it, if a careful one did; a task has a `title`, by which it is known
-    whichever list has it, and its id as `untold` until the owner is shown it.
+    `source` is as `untrusted:` in a job file. A note has a `path` below the data directory, the
+    `session` that made it, if a careful one did, and the `hash` of what the agent wrote there last,
+    empty while it may be writing. A task has a `title`, by which it is known whichever list has it,
+    and its id as `untold` until the owner is shown it.
     """
 
     source: str
@@ -129,6 +130,7 @@ class TaintMark:
     title: str = ""
     untold: str = ""
     session: str = ""
+    hash: str = ""
 
 
 def reading_of(

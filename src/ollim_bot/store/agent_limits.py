@@ -13,7 +13,7 @@ from ollim_bot.domain.changes import EVENT, TASK, Changer, ChangeRow
 from ollim_bot.domain.initiative import SetByAgent, Setter
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.skills import AgentSkills
-from ollim_bot.domain.taint import TaintMark, marked_taint
+from ollim_bot.domain.taint import marked_taint
 from ollim_bot.store.change_rows import (
     PUT_CHANGE,
     REMEMBER_FILE,
@@ -23,9 +23,9 @@ from ollim_bot.store.change_rows import (
 )
 from ollim_bot.store.changes import TASKS
 from ollim_bot.store.codecs.plain import decode_plain
-from ollim_bot.store.connection import Row, Value, unescaped
+from ollim_bot.store.connection import Row, Value, microseconds, unescaped
 from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.marks import PUT_MARK, encoded_mark, key_of
+from ollim_bot.store.marks import PUT_MARK, decoded_mark, encoded_mark, key_of
 from ollim_bot.store.records import GET_RECORD, PUT_RECORD
 from ollim_bot.store.schema import tables
 from ollim_bot.store.transaction import Transaction
@@ -134,7 +134,9 @@ def _may_put_record(tx: Transaction, arguments: Sequence[Value]) -> bool:
 
 def _is_one_task_more(tx: Transaction, arguments: Sequence[Value]) -> bool:
     """Whether a task is marked, with no less than it was."""
-    mark = decode_plain(TaintMark, str(arguments[-1]).encode())
+    if not 0 <= int(arguments[2] or 0) <= microseconds(tx.now + _DAY):
+        return False
+    mark = decoded_mark(tuple(arguments))
     if mark.path or not mark.source or tuple(arguments) != encoded_mark(key_of(mark), mark):
         return False
     known = tx.marks.of_task(mark.title)

@@ -95,6 +95,13 @@ class ChangeRows:
         )
         return next(iter(_decoded(rows)), None)
 
+    def source_of(self, place: str, text: str) -> str:
+        """What had been read when this text was last written there; empty if nothing of others."""
+        rows = self._statements.rows(
+            "SELECT value FROM changes WHERE place = ? ORDER BY seq DESC", escaped(place)
+        )
+        return next((each.untrusted for each in _decoded(rows) if each.after == text), "")
+
     def is_undone(self, key: str) -> bool:
         """Whether the change was undone, and that was not undone itself."""
         # The index has only the changes that undo another one.

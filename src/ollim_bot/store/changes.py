@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
@@ -28,7 +29,8 @@ from ollim_bot.domain.shared_files import (
     SharedFile,
     UndoOutcome,
 )
-from ollim_bot.domain.taint import marked_taint
+from ollim_bot.domain.taint import TaintMark, marked_taint
+from ollim_bot.domain.tasks import title_key
 from ollim_bot.errors import OllimError, StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
@@ -44,6 +46,7 @@ from ollim_bot.store.files import (
     replace_unchanged,
 )
 from ollim_bot.store.job_checker import JobFileChecker, text_at
+from ollim_bot.store.marks import by_hand
 from ollim_bot.store.owner_files import policy_in
 from ollim_bot.store.task_file import titles_in
 from ollim_bot.store.transaction import Step, Transaction
@@ -59,6 +62,8 @@ CALENDAR = ".ics"
 _ALL = ""
 # So many files are looked at in one step: what is due must not wait for ten thousand.
 _AT_ONCE = 100
+# A task may be marked and not written yet.
+_GONE_AFTER = timedelta(days=1)
 CUT = "It was too long to be kept. `git log` there has it."
 _NOTHING_DONE = "; nothing was undone."
 # A file was found changed, and no writer of the program has said so.
@@ -290,6 +295,7 @@ class FileChanges:
             if not may_widen:
                 self._refuse_wider(change, now, wanted)
             mark = marked_taint(change.untrusted).mark
+            self._rows.run(lambda tx: _mark_again(tx, change.place, wanted))
             key = self.leave(change.place, wanted, by, undoes=change.key, untrusted=mark)
             try:
                 if wanted != now:
@@ -428,8 +434,31 @@ class FileChanges:
                     some = changed[first : first + _AT_ONCE]
                     self._look_at(some, by, session, is_whole=places is None)
         if places is None:
+            self.settle_marks()
             self._rows.run(lambda tx: tx.changes.remember(_ALL, None))
             self.end([each.key for each in begun.rows])
+
+    def settle_marks(self) -> Sequence[TaintMark]:
+        """Take marks away: of notes that the owner's hand has changed, and of tasks that are gone.
+
+        Returns those that are left.
+        """
+        left = self._rows.query(lambda tx: tx.marks.left())
+        gone = [*by_hand(self._paths.root, left), *self._of_gone_tasks(left)]
+        if gone:
+            self._rows.run(lambda tx: tx.marks.remove(*gone))
+        return [each for each in left if each not in gone]
+
+    def _of_gone_tasks(self, marks: Iterable[TaintMark]) -> Iterator[TaintMark]:
+        """The marks of tasks that are in no list, and that no Undo may bring back."""
+        if self._paths.token.exists():
+            return
+        with suppress(Unreadable):
+            known = {title_key(each) for each in titles_in(self._text(TASKS) or "")}
+            before = self._now() - _GONE_AFTER
+            old = (each for each in marks if each.title and each.since < before)
+            missing = (each for each in old if title_key(each.title) not in known)
+            yield from (each for each in missing if not self._rows.query(partial(_is_kept, each)))
 
     def _look_at(self, places: Sequence[str], by: Changer, session: str, *, is_whole: bool) -> None:
         at = self._now()
@@ -511,6 +540,17 @@ class FileChanges:
 
     def _lock_of(self, place: str) -> Path:
         return self._paths.lock_of(self._paths.root / place.partition("/")[0])
+
+
+def _is_kept(mark: TaintMark, tx: Transaction) -> bool:
+    return bool(tx.changes.likely("", mark.title, 1))
+
+
+def _mark_again(tx: Transaction, place: str, text: str | None) -> None:
+    """Keep the mark of a note that gets back what a careful session had written before."""
+    if text is not None and tx.changes.source_of(place, text):
+        for mark in tx.marks.of_files([place]):
+            tx.marks.exchange(mark, replace(mark, hash=""))
 
 
 def _as_begun(tx: Transaction, row: ChangeRow, begun: ChangeRow) -> ChangeRow:

@@ -178,20 +178,17 @@ class FileLayout:
         # A job may have the tools of a skill.
         order = sorted(wanted, key=lambda path: not path.startswith(f"{SKILLS}/"))
         self._put_all(ask, {path: wanted[path] for path in order}, found, strange)
-        self._note_waiting(set(paths))
+        record, done = WaitingFiles(self._paths, self._disk), set(paths)
+        before = record.read()
+        kept = {path: each for path, each in before.items() if path not in done}
+        if before != (after := kept | self._report.waiting):
+            record.write(after)
 
     def _wait(self, path: str, there: FileVersion, here: FileVersion) -> None:
         """Leave the file as it is, and have the leader store neither version."""
         self._index.settle_as_it_is(path, there)
         if not path.startswith(_OWN):
             self._report.waiting[path] = WaitingFile(there.hash, here.hash)
-
-    def _note_waiting(self, done: Collection[str]) -> None:
-        record = WaitingFiles(self._paths, self._disk)
-        before = record.read()
-        kept = {path: each for path, each in before.items() if path not in done}
-        if before != (after := kept | self._report.waiting):
-            record.write(after)
 
     def _found(
         self, paths: Sequence[str], stored: Mapping[str, FileVersion]

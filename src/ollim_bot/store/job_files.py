@@ -117,11 +117,20 @@ def _adding(note: str, reminder_id: str, due: datetime) -> dict[str, object]:
 
 
 class JobFileChanges:
-    """Applies the committed changes; applying a change again is harmless."""
+    """Applies the committed changes; applying a change again is harmless.
 
-    def __init__(self, store: Store, repositories: JobRepositories) -> None:
+    `limited` takes from a reminder that a row brings what no row may give.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        repositories: JobRepositories,
+        limited: Callable[[Reminder], Reminder] | None = None,
+    ) -> None:
         self._store = store
         self._repositories = repositories
+        self._limited = limited
         # A change and the one that undoes it must not overtake each other.
         self._one_at_a_time = asyncio.Lock()
 
@@ -184,8 +193,9 @@ class JobFileChanges:
                     self._remove(check.spec.id)
             case "add":
                 due = datetime.fromisoformat(str(what["due"]))
+                new = reminder_from(str(what["note"]), str(what["reminder"]), due)
                 try:
-                    reminders.add(reminder_from(str(what["note"]), str(what["reminder"]), due))
+                    reminders.add(self._limited(new) if self._limited else new)
                 except DuplicateId:
                     return
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.domain.sessions import SessionId
@@ -14,8 +15,17 @@ from ollim_bot.domain.skills import folded_path
 from ollim_bot.domain.taint import LOST, Taint, TaintMark, kind_of, marked_taint
 from ollim_bot.domain.tasks import Task, title_key
 from ollim_bot.errors import WrongInput
-from ollim_bot.store.codecs.plain import decode_plain, encode_plain
-from ollim_bot.store.connection import Row, Statements, Value, microseconds
+from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.codecs.plain import decode_plain
+from ollim_bot.store.connection import (
+    Row,
+    Statements,
+    Value,
+    escaped,
+    microseconds,
+    moment_of,
+    unescaped,
+)
 from ollim_bot.store.file_store import Malformed
 
 if TYPE_CHECKING:
@@ -23,8 +33,10 @@ if TYPE_CHECKING:
 
 MOST_LEFT = 10_000
 PUT_MARK = (
-    "INSERT INTO marks (key, at, is_untold, value) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
-    " SET at = excluded.at, is_untold = excluded.is_untold, value = excluded.value"
+    "INSERT INTO marks (key, source, at, path, title, untold, session, hash)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
+    " source = excluded.source, at = excluded.at, path = excluded.path, title = excluded.title,"
+    " untold = excluded.untold, session = excluded.session, hash = excluded.hash"
 )
 _FILE, _TASK = "file:", "task:"
 # Read by the conversation in the last day.
@@ -116,21 +128,21 @@ class Marks:
 
     def in_last_day(self, now: datetime) -> Taint:
         """The sources that may have led to a change of the conversation now."""
-        found = _decoded(self._rows("key >= 'read:' AND key < 'read;' ORDER BY at, key"))
+        found = self._rows("key >= 'read:' AND key < 'read;' ORDER BY at, key")
         return Taint(tuple(each.source for each in found if abs(now - each.since) < _REMEMBERED))
 
     def left(self) -> list[TaintMark]:
         """The marks of notes and tasks, the oldest first."""
-        return _decoded(self._rows(f"{_IS_LEFT} ORDER BY at, key"))
+        return self._rows(f"{_IS_LEFT} ORDER BY at, key")
 
     def untold(self) -> list[TaintMark]:
         """The marks of tasks that the owner was not shown, the oldest first."""
-        return _decoded(self._rows("is_untold = 1 ORDER BY at, key"))
+        return self._rows("untold != '' ORDER BY at, key")
 
-    def leave(self, mark: TaintMark, *, is_written: bool = False) -> None:
-        """TaintMark a note or a task, beside what it is marked with, before the words are written.
+    def leave(self, mark: TaintMark, *, is_written: bool = False) -> TaintMark:
+        """Mark a note or a task, beside what it is marked with, before the words are written.
 
-        Raises `WrongInput` at the limit, unless the words are there.
+        Returns its mark. Raises `WrongInput` at the limit, unless the words are there.
         """
         key = key_of(mark)
         former = self._at([key]).get(key)
@@ -141,8 +153,22 @@ class Marks:
             )
         if former is not None:
             sources = marked_taint(f"{former.source},{mark.source}").mark
-            mark = replace(mark, source=sources, since=former.since)
+            mark = replace(mark, source=sources)
+            if mark.path:
+                mark = replace(mark, since=former.since, session=former.session)
         self._put(key, mark)
+        return mark
+
+    def exchange(self, mark: TaintMark, other: TaintMark | None) -> bool:
+        """Put the other mark in the place of this one, or none; False if it is not as it was."""
+        key = key_of(mark)
+        if self._at([key]).get(key) != mark:
+            return False
+        if other is None:
+            self._remove(key)
+        else:
+            self._put(key, other)
+        return True
 
     def is_full(self) -> bool:
         count = f"SELECT count(*) FROM marks WHERE {_IS_LEFT}"
@@ -156,17 +182,30 @@ class Marks:
             self._put(key, replace(known, untold=""))
 
     def remove(self, *marks: TaintMark) -> None:
-        """Take marks of notes and tasks away."""
-        self._remove(*map(key_of, marks))
+        """Take marks of notes and tasks away that are as they were."""
+        for mark in marks:
+            self.exchange(mark, None)
 
     def of_files(self, paths: Iterable[str]) -> list[TaintMark]:
         """The marks of the files at these paths below the data directory."""
         return [*self._at([_file(each) for each in paths]).values()]
 
-    def below(self, folder: str) -> list[TaintMark]:
-        """The marks of all files in a folder, and in the folders in it; empty for all there are."""
-        start = f"{_file(folder)}/" if folder else _FILE
-        return _decoded(self._rows("key >= ? AND key < ?", start, f"{start[:-1]}{_next(start)}"))
+    def below(
+        self, folder: str, choose: Callable[[Set[str]], Set[str]] | None = None
+    ) -> list[TaintMark]:
+        """The marks of the files in a folder and all folders in it; empty is the highest.
+
+        Of their names, which are as `folded_path` makes them, `choose` returns those that count.
+        """
+        start = _file(f"{folder}/" if folder else "")
+        end = f"{start[:-1]}{chr(ord(start[-1]) + 1)}"
+        is_in = "key >= ? AND key < ?"
+        if choose is None:
+            return self._rows(is_in, start, end)
+        found = self._statements.rows(f"SELECT key FROM marks WHERE {is_in}", start, end)
+        names = {str(row[0]): _path_in(row[0]).rpartition("/")[2] for row in found}
+        chosen = choose({*names.values()})
+        return [*self._at(key for key, name in names.items() if name in chosen).values()]
 
     def of_tasks(self, titles: Iterable[str]) -> Mapping[str, TaintMark]:
         """The marks of the tasks that have these titles, by the titles."""
@@ -189,12 +228,13 @@ class Marks:
 
     def forget(self, passage: Passage) -> None:
         """Find tasks and files under their new names, after words were taken out of all rows."""
-        rows = self._statements.rows(f"SELECT key, value FROM marks WHERE {_IS_LEFT}")
-        for (key, _), mark in zip(rows, _decoded(rows, 1), strict=True):
+        for key, mark in self._keyed(_IS_LEFT):
             if mark.path:
-                former = json.loads(f'"{key.removeprefix(_FILE)}"').split("/")
-                mark = replace(mark, path="/".join(map(passage.cut_from_name, former)))
-            if key != key_of(mark):
+                former = _path_in(key).split("/")
+                # What is written there from now on is not the agent's.
+                path = "/".join(map(passage.cut_from_name, former))
+                mark = replace(mark, path=path, hash="")
+            if key != key_of(mark) or mark.path:
                 self._remove(key)
                 self.leave(mark, is_written=True)
 
@@ -225,14 +265,16 @@ class Marks:
         for first in range(0, len(sought), _AT_ONCE):
             some = sought[first : first + _AT_ONCE]
             wanted = ", ".join("?" for _ in some)
-            rows = self._statements.rows(
-                f"SELECT key, value FROM marks WHERE key IN ({wanted}) ORDER BY key", *some
-            )
-            found.update(zip((str(row[0]) for row in rows), _decoded(rows, 1), strict=True))
+            found.update(self._keyed(f"key IN ({wanted}) ORDER BY key", *some))
         return found
 
-    def _rows(self, where: str, *arguments: Value) -> list[Row]:
-        return self._statements.rows(f"SELECT value FROM marks WHERE {where}", *arguments)
+    def _rows(self, where: str, *arguments: Value) -> list[TaintMark]:
+        return [mark for _, mark in self._keyed(where, *arguments)]
+
+    def _keyed(self, where: str, *arguments: Value) -> list[tuple[str, TaintMark]]:
+        columns = "key, source, at, path, title, untold, session, hash"
+        rows = self._statements.rows(f"SELECT {columns} FROM marks WHERE {where}", *arguments)
+        return [(str(row[0]), decoded_mark(row)) for row in rows]
 
     def _put(self, key: str, mark: TaintMark) -> None:
         self._statements.write("marks", PUT_MARK, *encoded_mark(key, mark))
@@ -249,8 +291,14 @@ def key_of(mark: TaintMark) -> str:
 
 def encoded_mark(key: str, mark: TaintMark) -> tuple[Value, ...]:
     """The arguments of `PUT_MARK`."""
-    value = encode_plain(mark).decode()
-    return key, microseconds(mark.since), int(bool(mark.untold)), value
+    texts = map(escaped, (mark.path, mark.title, mark.untold, mark.session, mark.hash))
+    return key, escaped(mark.source), microseconds(mark.since), *texts
+
+
+def decoded_mark(row: Row) -> TaintMark:
+    """The inverse of `encoded_mark`."""
+    _, source, at, *texts = row
+    return TaintMark(unescaped(source), moment_of(at), *map(unescaped, texts))
 
 
 def _session(session: SessionId) -> str:
@@ -269,14 +317,28 @@ def _file(path: str) -> str:
     return f"{_FILE}{json.dumps(folded_path(path))[1:-1]}"
 
 
+def _path_in(key: str) -> str:
+    return unescaped(key.removeprefix(_FILE))
+
+
 def _hash(name: str) -> str:
     """A key of any name, however long; what is forgotten is not in it."""
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return hash_of(name.encode("utf-8", "surrogatepass"))
 
 
-def _next(start: str) -> str:
-    return chr(ord(start[-1]) + 1)
+def by_hand(root: Path, marks: Iterable[TaintMark]) -> list[TaintMark]:
+    """The marks of notes that are no longer as the agent wrote them, or gone. It reads files."""
+    return [each for each in marks if each.hash and _is_other(root / each.path, each.hash)]
 
 
-def _decoded(rows: Sequence[Row], column: int = 0) -> list[TaintMark]:
-    return [decode_plain(TaintMark, row[column].encode()) for row in rows]
+def _is_other(file: Path, known: str) -> bool:
+    try:
+        return hash_of(read_file(file, SizeLimit.IN_HISTORY)) != known
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def hash_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]

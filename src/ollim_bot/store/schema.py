@@ -247,15 +247,20 @@ CREATE TABLE transcripts (
 CREATE INDEX transcripts_change ON transcripts (change);
 """
 
-# `key` says the place. `is_untold` is for a task that the owner was not shown.
+# `key` says the place. A note has a path, a task a title; `untold` is the id of a task that the
+# owner was not shown, `session` that which made the note, `hash` of what the agent wrote there.
 _MARKS = """
 CREATE TABLE marks (
     key TEXT PRIMARY KEY,
+    source TEXT NOT NULL,
     at INTEGER NOT NULL,
-    is_untold INTEGER NOT NULL,
-    value TEXT NOT NULL
+    path TEXT NOT NULL,
+    title TEXT NOT NULL,
+    untold TEXT NOT NULL,
+    session TEXT NOT NULL,
+    hash TEXT NOT NULL
 );
-CREATE INDEX marks_untold ON marks (at) WHERE is_untold = 1;
+CREATE INDEX marks_untold ON marks (at) WHERE untold != '';
 """
 
 MIGRATIONS: tuple[str, ...] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -83,8 +84,6 @@ class StoredFiles:
         self._index = FileIndex(paths.root)
         self._mark = CurrentFiles(paths, self._disk)
         self._waiting = WaitingFiles(paths, self._disk)
-        # Those that this leader leaves as they are.
-        self._left: dict[str, WaitingFile] = {}
         self._lock = FileLock(paths.lock_of(paths.files_current))
         self._is_stopped = False
         self._laid_out: int | None = None
@@ -110,29 +109,24 @@ class StoredFiles:
             else:
                 layout = FileLayout(self._paths, self._index, self._adds_power, self._disk)
                 self._tell(layout.lay_out_all(ask))
-                self._left = self._waiting.read()
             token = secrets.token_hex(8) if found is None else found.token
             self._origin = Origin(token, epoch)
             self._mark.write(self._origin)
 
     def _settle_all(self, stored: Mapping[str, FileVersion]) -> None:
         """Leave out what still waits, and store what differs by the next step."""
-        waiting = self._waiting.read()
+        waiting, kept = self._waiting.read(), dict[str, WaitingFile]()
         for path, version in stored.items():
-            if waiting.get(path) == (version.hash, self._hash_of(path)):
+            here = ""
+            with suppress(OSError):
+                here = self._index.read(path).version.hash if path in waiting else ""
+            if waiting.get(path) == (version.hash, here):
                 self._index.settle_as_it_is(path, version)
-                self._left[path] = waiting[path]
+                kept[path] = waiting[path]
             else:
                 self._index.settle(path, version, None)
-        if self._left != waiting:
-            self._waiting.write(self._left)
-
-    def _hash_of(self, path: str) -> str:
-        """Of the file on this disk; empty if there is none, or none that can be read."""
-        try:
-            return self._index.read(path).version.hash
-        except OSError:
-            return ""
+        if kept != waiting:
+            self._waiting.write(kept)
 
     def tell_set_aside(self) -> None:
         """Report all that was ever set aside on this disk and is still there, and what waits."""
@@ -208,19 +202,10 @@ class StoredFiles:
     def _begin_look(self, *, is_whole: bool) -> None:
         self._sent = []
         self._is_due = False
-        if is_whole and self._left:
-            self._take_back_left()
         self._look = self._index.look(is_whole=is_whole)
         self._changes = self._changes_in(self._look)
         for path, reason in self._look.left_out.items():
             self._tell_once(_LEFT_OUT.format(path=path or "The data directory", reason=reason))
-
-    def _take_back_left(self) -> None:
-        """Have what does not wait any more count as it is on this disk."""
-        waiting = self._waiting.read()
-        for path in self._left.keys() - waiting.keys():
-            self._index.settle(path, self._index.versions.get(path, NO_FILE), None)
-        self._left = waiting
 
     def _changes_in(self, look: Look) -> Iterator[_Change | FilePiece]:
         for path in sorted(look.suspects):

@@ -283,10 +283,11 @@ class TaskText:
         return TaskText(tuple(lines), self.bom)
 
 
-def titles_in(text: str) -> list[str]:
+def titles_in(text: str, *, with_done: bool = True) -> list[str]:
     """The titles of the tasks in the text of the file."""
     lines = TaskText.of(text.encode("utf-8", "surrogateescape")).lines
-    return [task.title for line in lines if (task := _task(line))]
+    tasks = [task for line in lines if (task := _task(line))]
+    return [task.title for task in tasks if with_done or not task.done]
 
 
 def with_date(title: str, due: date | None) -> tuple[str, date | None]:

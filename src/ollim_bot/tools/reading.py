@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ollim_bot.domain.agent_caller import PROGRAM, shell_words
@@ -18,10 +19,11 @@ from ollim_bot.domain.permissions import (
     text_argument,
 )
 from ollim_bot.domain.skills import folded_path
-from ollim_bot.domain.taint import ATTACHMENT, Reading, marked_taint, reading_of
+from ollim_bot.domain.taint import ATTACHMENT, Reading, TaintMark, marked_taint, reading_of
 from ollim_bot.domain.tasks import FILE_LIST
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import ToolCall
+from ollim_bot.store.marks import by_hand
 from ollim_bot.store.store import Store
 from ollim_bot.store.task_file import titles_in
 from ollim_bot.store.transaction import Transaction
@@ -36,6 +38,9 @@ _JOB_FILE = re.compile(
     rf"^(?:[^:\n]*/)?((?:{'|'.join(kind.plural for kind in JobKind)})/[^/:\n]+?\.md)", re.MULTILINE
 )
 _JOB_MARK = re.compile(r"^untrusted[ \t]*:[ \t]*['\"]?([^'\"\n]*[^'\"\s])", re.MULTILINE)
+# After the name of a file, in a line of a search.
+_NAME_ENDS = re.compile("[:-]|$")
+_LONGEST_NAME = 255
 _NAMING = ("", "content", "files_with_matches")
 
 
@@ -43,38 +48,32 @@ _NAMING = ("", "content", "files_with_matches")
 class Touched:
     """The places that a call may have read, with the `sources` that are known by themselves.
 
-    Of the `folders`, that is each file whose name stands in `shown`; None for all there are.
+    Of the `folders`, that is each file whose name stands in `shown`; all of them if that is empty.
     `titles` are those of tasks.
     """
 
     sources: Sequence[str] = ()
     files: Sequence[str] = ()
     folders: Sequence[str] = ()
-    shown: str | None = None
+    shown: str = ""
     titles: Sequence[str] = ()
 
-    def marked(self, tx: Transaction) -> list[str]:
-        """What the marked places among them are marked with."""
-        marks = tx.marks.of_files(self.files)
-        for folder in self.folders:
-            below = tx.marks.below(folder)
-            marks += below if self.shown is None else [m for m in below if self._names(m.path)]
-        return [each.source for each in (*marks, *tx.marks.of_tasks(self.titles).values())]
-
-    def _names(self, path: str) -> bool:
-        """Whether a line of the result names the file, as a search does."""
-        assert self.shown is not None
-        name = folded_path(os.path.basename(path))
-        # What cannot be printed is shown in some other way.
-        return not name.isprintable() or _is_named(name, self.shown)
+    def marks(self, tx: Transaction) -> list[TaintMark]:
+        """The marks of the places among them that have some."""
+        named = partial(_named_in, self.shown) if self.shown else None
+        below = (each for folder in self.folders for each in tx.marks.below(folder, named))
+        return [*below, *tx.marks.of_files(self.files), *tx.marks.of_tasks(self.titles).values()]
 
 
 async def reading_in(store: Store, root: Path, call: ToolCall, result: str) -> Reading | None:
     """The words of others in a result; None if there are none."""
     known = reading_of(call.tool, call.arguments, result, OWN_TOOLS)
     touched = await asyncio.to_thread(places_of, root, call, result)
-    marked = await store.read(touched.marked) if touched.files or touched.folders else []
-    sources = (*([known.source] if known else []), *touched.sources, *marked)
+    marks = await store.read(touched.marks) if touched.files or touched.folders else []
+    if others := await asyncio.to_thread(by_hand, root, marks) if marks else []:
+        await store.transact(lambda tx: tx.marks.remove(*others))
+    left = (each.source for each in marks if each not in others)
+    sources = (*([known.source] if known else []), *touched.sources, *left)
     if not sources:
         return None
     return Reading(marked_taint(",".join(sources)).mark, known.found if known else frozenset())
@@ -89,7 +88,7 @@ def places_of(root: Path, call: ToolCall, result: str) -> Touched:
     places = dict.fromkeys(place for path in paths for place in marked_places(root, path))
     folders = [each for each in places if is_glob or os.path.isdir(root / each)]
     files = [each for each in places if each not in folders]
-    shown = f"\n{folded_path(result)}\n" if is_glob or _shows_names(call) else None
+    shown = folded_path(result) or "\n" if is_glob or _shows_names(call) else ""
     written = [relative(path, str(root)).removeprefix("./") for path in paths]
     glob = text_argument(call.arguments, SEARCH_ARGUMENTS[call.tool]) if is_search else ""
     is_download = (
@@ -103,14 +102,14 @@ def places_of(root: Path, call: ToolCall, result: str) -> Touched:
     )
     in_jobs = (found[1] for job in jobs for found in _JOB_MARK.finditer(_text(root / job)))
     has_tasks = FILE_LIST in map(folded_path, (*files, *written)) or (
-        "" in folders and (shown is None or _is_named(FILE_LIST, shown))
+        "" in folders and (not shown or bool(_named_in(shown, {FILE_LIST})))
     )
     return Touched(
         (*([ATTACHMENT] if is_download else []), *in_jobs),
         files,
         [""] if is_glob else folders,
         shown,
-        titles_in(f"{_text(root / FILE_LIST)}\n{result}") if has_tasks else (),
+        titles_in(f"{_text(root / FILE_LIST)}\n{result}", with_done=False) if has_tasks else (),
     )
 
 
@@ -150,13 +149,14 @@ def _is_download(path: str) -> bool:
     return _DOWNLOADS in path.casefold().split("/")
 
 
-def _is_named(name: str, shown: str) -> bool:
-    at = shown.find(name)
-    while at > 0:
-        if shown[at - 1] in "/\n" and shown[at + len(name)] in ":-\n":
-            return True
-        at = shown.find(name, at + 1)
-    return False
+def _named_in(shown: str, names: Set[str]) -> Set[str]:
+    """Those of the names that a search may have shown: each follows a folder or begins a line."""
+    # What cannot be printed is shown in some other way.
+    found = {each for each in names if not each.isprintable() or len(each) > _LONGEST_NAME}
+    for part in re.split(r"[/\n]", shown):
+        ends = (end.start() for end in _NAME_ENDS.finditer(part, 0, _LONGEST_NAME + 1))
+        found.update(name for end in ends if (name := part[:end]) in names)
+    return found
 
 
 def _text(path: Path) -> str:

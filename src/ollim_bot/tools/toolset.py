@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 
 from ollim_bot.domain.permissions import text_argument
 from ollim_bot.domain.runs import NAME_ARGUMENT, STARTING, thing_looked_at
@@ -14,6 +13,7 @@ from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.store.skill_files import skill_at
 from ollim_bot.store.steps import note_reading
 from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.note_marks import NoteMarks
 from ollim_bot.tools.reading import reading_in
 from ollim_bot.tools.registry import (
     ENGINE_TOOLS,
@@ -36,8 +36,11 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
     `gate` judges every call. Our own tools then refuse what the run may not do.
     """
 
+    marks = NoteMarks(context)
+
     async def noted(call: ToolCall) -> Refusal | None:
         refusal = await gate(call)
+        refusal = refusal or await marks.begin(call)
         if refusal is not None:
             return refusal
         context.run.tools_used.append(call.tool)
@@ -62,11 +65,15 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
         skill = await asyncio.to_thread(skill_at, context.root / JobFolder.SKILLS, name)
         return skill.commands if isinstance(skill, Skill) else ()
 
+    async def after_call(call: ToolCall, result: str) -> None:
+        await marks.end(call)
+        await _note_taint(context, call, result)
+
     own = {
         server: [tool.bound_to(context) for tool in tools] for server, tools in OWN_TOOLS.items()
     }
     servers = _OfferedTools(own, context.servers)
-    return Toolset(servers, BUILTIN, noted, may_end, partial(_note_taint, context), commands_of)
+    return Toolset(servers, BUILTIN, noted, may_end, after_call, commands_of)
 
 
 async def _note_taint(context: ToolContext, call: ToolCall, result: str) -> None:

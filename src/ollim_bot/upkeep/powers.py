@@ -12,11 +12,12 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.permissions import Pattern, ToolPolicy, beyond_main
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
 from ollim_bot.domain.skills import may_run_commands
@@ -30,6 +31,7 @@ from ollim_bot.store.opening import DATABASE
 from ollim_bot.store.owner_files import PolicyFile, policy_in, shipped_hashes, subagent_in
 from ollim_bot.store.routine_format import RHYTHM_FIELDS
 from ollim_bot.store.server_file import read_servers
+from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.snapshot import MIRROR_FILES
 from ollim_bot.store.stored_powers import (
     StoredPowers,
@@ -172,6 +174,15 @@ def _is_more_of_job(paths: DataPaths, parts: Sequence[str], text: str, here: str
     if new.job is None or old.job is None or not {*new.tools} <= {*old.tools}:
         return True
     return _acting_part(new.job) != _acting_part(old.job)
+
+
+def of_conversation(paths: DataPaths, reminder: Reminder) -> Reminder:
+    """The reminder with no tool, of its own or by a skill, that the conversation may not use."""
+    skills, spec = SkillFolder(paths.skills).read(), reminder.spec
+    kept = (each for each in spec.skills if each in skills.loaded)
+    kept = (each for each in kept if all(map(may_use, skills.tools_of((each,)))))
+    tools = tuple(filter(may_use, spec.allowed_tools))
+    return replace(reminder, spec=replace(spec, allowed_tools=tools, skills=(*kept,)))
 
 
 def _acting_part(job: Job) -> tuple[str, Mapping[str, object]]:

@@ -109,6 +109,8 @@ _HAS_DATA = (
     "{root} has the data of a bot of its own, which would not be used any more. Move that folder "
     "away, or name another one with OLLIM_DATA_DIR."
 )
+_REFUSE_THERE = "Run this on the machine that leads: its files count for all."
+_LEFT_THERE = "Left in the database, since you have not looked through them here: {names}."
 _NOTHING_HERE = "There is no bot in {root} to move. Start it once, or use `ollim-bot standby join`."
 _IN_FILE = (
     "The rows come from the server into a file here for this, and go back when it is done. Keep "
@@ -197,8 +199,14 @@ def accept_files(here: Machine, url: Secret, shown: Iterable[ChangedFile]) -> No
             here.say(problem)
 
 
-def refuse_files(here: Machine) -> None:
-    """Have the bot that leads here store what is here. Raises `StorageError`."""
+def refuse_files(here: Machine, url: Secret) -> None:
+    """Have the next start here, on the machine that led last, store what is here.
+
+    Raises `OllimError`.
+    """
+    leader = look(url).leader
+    if leader is None or not leader.is_on(here.id):
+        raise OllimError(_REFUSE_THERE)
     with FileLock(here.paths.lock_of(here.paths.files_current)).held():
         WaitingFiles(here.paths).write({})
 
@@ -503,6 +511,8 @@ def move_back(here: Machine, url: Secret) -> Counts:
             database.run(lambda tx: tx.meta.put(MOVE, move))
             here.say("Moving the files.")
             _take_over_files(here, address, lease)
+            if waiting := WaitingFiles(here.paths).read():
+                here.say(_LEFT_THERE.format(names=", ".join(waiting)))
             here.say("Moving the rows.")
             counts = move_to_file(database, here.file, here.now())
             here.say("Comparing what is here with what is there.")

@@ -1,0 +1,100 @@
+"""A mark ends with its words: by the owner's hand, by an Undo, or when they are gone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.file_changes import NOW, RowsBeside, file_changes
+from tests.storage.data_directory import DataDirectory
+
+from ollim_bot.domain.agent_caller import CONVERSATION
+from ollim_bot.domain.changes import Changer, ChangeRow
+from ollim_bot.domain.taint import TaintMark
+from ollim_bot.store.marks import hash_of
+
+DAY = timedelta(days=1)
+PLAN = "plan.md"
+EVIL, WORSE = "EVIL: one\n", "EVIL: two\n"
+
+
+class Desk:
+    """The data directory of an owner; the notes in it are by the agent."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self.data = data
+        self.rows = RowsBeside(data.paths, lambda: NOW)
+        self.changes = file_changes(data.paths, data.journal)
+        self.changes.look()
+
+    def agent_writes(self, text: str, source: str) -> ChangeRow:
+        """As the bot has it: the mark first, then the file, then what was changed."""
+        if source:
+            self.rows.run(lambda tx: tx.marks.leave(TaintMark(source, NOW, path=PLAN)))
+        self.changes.begin(PLAN, f"{len(text):08x}", CONVERSATION, source)
+        (self.data.paths.root / PLAN).write_text(text)
+        self.changes.look([PLAN], Changer.AGENT, CONVERSATION)
+        for mark in self.rows.query(lambda tx: tx.marks.of_files([PLAN])):
+            after = TaintMark(mark.source, mark.since, PLAN, hash=hash_of(text.encode()))
+            self.rows.run(lambda tx, mark=mark, after=after: tx.marks.exchange(mark, after))  # type: ignore[misc]
+        return self.rows.query(lambda tx: tx.changes.newest(1))[0]
+
+    def marked(self) -> list[str]:
+        return [each.path or each.title for each in self.changes.settle_marks()]
+
+    def mark_task(self, title: str, age: timedelta) -> None:
+        mark = TaintMark("mail", NOW - age, title=title)
+        self.rows.run(lambda tx: tx.marks.leave(mark))
+
+    def put_tasks(self, text: str) -> None:
+        (self.data.paths.root / "tasks.md").write_text(text)
+        self.changes.look(["tasks.md"])
+
+
+@pytest.fixture
+def desk(data: DataDirectory) -> Desk:
+    return Desk(data)
+
+
+def test_an_undo_of_the_write_takes_its_mark_away(desk: Desk) -> None:
+    desk.agent_writes("mine\n", "")
+    change = desk.agent_writes(EVIL, "web page")
+    assert desk.marked() == [PLAN]
+    desk.changes.undo_file(change, Changer.PAGE)
+    assert (desk.data.paths.root / PLAN).read_text() == "mine\n"
+    assert desk.marked() == []
+
+
+def test_an_undo_that_brings_words_of_others_back_keeps_the_mark(desk: Desk) -> None:
+    desk.agent_writes(EVIL, "web page")
+    change = desk.agent_writes(WORSE, "web page")
+    desk.changes.undo_file(change, Changer.PAGE)
+    assert (desk.data.paths.root / PLAN).read_text() == EVIL
+    assert desk.marked() == [PLAN]
+
+
+def test_the_mark_of_a_task_goes_when_nothing_can_bring_the_task_back(desk: Desk) -> None:
+    desk.put_tasks("- [ ] Buy this\n")
+    for title in ("Buy this", "Never came"):
+        desk.mark_task(title, 2 * DAY)
+    desk.mark_task("Comes now", DAY / 2)
+    assert desk.marked() == ["Buy this", "Comes now"]
+    # The Undo of this change would bring it back.
+    desk.put_tasks("")
+    assert desk.marked() == ["Buy this", "Comes now"]
+    for each in desk.rows.query(lambda tx: tx.changes.newest(9)):
+        desk.rows.run(lambda tx, key=each.key: tx.changes.remove(key))  # type: ignore[misc]
+    assert desk.marked() == ["Comes now"]
+
+
+def test_where_tasks_are_at_google_no_task_is_taken_for_gone(desk: Desk) -> None:
+    desk.mark_task("At Google", 2 * DAY)
+    desk.data.paths.token.write_text("{}")
+    assert desk.marked() == ["At Google"]
+
+
+def test_a_start_takes_away_what_ended_while_no_bot_ran(desk: Desk) -> None:
+    desk.agent_writes(EVIL, "web page")
+    (desk.data.paths.root / PLAN).write_text("mine\n")
+    Desk(desk.data)
+    assert desk.rows.query(lambda tx: tx.marks.left()) == []
