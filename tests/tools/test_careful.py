@@ -58,7 +58,9 @@ def run_after(*sources: str) -> Run:
 
 
 def careful(root: Path) -> Careful:
-    return Careful(root, is_own=lambda path: path == OWN_NOTE, looks=lambda tool: tool == LIGHTS)
+    return Careful(
+        root, is_own=lambda path, _: path.endswith(OWN_NOTE), looks=lambda tool: tool == LIGHTS
+    )
 
 
 def wanted(root: Path, call: ToolCall, allowed: Sequence[Pattern] = ()) -> str | None:

@@ -108,6 +108,7 @@ from ollim_bot.tools.gates import (
     main_gate,
 )
 from ollim_bot.tools.guards import JobValidator, SubagentGuard
+from ollim_bot.tools.note_marks import is_own
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
@@ -189,10 +190,6 @@ class App:
         self._problems: asyncio.Queue[str] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reach = PathPolicy(settings.paths.root, (TEXTS,), self._server_places)
-        self._careful = Careful(
-            settings.paths.root,
-            looks=lambda tool: self._servers is not None and self._servers.looks(tool),
-        )
         self._skills = SkillFolder(settings.paths.skills, self._problem)
         self._job_files = JobFileChecker(settings.paths)
         self._job_readings = shared_readings()
@@ -548,7 +545,7 @@ class App:
         persona: Persona,
     ) -> ConversationDeps:
         settings, paths = self._settings, self._settings.paths
-        job_guard = self._job_guard(store)
+        job_guard, careful = self._job_guard(store), self._careful(store)
         return ConversationDeps(
             store=store,
             engine=chosen.engine,
@@ -561,11 +558,11 @@ class App:
                 main_gate,
                 self._reach,
                 allowed=self._allowed_in_main,
-                careful=self._careful,
+                careful=careful,
                 job_guard=job_guard,
                 subagents=SubagentGuard(self._subagents.read),
             ),
-            background_tools=self._background_tools(store, job_guard),
+            background_tools=self._background_tools(store, job_guard, careful),
             journal=journal,
             job_files=self._job_files,
             former=self._changes(store, journal),
@@ -605,11 +602,21 @@ class App:
         root = self._settings.paths.root
         return JobValidator(root, self._job_files, self._allowed_in_main, note_skills)
 
-    def _background_tools(self, store: Store, job_guard: JobValidator) -> BackgroundTools:
+    def _careful(self, store: Store) -> Careful:
+        root = self._settings.paths.root
+
+        def looks(tool: str) -> bool:
+            return self._servers is not None and self._servers.looks(tool)
+
+        return Careful(root, partial(is_own, store, root), looks)
+
+    def _background_tools(
+        self, store: Store, job_guard: JobValidator, careful: Careful
+    ) -> BackgroundTools:
         return BackgroundTools(
             self._reach,
             lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
-            careful=self._careful,
+            careful=careful,
             job_guard=job_guard,
             count=lambda setter: store.run(lambda tx: count_set(tx, setter, tx.now.date())),
             abilities=Abilities(

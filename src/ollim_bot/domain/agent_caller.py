@@ -78,8 +78,8 @@ _CHANGES_JOB = "add edit cancel pause resume run"
 COMMANDS: Mapping[str, Does | Mapping[str, Does]] = {
     **dict.fromkeys(
         (
-            *("about-me", "auth", "backup", "forget", "google", "messages", "push", "restore"),
-            *("sentinel", "service", "setup", "standby", "undo", "update", "web"),
+            *("about-me", "auth", "backup", "forget", "google", "marks", "messages", "push"),
+            *("restore", "sentinel", "service", "setup", "standby", "undo", "update", "web"),
         ),
         OWNERS,
     ),

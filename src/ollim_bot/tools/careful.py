@@ -23,6 +23,7 @@ from ollim_bot.domain.agent_caller import (
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.permissions import FILE_ARGUMENTS, Pattern, matches, relative, text_argument
 from ollim_bot.domain.runs import Run
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import OTHERS
 from ollim_bot.ports import ToolCall
 from ollim_bot.tools.path_rules import is_within, job_files
@@ -46,18 +47,18 @@ _OWN_WORDS = "Ask the owner to give the address in a message of their own."
 _SITE = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)")
 
 
+# Whether the note at the path was made by the session, which was careful then.
+IsOwn = Callable[[str, SessionId | None], bool]
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What decides beside the call itself.
-
-    `allowed` are the patterns of a background run. `is_own` tells of a file below the data
-    directory whether a careful session has made it.
-    """
+    """What decides beside the call itself; `allowed` are the patterns of a background run."""
 
     root: Path
     run: Run
     allowed: Sequence[Pattern]
-    is_own: Callable[[str], bool]
+    is_own: IsOwn
 
 
 Rule = Does | Callable[[ToolCall, Surroundings], Does]
@@ -71,7 +72,7 @@ def writing(call: ToolCall, at: Surroundings) -> Does:
     names += [name for name in _PROFILE if os.path.realpath(at.root / name) == real]
     is_note = all(name.startswith(f"{OTHERS}/") and name.endswith(".md") for name in names)
     is_new = call.tool == "Write" and not os.path.lexists(at.root / path)
-    if is_note and (is_new or at.is_own(names[0])):
+    if is_note and (is_new or at.is_own(path, at.run.session)):
         return MARKED._replace(step=names[0])
     lasting = next(filter(None, map(_lasting_change, names)), None)
     return asks(lasting) if lasting else asks("write a file of the owner's", _INTO_OTHERS)

@@ -23,7 +23,7 @@ from ollim_bot.domain.taint import (
 from ollim_bot.domain.tool_patterns import is_open, problems, server_of
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
-from ollim_bot.tools.careful import Surroundings
+from ollim_bot.tools.careful import IsOwn, Surroundings
 from ollim_bot.tools.guards import (
     SubagentGuard,
     address_guard,
@@ -49,13 +49,12 @@ _REPORT = "Say with `report_updates` what should be done, and end without it."
 class Careful:
     """What a session that has read text of others may do.
 
-    `is_own` tells of a note, by its path below the data directory, whether a careful session has
-    made it; `looks` tells of a tool of the owner's servers whether it only looks. Both are asked in
-    a thread.
+    `is_own` tells of a note, by its path, whether this session has made it; `looks` tells of a tool
+    of the owner's servers whether it only looks. Both are asked in a thread.
     """
 
     root: Path
-    is_own: Callable[[str], bool] = lambda _: False
+    is_own: IsOwn = lambda *_: False
     looks: Callable[[str], bool] = lambda _: False
 
     def __call__(
