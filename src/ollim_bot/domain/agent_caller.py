@@ -115,12 +115,7 @@ COMMANDS: Mapping[str, Does | Mapping[str, Does]] = {
     },
 }
 # They change the installation, or write or read a file of any name, past the rules for paths.
-_OWNERS_OPTIONS = {
-    "doctor": "--fix",
-    "runs": "--output",
-    "cost": "--output",
-    "rehearse": "--with",
-}
+_OWNERS_OPTIONS = {"doctor": "--fix", "runs": "--output", "cost": "--output", "rehearse": "--with"}
 
 
 class CommandLine(NamedTuple):

@@ -134,10 +134,7 @@ class TaintMark:
 
 
 def reading_of(
-    tool: str,
-    arguments: Mapping[str, object],
-    result: str,
-    own_servers: Collection[str],
+    tool: str, arguments: Mapping[str, object], result: str, own_servers: Collection[str]
 ) -> Reading | None:
     """The untrusted text in the result of a call, wherever it was read; None if there is none."""
     if tool == "WebFetch":

@@ -10,37 +10,17 @@ from pathlib import Path
 from ollim_bot.domain.agent_caller import LOOKS, Does, Effect, NeedsWord, asks
 from ollim_bot.domain.initiative import Setter, setter_of
 from ollim_bot.domain.jobs import Job
-from ollim_bot.domain.permissions import (
-    Pattern,
-    beyond_main,
-    is_allowed,
-)
+from ollim_bot.domain.permissions import Pattern, beyond_main, is_allowed
 from ollim_bot.domain.runs import STARTING, Run, Subagents
 from ollim_bot.domain.skills import SkillSet, skill_patterns
-from ollim_bot.domain.taint import (
-    Taint,
-)
+from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.tool_patterns import is_open, problems, server_of
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.careful import IsOwn, Surroundings
-from ollim_bot.tools.guards import (
-    SubagentGuard,
-    address_guard,
-    state_dir_guard,
-    written_jobs,
-)
-from ollim_bot.tools.path_rules import (
-    LookupDeferred,
-    PathPolicy,
-    Resolver,
-    resolve,
-)
-from ollim_bot.tools.registry import (
-    MAIN_TOOLS,
-    RULES,
-    WITHOUT_PATTERN,
-)
+from ollim_bot.tools.guards import SubagentGuard, address_guard, state_dir_guard, written_jobs
+from ollim_bot.tools.path_rules import LookupDeferred, PathPolicy, Resolver, resolve
+from ollim_bot.tools.registry import MAIN_TOOLS, RULES, WITHOUT_PATTERN
 
 _REPORT = "Say with `report_updates` what should be done, and end without it."
 
