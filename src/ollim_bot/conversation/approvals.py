@@ -146,14 +146,16 @@ def _why(needs: NeedsWord) -> str:
 
 def _title(call: ToolCall) -> str:
     name = visible(call.tool).replace("\n", " ")
-    asker = f" (asked by {_cut(visible(call.subagent), _LONGEST_ASKER)})" if call.subagent else ""
-    return f"Allow {_cut(name, _LONGEST_TITLE)}?{asker}"
+    asker = (
+        f" (asked by {shortened(visible(call.subagent), _LONGEST_ASKER)})" if call.subagent else ""
+    )
+    return f"Allow {shortened(name, _LONGEST_TITLE)}?{asker}"
 
 
 def _buttons(key: str, grant: Pattern | None) -> Iterator[Button]:
     yield Button("✅ Allow once", ACTION, f"{key}:{ApprovalAnswer.ONCE.value}", ButtonStyle.SUCCESS)
     if grant is not None:
-        label = _cut(f"🔓 Always allow {grant}", _LONGEST_LABEL)
+        label = shortened(f"🔓 Always allow {grant}", _LONGEST_LABEL)
         yield Button(label, ACTION, f"{key}:{ApprovalAnswer.ALWAYS.value}")
     yield Button("❌ Refuse", ACTION, f"{key}:{ApprovalAnswer.NO.value}", ButtonStyle.DANGER)
 
@@ -194,11 +196,7 @@ def _json(value: object) -> str:
 
 
 def _plain_name(name: str) -> str:
-    return _cut(re.sub(r"\W", "_", name, flags=re.ASCII) or "_", _LONGEST_NAME)
-
-
-def _cut(text: str, longest: int) -> str:
-    return shortened(text, longest)
+    return shortened(re.sub(r"\W", "_", name, flags=re.ASCII) or "_", _LONGEST_NAME)
 
 
 _logger = logging.getLogger(__name__)

@@ -329,17 +329,14 @@ def _goes_beyond(pattern: Pattern, allowed: Sequence[Pattern]) -> str:
 def _covers(wider: Pattern, narrower: Pattern) -> bool:
     if wider == narrower:
         return True
-    if not wider.names(narrower.tool.removesuffix("*")) or _is_wider_name(narrower, wider):
+    is_wider_name = narrower.tool.endswith("*") and not wider.tool.endswith("*")
+    if is_wider_name or not wider.names(narrower.tool.removesuffix("*")):
         return False
     if wider.argument is None:
         return narrower.tool != "Bash"
     return narrower.argument is not None and _covers_argument(
         narrower.tool, wider.argument, narrower.argument
     )
-
-
-def _is_wider_name(pattern: Pattern, than: Pattern) -> bool:
-    return pattern.tool.endswith("*") and not than.tool.endswith("*")
 
 
 def _covers_argument(tool: str, wider: str, narrower: str) -> bool:

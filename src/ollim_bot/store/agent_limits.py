@@ -45,39 +45,17 @@ _OPEN_TABLES = frozenset(
 _OPEN_RECORDS = frozenset(
     {
         *("agent_skills", "begun_writes", "breakdowns", "budget", "config", "fork", "grants"),
-        *(
-            "initiative",
-            "names",
-            "overviews",
-            "quiet",
-            "session",
-            "skips",
-            "task_moves",
-            "task_undos",
-        ),
-        *("tool_servers", "zone"),
+        *("initiative", "names", "overviews", "quiet", "session", "skips", "task_moves"),
+        *("task_undos", "tool_servers", "zone"),
     }
 )
 # Every further word of the questions about open tables. A name of anything else is none of them.
 _WORDS = frozenset(
     {
         *("all", "and", "answer", "as", "asc", "by", "cast", "coalesce", "count", "cross", "desc"),
-        *(
-            "distinct",
-            "from",
-            "in",
-            "instr",
-            "is",
-            "is_turn",
-            "join",
-            "like",
-            "limit",
-            "lower",
-            "max",
-            "min",
-        ),
-        *("not", "null", "on", "or", "order", "search", "search_state", "select", "size", "sum"),
-        *("tsquery", "union", "version", "where", "who", "words"),
+        *("distinct", "from", "in", "instr", "is", "is_turn", "join", "like", "limit", "lower"),
+        *("max", "min", "not", "null", "on", "or", "order", "search", "search_state", "select"),
+        *("size", "sum", "tsquery", "union", "version", "where", "who", "words"),
     }
 )
 # A text with a place for an argument in it would not be one any more with the argument in place.

@@ -66,8 +66,6 @@ Allowed = Callable[[], Sequence[Pattern]]
 Undecided = Callable[[ToolCall, str | NeedsWord], Awaitable[Refusal | None]]
 # Returns a reason to refuse a call of the background run, or None.
 JobGuard = Callable[[ToolCall, Setter | None], str | None]
-
-
 _NO_SUBAGENTS = SubagentGuard()
 
 

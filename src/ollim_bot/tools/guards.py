@@ -62,13 +62,10 @@ _OTHER_FORM = (
 _NOT_EXACT = "`old_string` must stand in {file} exactly so, to the letter. Read it and copy it."
 _NOT_ONCE = "`old_string` stands in {file} {times} times. Make it longer, or set `replace_all`."
 _NO_FILE = "{file} is not there yet. Use `Write`."
-_HOOKS = "hooks"
 _FRONTMATTER_MARK = "---"
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
 _UNCLEAR = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _FIELD = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]|$)")
-# Returns a reason to refuse a call, or None. It reads files, so it is called in a thread.
-Guard = Callable[[ToolCall], str | None]
 # Names that unknown tools may give to a path argument.
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "directory", "folder", "cwd")
 _CHANGING_FOLDER = frozenset({"cd", "pushd", "popd"})
@@ -141,18 +138,19 @@ def skill_guard(call: ToolCall, root: Path) -> str | None:
     that we do not check, and runs their hooks when it loads them, so only ours are used.
     """
     if call.tool == "Skill":
-        return _skill_problem(text_argument(call.arguments, "skill"), root)
+        name = text_argument(call.arguments, "skill")
+        skill = skill_at(root / JobFolder.SKILLS, name)
+        return None if isinstance(skill, Skill) else does_not_load(name, skill[0])
     path = os.path.join(root, str(call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""), "")))
     if call.tool not in WRITING or not _belongs_to_skill(path, root):
         return None
+    shown = os.path.relpath(path, root)
     try:
-        text = text_after_edit(
-            os.path.relpath(path, root), _content(path), call.tool, call.arguments
-        )
+        text = text_after_edit(shown, _content(path), call.tool, call.arguments)
     except UnclearEdit as unclear:
         return str(unclear)
     except UnsuitableFile as unfit:
-        return texts.unfit_file(os.path.relpath(path, root), unfit.reason)
+        return texts.unfit_file(shown, unfit.reason)
     return texts.NO_HOOKS if may_have_hooks(text) else None
 
 
@@ -171,23 +169,14 @@ def may_have_hooks(text: str) -> bool:
     if fields and fields[0] not in top:
         return True
     named = [_FIELD.match(line) for line in top]
-    return any(name is None or name[1].casefold() == _HOOKS for name in named)
-
-
-def _skill_problem(name: str, root: Path) -> str | None:
-    """Why the skill may not be used."""
-    skill = skill_at(root / JobFolder.SKILLS, name)
-    return None if isinstance(skill, Skill) else does_not_load(name, skill[0])
+    return any(name is None or name[1].casefold() == "hooks" for name in named)
 
 
 def _belongs_to_skill(path: str, root: Path) -> bool:
     real = os.path.realpath(path)
     home = os.path.join(os.path.realpath(root), JobFolder.SKILLS)
-    return is_within(real.casefold(), home.casefold()) or _is_skill_file(real)
-
-
-def _is_skill_file(path: str) -> bool:
-    return os.path.basename(path).casefold() == SKILL_FILE.casefold()
+    is_named_so = os.path.basename(real).casefold() == SKILL_FILE.casefold()
+    return is_named_so or is_within(real.casefold(), home.casefold())
 
 
 def _content(path: str) -> str | None:
@@ -321,7 +310,6 @@ def _reads_recursively(words: Sequence[str]) -> bool:
     return flag is not None and any(flag.match(word) for word in words)
 
 
-_WRITING = frozenset({"Write", "Edit", "MultiEdit"})
 _NOT_DONE = "Nothing was changed. Mend this and try it again:"
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _UNTAINTED = Taint()
@@ -356,7 +344,7 @@ class JobChecker(Protocol):
 def written_jobs(root: Path, call: ToolCall) -> Sequence[JobFile]:
     """The job and skill files that a call would write."""
     path = call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""))
-    return [*job_files(root, path)] if call.tool in _WRITING and isinstance(path, str) else []
+    return [*job_files(root, path)] if call.tool in WRITING and isinstance(path, str) else []
 
 
 class JobValidator:
