@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import compileall
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -17,18 +18,41 @@ from devtools.localgoogle.server import LocalGoogle, in_thread
 
 import ollim_bot
 from bench.bars import Bar
-from bench.fixtures import prepared, write_reminders
-from bench.measure import Action, Result, Unit, compare
+from bench.fixtures import (
+    environ_of,
+    new_database,
+    prepared,
+    running,
+    write_reminders,
+    write_routines,
+)
+from bench.ledger import run_rows
+from bench.long_life import open_item
+from bench.measure import Result, Unit, compare
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
+from ollim_bot.domain.changes import Changer, ChangeRow
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.due_items import Answer
+from ollim_bot.domain.provider import Price
+from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
 from ollim_bot.integrations.google.tokens import GoogleTokenStore
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
+from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.transaction import Transaction
 
 # Packages that are too slow to import for a command.
 SLOW = ("asyncio", "aiohttp", "discord", "claude_agent_sdk", "pydantic")
 LISTING = "from ollim_bot.cli.main import main; main(['reminder', 'list'])"
 TASKS = "/tasks/v1/lists/@default/tasks"
 ALL = "import ollim_bot.app.app, ollim_bot.surfaces.discord.surface"
+# What a person asks all day, and how many times the start of Python it may take.
+COMMANDS = (
+    *("today", "tasks list", "routine list", "cost", "changes", "runs", "receipt", "doses"),
+    *("history search words", "config", "--help"),
+)
+MOST_TIMES = 8
 
 
 def measure(folder: Path) -> list[Result]:
@@ -48,6 +72,7 @@ def measure(folder: Path) -> list[Result]:
             of=Bar.COMMAND,
             most_times=6,
         ),
+        *_asked_all_day(folder / "lived", command),
         Result(
             "slow modules of reminder list",
             slow_modules(LISTING, folder),
@@ -66,6 +91,56 @@ def measure(folder: Path) -> list[Result]:
             rounds=15,
         ),
     ]
+
+
+def _asked_all_day(home: Path, command: str) -> list[Result]:
+    """The commands after two weeks of use."""
+    paths, database = DataPaths(home / "data"), new_database(home / "data")
+    write_reminders(paths.reminders, 25)
+    write_routines(paths.routines, 25, 1)
+    now = datetime.now(UTC)
+    database.run(partial(_live, now=now))
+    database.close()
+    events = (
+        CalendarEvent(f"e{number}", "home", f"Meeting {number}", at, at + timedelta(hours=1))
+        for number in range(60)
+        for at in [now + timedelta(hours=8 * number)]
+    )
+    today = now.date()
+    copy = CalendarCopy("home", "example.com", (*events,), now, today, today + timedelta(days=60))
+    write_copy(paths, copy)
+    lines = (f"- [ ] Task number {number} (due {today})\n" for number in range(20))
+    paths.tasks.write_text("".join(lines))
+    bare = running([sys.executable, "-c", "pass"], home)
+    return [
+        compare(
+            f"{words}, 50 jobs, cold",
+            running([command, *words.split()], home),
+            "python -c pass",
+            bare,
+            rounds=15,
+            of=Bar.COMMANDS,
+            most_times=MOST_TIMES,
+        )
+        for words in COMMANDS
+    ]
+
+
+def _live(tx: Transaction, now: datetime) -> None:
+    for number in range(100):
+        at = now - timedelta(hours=3 * (100 - number))
+        rows = [*run_rows(f"p{number % 25}", at)]
+        tx.ledger.append(*rows)
+        run = rows[0].occurrence.id
+        tx.usage.add(UsageRow(at, UsageKind.RUN, "m", Price.LISTED, 900, 500, occurrence=run))
+        text = f"A few words about number {number}."
+        tx.messages.add(ChatMessage(MessageId(f"m{number}"), at, Author.OWNER, text))
+        place = f"routines/plan-{number % 25}.md"
+        before, after = f"---\nid: p\n---\n{number}\n", f"---\nid: p\n---\n{number + 1}\n"
+        tx.changes.put(ChangeRow(f"{number:08x}", at, place, Changer.PAGE, before, after))
+    for number in range(20):
+        item = replace(open_item(60 * number, now), is_dose=True)
+        tx.due_items.put(item if number < 5 else item.answered(Answer.TAKEN, now, "web"))
 
 
 def _tasks_at_google(folder: Path, command: str) -> list[Result]:
@@ -114,28 +189,12 @@ def _connected(paths: DataPaths) -> Iterator[tuple[LocalGoogle, str]]:
         yield google, token.access.reveal()
 
 
-def running(command: Sequence[str], home: Path) -> Action:
-    def run() -> None:
-        subprocess.run(command, env=_environ(home), cwd=home, check=True, stdout=subprocess.DEVNULL)
-
-    return run
-
-
 def slow_modules(statement: str, home: Path) -> int:
     """How many of these packages a new Python process has loaded after the statement."""
     count = f"sum(name.partition('.')[0] in {SLOW} for name in sys.modules)"
     program = f"import sys\n{statement}\nprint()\nprint({count})"
     command = [sys.executable, "-W", "ignore", "-c", program]
     done = subprocess.run(
-        command, env=_environ(home), cwd=home, check=True, capture_output=True, text=True
+        command, env=environ_of(home), cwd=home, check=True, capture_output=True, text=True
     )
     return int(done.stdout.splitlines()[-1])
-
-
-def _environ(home: Path) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "OLLIM_DATA_DIR": str(home / "data"),
-        "OLLIM_TIMEZONE": "UTC",
-    }

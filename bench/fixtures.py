@@ -15,6 +15,7 @@ from devtools.doubles.immediate_store import ImmediateStore
 from devtools.doubles.journal import RecordingJournal
 from tests.stores import Stores
 
+from bench.measure import Action
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database
@@ -46,7 +47,7 @@ def write_reminders(folder: Path, count: int, year: int = 2027) -> None:
     for number in range(count):
         text = (
             f"---\nid: r{number}\nrun-at: {year}-01-{number % 28 + 1:02}T09:00:00+00:00\n"
-            f"description: Call number {number}\nlate: tell\n---\nCall them and ask.\n"
+            f"description: Call number {number}\n---\nCall them and ask.\n"
         )
         (folder / f"call-{number}.md").write_text(text)
 
@@ -70,6 +71,24 @@ def write_daily(folder: Path, count: int, now: datetime) -> None:
             f"description: Plan number {number}\n---\nPlan it.\n"
         )
         (folder / f"plan-{number}.md").write_text(text)
+
+
+def running(command: Sequence[str], home: Path) -> Action:
+    def run() -> None:
+        subprocess.run(
+            command, env=environ_of(home), cwd=home, check=True, stdout=subprocess.DEVNULL
+        )
+
+    return run
+
+
+def environ_of(home: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "OLLIM_DATA_DIR": str(home / "data"),
+        "OLLIM_TIMEZONE": "UTC",
+    }
 
 
 @contextmanager

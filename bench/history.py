@@ -9,8 +9,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from bench.cli_start import running
-from bench.fixtures import NOW, new_database
+from bench.fixtures import NOW, new_database, running
 from bench.measure import Result, compare
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.store.database import Database

@@ -11,8 +11,7 @@ from pathlib import Path
 from tests.stores import Stores
 
 from bench.bars import Bar
-from bench.cli_start import running
-from bench.fixtures import prepared
+from bench.fixtures import prepared, running
 from bench.measure import Result, compare
 from bench.storage import NO_GROWTH
 from ollim_bot.domain.cron import Cron

@@ -23,7 +23,8 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, WebhookAuth, WebhookSpec
 from ollim_bot.domain.permissions import Pattern, beyond_main, covers, fits, grant_for, matches
-from ollim_bot.domain.phrases import parse_duration, parse_moment
+from ollim_bot.domain.phrases.durations import parse_duration
+from ollim_bot.domain.phrases.moment import parse_moment
 from ollim_bot.domain.quick_add import plain_line
 from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.domain.search import excerpt, folded_words, terms_of

@@ -9,7 +9,8 @@ from typing import TypeVar
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.changes import FileChanges
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")

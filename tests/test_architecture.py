@@ -94,10 +94,10 @@ LATE = {
     ("app.app", "ollim_bot.app.standby"),
 }
 
-# Modules that may name Discord beside its surface: the settings, the records of that surface, the
-# question at set-up, and the tools, whose server has this name.
+# Modules that may name Discord beside its surface: the settings, the question at set-up, and the
+# tools, whose server has this name.
 NAMING_DISCORD = {
-    *("settings", "store.records", "cli.setup"),
+    *("settings", "cli.setup"),
     *("tools.context", "domain.tool_patterns"),
 }
 

@@ -9,7 +9,8 @@ import pytest
 from bench.linear import MESSAGE_READERS, READERS, Reader
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.phrases import parse_duration, parse_moment
+from ollim_bot.domain.phrases.durations import parse_duration
+from ollim_bot.domain.phrases.moment import parse_moment
 from ollim_bot.domain.text import LONGEST_SLUG, slug
 from ollim_bot.errors import BadCron, BadPhrase
 from ollim_bot.offline.intents import schedule_intent

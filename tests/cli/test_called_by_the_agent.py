@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import PROGRAM, Terminal
 
-from ollim_bot.store.opening import ask
+from ollim_bot.store.questions import ask
 
 ADD = ("routine", "add", "-m", "look at the mail", "--cron", "0 9 * * *", "--background")
 BY_RUN = "routine:mail:2026-11-15T13:00:00Z"

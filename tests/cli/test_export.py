@@ -18,7 +18,8 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.store.database import Database
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE
 
 AT = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 DENTIST = Occurrence.scheduled(JobKind.REMINDER, "dentist", AT)

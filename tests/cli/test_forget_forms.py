@@ -18,7 +18,8 @@ from tests.domain.test_forgotten_forms import FORMS
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.text import slug
 from ollim_bot.store.copies import copies_of, copy_database
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.transaction import Transaction
 
 pytestmark = pytest.mark.real_process

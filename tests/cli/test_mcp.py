@@ -19,7 +19,8 @@ from ollim_bot.domain.tool_servers import (
     ToolDefinition,
     ToolServerRecord,
 )
-from ollim_bot.store.opening import look_into, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import look_into
 from ollim_bot.store.transaction import Transaction
 
 SERVER = Path(__file__).parents[1] / "tool_servers" / "quick_server.py"

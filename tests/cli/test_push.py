@@ -24,8 +24,8 @@ from ollim_bot.cli.push_setup import code_lines
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.environment import read_env_file
 from ollim_bot.errors import OllimError
-from ollim_bot.store.opening import look_into
 from ollim_bot.store.push_file import PushFile
+from ollim_bot.store.questions import look_into
 
 GO_ON, FOLLOWED = "y", ""
 TOPIC = re.compile(r"topic   (ollim-[a-z2-7]{26})")

@@ -24,7 +24,7 @@ from ollim_bot.domain.run_pages import RunFilter, RunList, page_object, run_obje
 from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store import run_ledger
-from ollim_bot.store.codecs.records import LEDGER_ROWS
+from ollim_bot.store.codecs.ledger import LEDGER_ROWS
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.run_reports import receipt_for, run_list, run_named
 from ollim_bot.store.transaction import Transaction

@@ -26,9 +26,10 @@ from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_pages import find_run, run_stories
-from ollim_bot.store.codecs.records import LEDGER_ROWS
+from ollim_bot.store.codecs.ledger import LEDGER_ROWS
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "background-runs.md").read_text()
 

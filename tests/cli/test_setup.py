@@ -26,7 +26,8 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.setup import STEPS, ServiceStart
 from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.errors import BadSettings, OllimError, WriteFailed, WrongInput
-from ollim_bot.store.opening import look_into, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import look_into
 from ollim_bot.upkeep.checks.network import DiscordBot
 from ollim_bot.upkeep.systemd import Systemd
 

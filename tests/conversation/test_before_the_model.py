@@ -10,7 +10,7 @@ from tests.conversation.scene import NOW, Scene, scene, scripted
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.store import messages
-from ollim_bot.store.codecs.records import CHAT_MESSAGES
+from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 
 # More than any look at the newest messages reads.
 LONG = 120

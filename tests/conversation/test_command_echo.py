@@ -15,7 +15,7 @@ from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, EndCause, ToolFailed, TurnEnded
 from ollim_bot.errors import WriteFailed
-from ollim_bot.store.opening import DATABASE
+from ollim_bot.store.questions import DATABASE
 
 pytestmark = pytest.mark.real_process
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.domain import phrase_tables as tables
 
 from ollim_bot.domain.moments import describe, duration_in_words, instant
-from ollim_bot.domain.phrases import parse_duration, parse_moment
+from ollim_bot.domain.phrases.durations import parse_duration
+from ollim_bot.domain.phrases.moment import parse_moment
 from ollim_bot.errors import BadPhrase
 
 pytestmark = pytest.mark.same_fixtures

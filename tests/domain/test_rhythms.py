@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.phrases import parse_rhythm
+from ollim_bot.domain.phrases.rhythm import parse_rhythm
 from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.repeats import read_rhythm
 from ollim_bot.errors import BadPhrase

@@ -29,7 +29,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
 from ollim_bot.store.deliveries import Delivery
 from ollim_bot.store.messages import LoggedMessage
-from ollim_bot.store.opening import look_into
+from ollim_bot.store.questions import look_into
 from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")

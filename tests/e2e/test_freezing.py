@@ -22,7 +22,7 @@ from ollim_bot.cli.data import open_data, writable
 from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.opening import look_into
+from ollim_bot.store.questions import look_into
 from ollim_bot.store.server_file import read_servers
 
 # In seconds; much less than a delay that an owner would notice as a freeze.

@@ -68,7 +68,8 @@ from ollim_bot.ports import (
 )
 from ollim_bot.settings import Settings
 from ollim_bot.store.calendars import write_copy
-from ollim_bot.store.opening import look_into, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import look_into
 from ollim_bot.store.steps import standing_taint
 from ollim_bot.store.task_file import TaskFile
 

@@ -34,7 +34,9 @@ from ollim_bot.domain.due_items import Answer, DueItem
 from ollim_bot.domain.events import AgentEvent, EndCause, SessionNamed, TextCompleted, TurnEnded
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.phrases import parse_day, parse_duration, parse_moment, parse_rhythm
+from ollim_bot.domain.phrases.durations import parse_duration
+from ollim_bot.domain.phrases.moment import parse_day, parse_moment
+from ollim_bot.domain.phrases.rhythm import parse_rhythm
 from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.domain.wishes import wish_from_words
 from ollim_bot.errors import OllimError

@@ -12,7 +12,9 @@ from tests.offline.everyday import EVERYDAY
 from tests.offline.test_actions import TOOLS, did
 from tests.offline.test_rules import answer, said
 
-from ollim_bot.domain.phrases import parse_duration, parse_moment, parse_rhythm
+from ollim_bot.domain.phrases.durations import parse_duration
+from ollim_bot.domain.phrases.moment import parse_moment
+from ollim_bot.domain.phrases.rhythm import parse_rhythm
 from ollim_bot.offline import texts
 from ollim_bot.offline.actions import (
     ADD_REMINDER,

@@ -16,7 +16,7 @@ from tests.offline.schedule_phrases import (
 )
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.phrases import parse_moment
+from ollim_bot.domain.phrases.moment import parse_moment
 from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.vocabulary import (
     AmbiguousIntent,

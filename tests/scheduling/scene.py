@@ -51,7 +51,8 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.opening import BALLAST_FILE, DATABASE, open_database
+from ollim_bot.store.opening import BALLAST_FILE, open_database
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.steps import holder_of_id
 from ollim_bot.store.store import Store
 

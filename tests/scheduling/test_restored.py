@@ -19,7 +19,8 @@ from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.copies import AfterReturn, copy_database
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.opening import DATABASE, open_for_bot
+from ollim_bot.store.opening import open_for_bot
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.backup import write_backup
 from ollim_bot.upkeep.powers import take_all

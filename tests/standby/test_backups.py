@@ -17,8 +17,9 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.file_rows import FileRows
-from ollim_bot.store.opening import ask_rows, settle
+from ollim_bot.store.opening import settle
 from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot.store.questions import ask_rows
 from ollim_bot.store.transaction import Step
 from ollim_bot.upkeep.archive import opened_backup
 

@@ -21,10 +21,10 @@ from ollim_bot.settings import Secret
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.machine_id import machine_id
-from ollim_bot.store.opening import ask_rows, look_into_file
 from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.postgres.known_schedule import keep_schedule
 from ollim_bot.store.postgres.server import look_at
+from ollim_bot.store.questions import ask_rows, look_into_file
 from ollim_bot.store.schema import tables
 from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.transaction import Transaction

@@ -33,8 +33,9 @@ from ollim_bot.domain.inbox import (
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
+from ollim_bot.store.codecs.inbox import INBOX_ROWS
+from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 from ollim_bot.store.codecs.plain import LineCodec
-from ollim_bot.store.codecs.records import CHAT_MESSAGES, INBOX_ROWS
 from ollim_bot.store.file_store import Malformed
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))

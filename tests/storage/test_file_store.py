@@ -17,7 +17,7 @@ from tests.storage.data_directory import DataDirectory
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import NewerFormat, Unreadable, WriteFailed
 from ollim_bot.ports import Disk
-from ollim_bot.store.codecs.records import RuntimeConfigCodec
+from ollim_bot.store.codecs.config import RuntimeConfigCodec
 from ollim_bot.store.file_store import FileStore, Malformed, parse_json
 from ollim_bot.store.files import OsDisk
 

@@ -13,7 +13,7 @@ import pytest
 from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.errors import WriteFailed
-from ollim_bot.store.codecs.records import MEMORY
+from ollim_bot.store.codecs.config import MEMORY
 from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock
 

@@ -16,7 +16,7 @@ from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.ports import Disk
-from ollim_bot.store.codecs.records import MEMORY
+from ollim_bot.store.codecs.config import MEMORY
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
 from ollim_bot.store.job_formats import REMINDERS

@@ -17,17 +17,17 @@ from tests.storage import chat_strategies
 from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.store.codecs.config import RuntimeConfigCodec
+from ollim_bot.store.codecs.inbox import INBOX_ROWS
+from ollim_bot.store.codecs.ledger import LEDGER_ROWS
+from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 from ollim_bot.store.codecs.plain import LineCodec
 from ollim_bot.store.codecs.records import (
     BUTTON_PROMPTS,
-    CHAT_MESSAGES,
     FORK_MESSAGES,
-    INBOX_ROWS,
-    LEDGER_ROWS,
     PENDING_UPDATES,
     SESSION_EVENTS,
     SESSION_ID,
-    RuntimeConfigCodec,
     ping_budget_codec,
 )
 from ollim_bot.store.file_store import Codec

@@ -32,7 +32,7 @@ from ollim_bot.store.changes import FileChanges, UndoRefused, acting, shared_fil
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.item_answers import answer_item
 from ollim_bot.store.job_files import JobFileChanges, open_repositories
-from ollim_bot.store.opening import DATABASE
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.schema import COPIES
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.instance import single_instance

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.errors import Unreadable
-from ollim_bot.store.codecs.records import RuntimeConfigCodec
+from ollim_bot.store.codecs.config import RuntimeConfigCodec
 
 NOBODY = 65534
 

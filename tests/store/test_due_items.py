@@ -18,7 +18,8 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.item_answers import answer_item
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.schema import COPIES
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)

@@ -10,7 +10,7 @@ from tests.store.scene import NOW, StoreScene
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.store.database import Database
-from ollim_bot.store.records import KeptHistory
+from ollim_bot.store.session_history import KeptHistory
 
 
 def with_session(scene: StoreScene, name: str) -> Database:

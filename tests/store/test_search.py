@@ -19,7 +19,8 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.copies import copies_of, suspect
 from ollim_bot.store.database import Database
-from ollim_bot.store.opening import DATABASE, ask, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE, ask
 from ollim_bot.store.schema import COPIES
 from ollim_bot.store.state_inspection import database_troubles
 from ollim_bot.store.transaction import Transaction

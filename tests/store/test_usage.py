@@ -15,7 +15,8 @@ from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.schema import COPIES
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=ZoneInfo("Europe/Berlin"))

@@ -24,7 +24,8 @@ from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.engine.transcripts import project_key
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.journal import Git, Note, Repository, record
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.transaction import Transaction
 

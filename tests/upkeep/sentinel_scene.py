@@ -22,7 +22,8 @@ from ollim_bot.domain.sentinel import SentinelReport
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import MessagePart
 from ollim_bot.store.connection import Connect, connect
-from ollim_bot.store.opening import look_into, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import look_into
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.direct_channels import LookUp, SentinelEnvironment
 from ollim_bot.upkeep.sentinel import Sentinel

@@ -27,7 +27,8 @@ from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.journal import open_journal
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.checks.data import git_history, tool_policy
 from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, Level, examined, off

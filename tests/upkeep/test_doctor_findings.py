@@ -45,7 +45,8 @@ from ollim_bot.store import state_inspection
 from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.copies import copy_database
 from ollim_bot.store.journal import open_journal
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.skill_files import AddedSkill, SkillLock

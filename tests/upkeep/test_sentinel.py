@@ -35,7 +35,8 @@ from ollim_bot.ports import SessionSpec, Toolset
 from ollim_bot.store.connection import connect
 from ollim_bot.store.files import FileLock
 from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.sentinel import NOTIFICATION

@@ -11,7 +11,7 @@ from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json
 from ollim_bot.cli.terminal import no_such, show
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, RuntimeConfig
-from ollim_bot.store.codecs.records import RuntimeConfigCodec
+from ollim_bot.store.codecs.config import RuntimeConfigCodec
 
 if TYPE_CHECKING:
     from ollim_bot.domain.schedule import ScheduledJob

@@ -219,7 +219,7 @@ class Data:
 
     def read(self, question: Step[T]) -> T | None:
         """Answer a question from the database as it is; None if there is no database yet."""
-        from ollim_bot.store.opening import look_into
+        from ollim_bot.store.questions import look_into
 
         if self.shared is None:
             return look_into(self.paths, self.now, question)
@@ -233,7 +233,7 @@ class Data:
 
     def ask(self, question: Step[T]) -> T:
         """As `read`, but raises `StorageError` if the database cannot be read."""
-        from ollim_bot.store.opening import ask
+        from ollim_bot.store.questions import ask
 
         if self.shared is not None:
             return self.shared.query(question)
@@ -257,7 +257,7 @@ class Data:
         return taint if taint.sources else None
 
     def _is_used(self) -> bool:
-        from ollim_bot.store.opening import has_state
+        from ollim_bot.store.questions import has_state
 
         return self.shared is not None or has_state(self.paths)
 

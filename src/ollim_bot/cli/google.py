@@ -226,6 +226,6 @@ def _stored_config(data: Data) -> bytes:
 
 
 def _config(data: Data) -> RuntimeConfig:
-    from ollim_bot.store.codecs.records import RuntimeConfigCodec
+    from ollim_bot.store.codecs.config import RuntimeConfigCodec
 
     return data.stored(data.paths.config, RuntimeConfigCodec())

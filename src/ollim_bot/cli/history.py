@@ -122,7 +122,7 @@ def _search(given: Given, caller: Caller) -> None:
 def _found(wanted: Search, caller: Caller) -> list[FoundRow]:
     # To open the whole store takes several times as long as a search.
     from ollim_bot.store.errors import NoDatabase
-    from ollim_bot.store.opening import ask_rows
+    from ollim_bot.store.questions import ask_rows
 
     def question(statements: Statements) -> list[FoundRow] | None:
         index = SearchIndex(statements)

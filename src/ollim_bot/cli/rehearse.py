@@ -55,7 +55,8 @@ from ollim_bot.domain.text import counted
 from ollim_bot.domain.week import DAYS, WeekEvent, WeekView, around, fate, fates, week_of
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.calendars import readable_copies
-from ollim_bot.store.codecs.records import RuntimeConfigCodec, ping_budget_codec
+from ollim_bot.store.codecs.config import RuntimeConfigCodec
+from ollim_bot.store.codecs.records import ping_budget_codec
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.store.routine_format import ROUTINES

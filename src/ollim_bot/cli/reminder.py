@@ -79,13 +79,13 @@ class ReminderNoun(JobNoun[Reminder]):
 
 
 def _in(text: str, now: datetime) -> datetime:
-    from ollim_bot.domain.phrases import parse_duration
+    from ollim_bot.domain.phrases.durations import parse_duration
 
     return later(now, parse_duration(text))
 
 
 def _at(text: str, now: datetime) -> datetime:
-    from ollim_bot.domain.phrases import moment_to_keep
+    from ollim_bot.domain.phrases.moment import moment_to_keep
 
     return moment_to_keep(text, now)
 
@@ -121,7 +121,7 @@ def _snooze(given: Given, caller: Caller) -> None:
 def _snoozed(reminder: Reminder, given: Given, now: datetime) -> datetime:
     there = now.astimezone(reminder.spec.zone(zone_of(now)))
     if "until" in given:
-        from ollim_bot.domain.phrases import parse_moment
+        from ollim_bot.domain.phrases.moment import parse_moment
 
         return parse_moment(given["until"], there)
     due = reminder.due(zone_of(there))

@@ -49,7 +49,7 @@ class RoutineNoun(JobNoun[Routine]):
             return others | fields_given(given, ("cron", "quiet"))
         if "cron" in given:
             raise WrongInput("--every and --cron both say when. Give one of them.")
-        from ollim_bot.domain.phrases import parse_rhythm
+        from ollim_bot.domain.phrases.rhythm import parse_rhythm
         from ollim_bot.domain.repeats import read_rhythm
 
         # What the agent does then need not ring.

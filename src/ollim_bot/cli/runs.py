@@ -54,7 +54,7 @@ from ollim_bot.domain.run_words import (
 )
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted
 from ollim_bot.errors import OllimError
-from ollim_bot.store.codecs.records import LEDGER_ROWS
+from ollim_bot.store.codecs.ledger import LEDGER_ROWS
 from ollim_bot.store.run_reports import said_by, stories_named, stories_since
 
 if TYPE_CHECKING:

@@ -186,7 +186,7 @@ def _channels(data: Data, caller: Caller, clock: SentinelClock) -> Sequence[Dire
 
 
 def _discord(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
-    from ollim_bot.store.opening import look_into_file
+    from ollim_bot.store.questions import look_into_file
     from ollim_bot.surfaces.discord.rest import DiscordRest
 
     settings = caller.settings()
@@ -200,7 +200,7 @@ def _discord(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel 
 
 def _known_rows(data: Data) -> Path:
     """The file with the rows that are known here without a server."""
-    from ollim_bot.store.opening import DATABASE
+    from ollim_bot.store.questions import DATABASE
 
     return data.paths.known_schedule if _shared_address(data) else data.paths.state / DATABASE
 
@@ -237,7 +237,7 @@ def _bot_name(caller: Caller) -> str:
 def _content(data: Data) -> PushContent:
     """How much may leave the machine; nothing of it where that cannot be read."""
     from ollim_bot.domain.runtime_config import PushContent
-    from ollim_bot.store.codecs.records import RuntimeConfigCodec
+    from ollim_bot.store.codecs.config import RuntimeConfigCodec
 
     problems: list[str] = []
     config = data.stored(data.paths.config, RuntimeConfigCodec(), problems.append)

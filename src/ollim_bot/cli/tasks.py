@@ -298,7 +298,7 @@ def marked(tasks: Sequence[Task], data: Data) -> Sequence[Task]:
 
 
 def _day(text: str, data: Data) -> date:
-    from ollim_bot.domain.phrases import parse_day
+    from ollim_bot.domain.phrases.moment import parse_day
 
     return parse_day(text, data.now.date())
 

@@ -20,7 +20,8 @@ from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
 from ollim_bot.domain.changes import Changer, ChangeRow, task_words
 from ollim_bot.domain.jobs import JobKind, Reminder, Routine
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.phrases import moment_to_keep, parse_day, parse_rhythm
+from ollim_bot.domain.phrases.moment import moment_to_keep, parse_day
+from ollim_bot.domain.phrases.rhythm import parse_rhythm
 from ollim_bot.domain.quick_add import NewTask, QuickAdd, QuickLine, plain_line
 from ollim_bot.domain.quiet import QuietSettings, quiet_until
 from ollim_bot.domain.repeats import read_rhythm

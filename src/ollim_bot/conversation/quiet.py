@@ -29,7 +29,8 @@ from ollim_bot.domain.digest import (
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.moments import describe, duration_in_words, elapsed, later
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
+from ollim_bot.domain.phrases.durations import parse_duration
+from ollim_bot.domain.phrases.moment import is_moment, parse_moment
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.quiet import QUIET, QuietChoice, ended_now, is_quiet, quiet_until
 from ollim_bot.domain.receipts import told_day

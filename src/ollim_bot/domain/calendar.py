@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, instant
-from ollim_bot.domain.phrases import parse_day, parse_duration, parse_moment
+from ollim_bot.domain.phrases.durations import parse_duration
+from ollim_bot.domain.phrases.moment import parse_day, parse_moment
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.text import counted, literal, one_line
 from ollim_bot.errors import BadPhrase, WrongInput

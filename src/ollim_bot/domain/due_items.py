@@ -38,7 +38,7 @@ from ollim_bot.domain.moments import (
     later,
 )
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.phrases import is_moment, parse_moment
+from ollim_bot.domain.phrases.moment import is_moment, parse_moment
 from ollim_bot.domain.quiet import MOVE
 from ollim_bot.domain.runs import late_label
 from ollim_bot.domain.schedule import ScheduledJob

@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from ollim_bot.domain.due_items import ReplyMeaning, meaning_of
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.moments import WEEKDAYS
-from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
-from ollim_bot.domain.phrases.durations import normalized
-from ollim_bot.domain.phrases.moment import DAYTIME, read_time, time_of_day
+from ollim_bot.domain.phrases.durations import normalized, parse_duration
+from ollim_bot.domain.phrases.moment import DAYTIME, is_moment, parse_moment, read_time, time_of_day
 from ollim_bot.domain.quiet import IN_QUIET_HOURS
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import wish_from_words, without_nag

@@ -9,8 +9,8 @@ from functools import cache
 
 from ollim_bot.domain.due_items import meaning_of
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.phrases import parse_day, parse_duration, parse_moment
-from ollim_bot.domain.phrases.durations import is_duration
+from ollim_bot.domain.phrases.durations import is_duration, parse_duration
+from ollim_bot.domain.phrases.moment import parse_day, parse_moment
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import is_dose
 from ollim_bot.errors import BadPhrase

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from ollim_bot.domain.phrases import is_moment, parse_moment
 from ollim_bot.domain.phrases.durations import Unclear, is_duration, normalized, spelled_out
-from ollim_bot.domain.phrases.moment import WEEKDAY
+from ollim_bot.domain.phrases.moment import WEEKDAY, is_moment, parse_moment
 from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, is_interval, is_repeat, read_rhythm
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import is_dose, is_order, without_nag

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from ollim_bot.domain.phrases import is_moment
+from ollim_bot.domain.phrases.moment import is_moment
 from ollim_bot.domain.quick_add import AS_TASK, LONGEST_LINE
 from ollim_bot.domain.wishes import without_frame
 from ollim_bot.offline import texts, vocabulary

@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ollim_bot.domain.moments import later, zone_at
-from ollim_bot.domain.phrases import parse_duration, parse_moment
+from ollim_bot.domain.phrases.durations import parse_duration
+from ollim_bot.domain.phrases.moment import parse_moment
 from ollim_bot.domain.quiet import QUIET
 from ollim_bot.domain.text import PROGRAM, shortened, with_program
 from ollim_bot.errors import BadPhrase

@@ -10,9 +10,8 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from ollim_bot.domain.due_items import JUST_SHOWN
-from ollim_bot.domain.phrases import parse_day
 from ollim_bot.domain.phrases.durations import spelled_out
-from ollim_bot.domain.phrases.moment import time_of_day
+from ollim_bot.domain.phrases.moment import parse_day, time_of_day
 from ollim_bot.domain.text import PromptMark
 from ollim_bot.domain.updates import KNOWN_TO_OWNER
 from ollim_bot.errors import BadPhrase

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.pings import Charge, PingBudget
-from ollim_bot.store.codecs.records import ROWS
+from ollim_bot.store.codecs.messages import MESSAGES
 from ollim_bot.store.connection import Row, Statements, escaped, moment_of, unescaped
 from ollim_bot.store.file_store import parse_json, render_json, versioned_list
 from ollim_bot.store.messages import LoggedMessage, MessageLog, logged_messages
@@ -489,11 +489,11 @@ def _are_refusals(deliveries: Sequence[Delivery]) -> bool:
 
 
 def _parts_json(parts: Sequence[ChatMessage]) -> str:
-    return render_json([ROWS.write(part) for part in parts]).decode()
+    return render_json([MESSAGES.write(part) for part in parts]).decode()
 
 
 def _parts_of(stored: str) -> tuple[ChatMessage, ...]:
-    return ROWS.read_all(ChatMessage, versioned_list(parse_json(stored.encode())))
+    return MESSAGES.read_all(ChatMessage, versioned_list(parse_json(stored.encode())))
 
 
 @dataclass(frozen=True, slots=True)

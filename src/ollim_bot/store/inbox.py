@@ -12,7 +12,7 @@ from ollim_bot.domain.inbox import (
     Taken,
     ToolCalled,
 )
-from ollim_bot.store.codecs.records import INBOX_ROWS
+from ollim_bot.store.codecs.inbox import INBOX_ROWS
 from ollim_bot.store.connection import Statements, escaped, microseconds
 
 

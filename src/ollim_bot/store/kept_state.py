@@ -14,9 +14,10 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.copies import back_up, mark_copy
 from ollim_bot.store.errors import translated
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.opening import DATABASE
-from ollim_bot.store.records import HISTORY_FILE, MIRRORED
+from ollim_bot.store.questions import DATABASE
+from ollim_bot.store.records import MIRRORED
 from ollim_bot.store.schema import schema_of
+from ollim_bot.store.session_history import HISTORY_FILE
 
 _MIRRORS = (HISTORY_FILE, *(spec.file for spec in MIRRORED))
 

@@ -16,7 +16,7 @@ from ollim_bot.domain.forks import end_id, entry_id
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.search import Search, Speaker, Term, folded_words, searched_text, who_spoke
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.store.codecs.records import CHAT_MESSAGES
+from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 from ollim_bot.store.connection import (
     Row,
     Statements,
@@ -225,9 +225,9 @@ class MessageLog:
     The log keeps no `refs`: the deliveries know where a message arrived.
     """
 
-    def __init__(self, statements: Statements, index: type[SearchIndex] = SearchIndex) -> None:
+    def __init__(self, statements: Statements, index: type[SearchIndex] | None = None) -> None:
         self._statements = statements
-        self._index = index(statements)
+        self._index = (index or SearchIndex)(statements)
 
     def add(self, message: ChatMessage, sender: Sender = MAIN) -> LoggedMessage:
         """Append a message to the log, with an open delivery for each joined channel.

@@ -19,15 +19,14 @@ from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
 from ollim_bot.store.files import PRIVATE, FileLock, append_line, remove_durably, write_atomically
 from ollim_bot.store.records import (
-    HISTORY_FILE,
     MIRRORED,
     RecordSpec,
-    SessionHistory,
     hash_of,
     note_hash,
     store_record,
     stored_record,
 )
+from ollim_bot.store.session_history import HISTORY_FILE, SessionHistory
 
 Report = Callable[[StoreProblem], None]
 # Reads the one row of a query of two arguments, as it is committed.

@@ -1,52 +1,46 @@
-"""Single values and the session history: the state that people can read in files."""
+"""Single values by name, some of which people can read in files."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Generic, NamedTuple, NoReturn, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from ollim_bot.domain.added_lines import AddedLines
-from ollim_bot.domain.breakdowns import Breakdowns
-from ollim_bot.domain.changes import BegunWrites
-from ollim_bot.domain.digest import Digests
-from ollim_bot.domain.inbox import FailedTurns
-from ollim_bot.domain.initiative import SetByAgent
-from ollim_bot.domain.notices import NoticeRecord
-from ollim_bot.domain.overviews import OpenOverviews
-from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.presence import DailyRecord, PassedOver, Presence
-from ollim_bot.domain.provider import ProviderMemory
-from ollim_bot.domain.quiet import QuietChoice
-from ollim_bot.domain.schedule import GivenNames, Grants, Skips
-from ollim_bot.domain.sessions import ClearedConversation, SessionEvent
-from ollim_bot.domain.skills import AgentSkills
-from ollim_bot.domain.surface_state import DiscordState, PushState, WebState
-from ollim_bot.domain.task_cards import TaskMoves, TaskUndos
-from ollim_bot.domain.tool_servers import SERVER_RECORD, ToolServerRecord
-from ollim_bot.domain.travel import PlannedZone
 from ollim_bot.store.codecs.plain import plain_codec
-from ollim_bot.store.codecs.records import (
-    BUTTON_PROMPTS,
-    FORK,
-    FORK_MESSAGES,
-    HELD_MESSAGES,
-    MEMORY,
-    PENDING_UPDATES,
-    SESSION_EVENTS,
-    SESSION_ID,
-    RuntimeConfigCodec,
-    ping_budget_codec,
-)
 from ollim_bot.store.connection import Statements
-from ollim_bot.store.file_store import Codec
+from ollim_bot.store.lookup import look_up
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.added_lines import AddedLines
+    from ollim_bot.domain.breakdowns import Breakdowns
+    from ollim_bot.domain.cards import ButtonPrompts
+    from ollim_bot.domain.changes import BegunWrites
+    from ollim_bot.domain.digest import Digests, HeldMessages
+    from ollim_bot.domain.forks import Fork, ForkMessage
+    from ollim_bot.domain.inbox import FailedTurns
+    from ollim_bot.domain.initiative import SetByAgent
+    from ollim_bot.domain.notices import NoticeRecord
+    from ollim_bot.domain.overviews import OpenOverviews
+    from ollim_bot.domain.pings import PingBudget
+    from ollim_bot.domain.presence import DailyRecord, PassedOver, Presence
+    from ollim_bot.domain.provider import ProviderMemory
+    from ollim_bot.domain.quiet import QuietChoice
+    from ollim_bot.domain.runtime_config import RuntimeConfig
+    from ollim_bot.domain.schedule import GivenNames, Grants, Skips
+    from ollim_bot.domain.sessions import ClearedConversation, SessionId
+    from ollim_bot.domain.skills import AgentSkills
+    from ollim_bot.domain.surface_state import DiscordState, PushState, WebState
+    from ollim_bot.domain.task_cards import TaskMoves, TaskUndos
+    from ollim_bot.domain.tool_servers import ToolServerRecord
+    from ollim_bot.domain.travel import PlannedZone
+    from ollim_bot.domain.updates import PendingUpdates
+    from ollim_bot.store.file_store import Codec
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-HISTORY_FILE = "session_history.jsonl"
 GET_RECORD = "SELECT value FROM records WHERE name = ?"
 PUT_RECORD = (
     "INSERT INTO records (name, value) VALUES (?, ?)"
@@ -54,21 +48,31 @@ PUT_RECORD = (
 )
 
 
-@dataclass(frozen=True)
 class RecordSpec(Generic[T]):
-    """One value by name; `file` is its mirror in `state/`, empty if it has none.
+    """One value; `place` names its class, or the codec that writes it, as in `look_up`.
 
-    `default` makes the value of a record that was never written, if that depends on the moment. As
-    an attribute of `Records`, the spec gives the record of the transaction.
+    `file` is its mirror in `state/`, empty if it has none. `default` names the function that makes
+    the value of a record that was never written, if that depends on the moment. As an attribute of
+    `Records`, the spec gives the record of the transaction.
     """
 
     name: str
-    codec: Codec[T]
-    file: str = ""
-    default: Callable[[datetime], T] | None = None
+
+    def __init__(self, place: str, file: str = "", default: str = "") -> None:
+        self._place = place
+        self.file = file
+        self._default = default
+
+    def __set_name__(self, owner: type[Records], name: str) -> None:
+        self.name = name
+
+    @cached_property
+    def codec(self) -> Codec[T]:
+        found = look_up(self._place)
+        return plain_codec(found) if isinstance(found, type) else cast("Codec[T]", found)
 
     def missing(self, now: datetime) -> T:
-        return self.codec.missing() if self.default is None else self.default(now)
+        return look_up(self._default)(now) if self._default else self.codec.missing()
 
     def __get__(self, records: Records, owner: type[Records]) -> Record[T]:
         return Record(records._statements, self, records.now)
@@ -107,55 +111,59 @@ class Record(Generic[T]):
         return result
 
 
-def _plain(name: str, kind: type[T]) -> RecordSpec[T]:
-    return RecordSpec(name, plain_codec(kind))
-
-
-def _unused() -> NoReturn:
-    raise AssertionError("the budget takes the moment of its transaction")
-
-
 class Records:
     """The single values, one per line."""
 
-    session = RecordSpec("session", SESSION_ID, "sessions.json")
-    updates = RecordSpec("updates", PENDING_UPDATES, "pending_updates.json")
-    fork_messages = RecordSpec("fork_messages", FORK_MESSAGES, "fork_messages.json")
-    fork = RecordSpec("fork", FORK, "fork.json")
-    inquiries = RecordSpec("inquiries", BUTTON_PROMPTS, "inquiries.json")
-    budget = RecordSpec(
-        "budget", ping_budget_codec(_unused), "ping_budget.json", default=PingBudget.full
+    session: RecordSpec[SessionId | None] = RecordSpec(
+        "store.codecs.records:SESSION_ID", "sessions.json"
     )
-    config = RecordSpec("config", RuntimeConfigCodec(), "config.json")
-    cleared = _plain("cleared", ClearedConversation)
-    cleared_grants = _plain("cleared_grants", Grants)
-    cleared_fork = RecordSpec("cleared_fork", FORK)
-    overviews = _plain("overviews", OpenOverviews)
-    presence = _plain("presence", Presence)
-    daily = _plain("daily", DailyRecord)
-    passed_over = _plain("passed_over", PassedOver)
-    notices = _plain("notices", NoticeRecord)
-    failed_turns = _plain("failed_turns", FailedTurns)
-    provider = _plain("provider", ProviderMemory)
-    names = _plain("names", GivenNames)
-    grants = _plain("grants", Grants)
-    skips = _plain("skips", Skips)
-    quiet = _plain("quiet", QuietChoice)
-    zone = _plain("zone", PlannedZone)
-    held = RecordSpec("held", HELD_MESSAGES)
-    digests = _plain("digests", Digests)
-    initiative = _plain("initiative", SetByAgent)
-    agent_skills = _plain("agent_skills", AgentSkills)
-    tool_servers = _plain(SERVER_RECORD, ToolServerRecord)
-    task_undos = _plain("task_undos", TaskUndos)
-    task_moves = _plain("task_moves", TaskMoves)
-    breakdowns = _plain("breakdowns", Breakdowns)
-    begun_writes = _plain("begun_writes", BegunWrites)
-    added_lines = _plain("added_lines", AddedLines)
-    discord = _plain("discord", DiscordState)
-    web = _plain("web", WebState)
-    push = _plain("push", PushState)
-    memory = RecordSpec("memory", MEMORY)
+    updates: RecordSpec[PendingUpdates] = RecordSpec(
+        "store.codecs.records:PENDING_UPDATES", "pending_updates.json"
+    )
+    fork_messages: RecordSpec[tuple[ForkMessage, ...]] = RecordSpec(
+        "store.codecs.records:FORK_MESSAGES", "fork_messages.json"
+    )
+    fork: RecordSpec[Fork | None] = RecordSpec("store.codecs.records:FORK", "fork.json")
+    inquiries: RecordSpec[ButtonPrompts] = RecordSpec(
+        "store.codecs.records:BUTTON_PROMPTS", "inquiries.json"
+    )
+    budget: RecordSpec[PingBudget] = RecordSpec(
+        "store.codecs.records:PING_BUDGET",
+        "ping_budget.json",
+        default="domain.pings:PingBudget.full",
+    )
+    config: RecordSpec[RuntimeConfig] = RecordSpec(
+        "store.codecs.config:RUNTIME_CONFIG", "config.json"
+    )
+    cleared: RecordSpec[ClearedConversation] = RecordSpec("domain.sessions:ClearedConversation")
+    cleared_grants: RecordSpec[Grants] = RecordSpec("domain.schedule:Grants")
+    cleared_fork: RecordSpec[Fork | None] = RecordSpec("store.codecs.records:FORK")
+    overviews: RecordSpec[OpenOverviews] = RecordSpec("domain.overviews:OpenOverviews")
+    presence: RecordSpec[Presence] = RecordSpec("domain.presence:Presence")
+    daily: RecordSpec[DailyRecord] = RecordSpec("domain.presence:DailyRecord")
+    passed_over: RecordSpec[PassedOver] = RecordSpec("domain.presence:PassedOver")
+    notices: RecordSpec[NoticeRecord] = RecordSpec("domain.notices:NoticeRecord")
+    failed_turns: RecordSpec[FailedTurns] = RecordSpec("domain.inbox:FailedTurns")
+    provider: RecordSpec[ProviderMemory] = RecordSpec("domain.provider:ProviderMemory")
+    names: RecordSpec[GivenNames] = RecordSpec("domain.schedule:GivenNames")
+    grants: RecordSpec[Grants] = RecordSpec("domain.schedule:Grants")
+    skips: RecordSpec[Skips] = RecordSpec("domain.schedule:Skips")
+    quiet: RecordSpec[QuietChoice] = RecordSpec("domain.quiet:QuietChoice")
+    zone: RecordSpec[PlannedZone] = RecordSpec("domain.travel:PlannedZone")
+    held: RecordSpec[HeldMessages] = RecordSpec("store.codecs.records:HELD_MESSAGES")
+    digests: RecordSpec[Digests] = RecordSpec("domain.digest:Digests")
+    initiative: RecordSpec[SetByAgent] = RecordSpec("domain.initiative:SetByAgent")
+    agent_skills: RecordSpec[AgentSkills] = RecordSpec("domain.skills:AgentSkills")
+    tool_servers: RecordSpec[ToolServerRecord] = RecordSpec("domain.tool_servers:ToolServerRecord")
+    task_undos: RecordSpec[TaskUndos] = RecordSpec("domain.task_cards:TaskUndos")
+    task_moves: RecordSpec[TaskMoves] = RecordSpec("domain.task_cards:TaskMoves")
+    breakdowns: RecordSpec[Breakdowns] = RecordSpec("domain.breakdowns:Breakdowns")
+    begun_writes: RecordSpec[BegunWrites] = RecordSpec("domain.changes:BegunWrites")
+    added_lines: RecordSpec[AddedLines] = RecordSpec("domain.added_lines:AddedLines")
+    discord: RecordSpec[DiscordState] = RecordSpec("domain.surface_state:DiscordState")
+    web: RecordSpec[WebState] = RecordSpec("domain.surface_state:WebState")
+    push: RecordSpec[PushState] = RecordSpec("domain.surface_state:PushState")
+    memory: RecordSpec[Mapping[str, object]] = RecordSpec("store.codecs.config:MEMORY")
 
     def __init__(self, statements: Statements, now: datetime) -> None:
         self._statements = statements
@@ -206,81 +214,3 @@ def note_hash(statements: Statements, name: str, content: str) -> None:
         name,
         content,
     )
-
-
-class SessionHistory:
-    """The events of sessions, in order; also appended to `session_history.jsonl`."""
-
-    def __init__(self, statements: Statements) -> None:
-        self._statements = statements
-
-    def append(self, *events: SessionEvent) -> None:
-        for event in events:
-            line = SESSION_EVENTS.encode(event)
-            self._statements.write(
-                "session_history",
-                "INSERT INTO session_history (seq, value)"
-                " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM session_history), ?)",
-                line.decode(),
-            )
-            self._statements.lines.append(line)
-
-    def tail(self, limit: int) -> list[SessionEvent]:
-        """The newest events, oldest first."""
-        rows = self._statements.rows(
-            "SELECT value FROM session_history ORDER BY seq DESC LIMIT ?", limit
-        )
-        return [_event(row[0]) for row in reversed(rows)]
-
-    def all(self) -> list[SessionEvent]:
-        return self.after(0)
-
-    def after(self, place: int) -> list[SessionEvent]:
-        rows = self._statements.rows(
-            "SELECT value FROM session_history WHERE seq > ? ORDER BY seq", place
-        )
-        return [_event(row[0]) for row in rows]
-
-    def places(self) -> tuple[int, int]:
-        """Those of the first and the last event, 0 without any; after `replace`, others."""
-        number = self._statements.number
-        return (
-            number("SELECT coalesce(min(seq), 0) FROM session_history"),
-            number("SELECT coalesce(max(seq), 0) FROM session_history"),
-        )
-
-    def replace(self, events: list[SessionEvent]) -> None:
-        """Replace all events by those that a person wrote into the file."""
-        _, last = self.places()
-        self.append(*events)
-        self._statements.write(
-            "session_history", "DELETE FROM session_history WHERE seq <= ?", last
-        )
-        self._statements.lines.clear()
-
-
-class _KeptEvents(NamedTuple):
-    first: int = 0
-    last: int = 0
-    events: tuple[SessionEvent, ...] = ()
-
-
-class KeptHistory:
-    """The session history, of which each event is read once until it is replaced."""
-
-    def __init__(self) -> None:
-        self._kept = _KeptEvents()
-
-    def events(self, history: SessionHistory) -> tuple[SessionEvent, ...]:
-        """All events, in order."""
-        kept, (first, last) = self._kept, history.places()
-        if first != kept.first or last < kept.last:
-            kept = _KeptEvents(first)
-        if last > kept.last:
-            kept = _KeptEvents(first, last, (*kept.events, *history.after(kept.last)))
-        self._kept = kept
-        return kept.events
-
-
-def _event(stored: str) -> SessionEvent:
-    return SESSION_EVENTS.decode(stored.encode())

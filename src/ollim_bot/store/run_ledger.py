@@ -17,7 +17,7 @@ from ollim_bot.domain.run_history import (
     claimed_by,
     claiming_row,
 )
-from ollim_bot.store.codecs.records import LEDGER_ROWS
+from ollim_bot.store.codecs.ledger import LEDGER_ROWS
 from ollim_bot.store.connection import (
     Row,
     Statements,

@@ -36,8 +36,8 @@ from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.settings import FIRST_DIRECT_CHANNEL
 from ollim_bot.store.backend import Backend
+from ollim_bot.store.codecs.messages import MESSAGES
 from ollim_bot.store.codecs.plain import PLAIN, JsonFormat, Layout, ValueCodec
-from ollim_bot.store.codecs.records import ROWS
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.file_store import (
     FileStore,
@@ -310,7 +310,7 @@ _FORMAT = JsonFormat(
         ChannelTry: Layout(full=True),
         JobOp: Layout(rest="what"),
     },
-    forms={ChatMessage: ROWS.form(ChatMessage), DueItem: PLAIN.form(DueItem)},
+    forms={ChatMessage: MESSAGES.form(ChatMessage), DueItem: PLAIN.form(DueItem)},
 )
 
 

@@ -24,9 +24,10 @@ from ollim_bot.store.copies import back_up, damage_of, mark_copy
 from ollim_bot.store.errors import Busy, Damaged, translated
 from ollim_bot.store.files import PRIVATE, OsDisk, remove_durably, write_atomically
 from ollim_bot.store.mirrors import MirrorAge, mirror_age
-from ollim_bot.store.opening import DATABASE, ask_rows
-from ollim_bot.store.records import HISTORY_FILE, MIRRORED, stored_record
+from ollim_bot.store.questions import DATABASE, ask_rows
+from ollim_bot.store.records import MIRRORED, stored_record
 from ollim_bot.store.schema import SEARCH_TABLES, migrate, schema_of
+from ollim_bot.store.session_history import HISTORY_FILE
 
 MIRROR_FILES = frozenset((HISTORY_FILE, *(spec.file for spec in MIRRORED)))
 # The database itself, and the files that only SQLite and a start may open.

@@ -20,9 +20,11 @@ from ollim_bot.store.errors import translated
 from ollim_bot.store.file_store import Codec, FormatIsNewer, Malformed
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import MirrorAge, mirror_age
-from ollim_bot.store.opening import BALLAST_FILE, DATABASE, look_into, look_into_rows
-from ollim_bot.store.records import HISTORY_FILE, MIRRORED, RecordSpec
+from ollim_bot.store.opening import BALLAST_FILE
+from ollim_bot.store.questions import DATABASE, look_into, look_into_rows
+from ollim_bot.store.records import MIRRORED, RecordSpec
 from ollim_bot.store.schema import SCHEMA, schema_of
+from ollim_bot.store.session_history import HISTORY_FILE
 
 _PERMISSIONS = "Let the bot's account have it: `sudo chown $USER FILE`."
 _UPDATE = "Run `ollim-bot update`."

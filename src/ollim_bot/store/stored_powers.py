@@ -17,13 +17,13 @@ from ollim_bot.domain.runtime_config import PermissionMode, RuntimeConfig
 from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
 from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.codecs.config import RuntimeConfigCodec
 from ollim_bot.store.codecs.plain import decode_plain
-from ollim_bot.store.codecs.records import RuntimeConfigCodec
 from ollim_bot.store.connection import SqliteStatements, Statements, connect_for_reading
 from ollim_bot.store.errors import translated
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, render_json
 from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
-from ollim_bot.store.opening import DATABASE
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.records import RECORDS, RecordSpec, store_record, stored_record
 
 T = TypeVar("T")

@@ -5,25 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ollim_bot.store.change_rows import ChangeRows
 from ollim_bot.store.connection import Statements, escaped, unescaped
-from ollim_bot.store.deliveries import Channels, Deliveries
-from ollim_bot.store.due_items import DueItems
 from ollim_bot.store.file_store import parse_object, render_json
-from ollim_bot.store.inbox import InboxInputs
-from ollim_bot.store.marks import Marks
-from ollim_bot.store.messages import MessageLog, SearchIndex
-from ollim_bot.store.push_buttons import PushButtons
-from ollim_bot.store.records import RECORDS, Records, SessionHistory
-from ollim_bot.store.run_ledger import LedgerRows
-from ollim_bot.store.stored_texts import StoredTexts
-from ollim_bot.store.transcripts import TranscriptRows
-from ollim_bot.store.usage import UsageRows
-from ollim_bot.store.webhook_deliveries import WebhookDeliveries
+from ollim_bot.store.lookup import look_up
+from ollim_bot.store.records import RECORDS, Records
+
+if TYPE_CHECKING:
+    from ollim_bot.store.change_rows import ChangeRows
+    from ollim_bot.store.deliveries import Channels, Deliveries
+    from ollim_bot.store.due_items import DueItems
+    from ollim_bot.store.inbox import InboxInputs
+    from ollim_bot.store.marks import Marks
+    from ollim_bot.store.messages import MessageLog, SearchIndex
+    from ollim_bot.store.push_buttons import PushButtons
+    from ollim_bot.store.run_ledger import LedgerRows
+    from ollim_bot.store.session_history import SessionHistory
+    from ollim_bot.store.stored_texts import StoredTexts
+    from ollim_bot.store.transcripts import TranscriptRows
+    from ollim_bot.store.usage import UsageRows
+    from ollim_bot.store.webhook_deliveries import WebhookDeliveries
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 # Everything that a commit can change, by the names that subscribers get.
 NAMES = frozenset(
@@ -47,6 +52,26 @@ NAMES = frozenset(
 )
 
 
+class RepositorySpec(Generic[T]):
+    """A repository, whose class `place` names as in `look_up`; each transaction makes its own.
+
+    It is made with the statements, and with the attributes of the transaction that it `needs`.
+    """
+
+    def __init__(self, place: str, *needs: str) -> None:
+        self._place = place
+        self._needs = needs
+
+    def __set_name__(self, owner: type[Transaction], name: str) -> None:
+        self._name = name
+
+    def __get__(self, tx: Transaction, owner: type[Transaction]) -> T:
+        needed = (getattr(tx, name) for name in self._needs)
+        made: T = look_up(self._place)(tx.statements, *needed)
+        tx.__dict__[self._name] = made
+        return made
+
+
 class Transaction(Records):
     """Everything that a step can read and change, all or nothing.
 
@@ -54,26 +79,34 @@ class Transaction(Records):
     transaction. `now` is the moment at which the transaction began.
     """
 
+    session_history: RepositorySpec[SessionHistory] = RepositorySpec(
+        "store.session_history:SessionHistory"
+    )
+    ledger: RepositorySpec[LedgerRows] = RepositorySpec("store.run_ledger:LedgerRows")
+    inbox: RepositorySpec[InboxInputs] = RepositorySpec("store.inbox:InboxInputs")
+    messages: RepositorySpec[MessageLog] = RepositorySpec("store.messages:MessageLog", "index")
+    deliveries: RepositorySpec[Deliveries] = RepositorySpec(
+        "store.deliveries:Deliveries", "messages", "budget"
+    )
+    channels: RepositorySpec[Channels] = RepositorySpec("store.deliveries:Channels", "messages")
+    job_ops: RepositorySpec[JobOps] = RepositorySpec("store.transaction:JobOps")
+    due_items: RepositorySpec[DueItems] = RepositorySpec("store.due_items:DueItems")
+    webhook_deliveries: RepositorySpec[WebhookDeliveries] = RepositorySpec(
+        "store.webhook_deliveries:WebhookDeliveries", "ledger"
+    )
+    changes: RepositorySpec[ChangeRows] = RepositorySpec("store.change_rows:ChangeRows")
+    usage: RepositorySpec[UsageRows] = RepositorySpec("store.usage:UsageRows")
+    push_buttons: RepositorySpec[PushButtons] = RepositorySpec("store.push_buttons:PushButtons")
+    transcripts: RepositorySpec[TranscriptRows] = RepositorySpec("store.transcripts:TranscriptRows")
+    marks: RepositorySpec[Marks] = RepositorySpec("store.marks:Marks", "now")
+    meta: RepositorySpec[Meta] = RepositorySpec("store.transaction:Meta")
+    texts: RepositorySpec[StoredTexts] = RepositorySpec("store.stored_texts:StoredTexts")
+
     def __init__(
-        self, statements: Statements, now: datetime, index: type[SearchIndex] = SearchIndex
+        self, statements: Statements, now: datetime, index: type[SearchIndex] | None = None
     ) -> None:
         super().__init__(statements, now)
-        self.session_history = SessionHistory(statements)
-        self.ledger = LedgerRows(statements)
-        self.inbox = InboxInputs(statements)
-        self.messages = MessageLog(statements, index)
-        self.deliveries = Deliveries(statements, self.messages, self.budget)
-        self.channels = Channels(statements, self.messages)
-        self.job_ops = JobOps(statements)
-        self.due_items = DueItems(statements)
-        self.webhook_deliveries = WebhookDeliveries(statements, self.ledger)
-        self.changes = ChangeRows(statements)
-        self.usage = UsageRows(statements)
-        self.push_buttons = PushButtons(statements)
-        self.transcripts = TranscriptRows(statements)
-        self.marks = Marks(statements, now)
-        self.meta = Meta(statements)
-        self.texts = StoredTexts(statements)
+        self.index = index
 
     @property
     def statements(self) -> Statements:

@@ -16,7 +16,7 @@ from ollim_bot.domain.due_items import (
     settled_line,
 )
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.phrases import parse_moment
+from ollim_bot.domain.phrases.moment import parse_moment
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import ToolAnswer
 from ollim_bot.store.item_answers import AGENT

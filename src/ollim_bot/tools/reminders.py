@@ -37,7 +37,7 @@ from ollim_bot.domain.moments import (
     duration_in_words,
     later,
 )
-from ollim_bot.domain.phrases import moment_to_keep
+from ollim_bot.domain.phrases.moment import moment_to_keep
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, move_button, quiet_until
 from ollim_bot.domain.rehearsal import Assumptions, warnings

@@ -25,7 +25,7 @@ from ollim_bot.plain_files import UnsuitableFile, open_file
 from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.journal import Git, GitTrouble, Repository, has_repository
-from ollim_bot.store.opening import DATABASE
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.snapshot import Snapshot, take_snapshot
 from ollim_bot.upkeep.archive import (
     DATA,

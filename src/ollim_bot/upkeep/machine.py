@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.machine_id import machine_id
-from ollim_bot.store.opening import DATABASE
+from ollim_bot.store.questions import DATABASE
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ from ollim_bot.plain_files import SizeLimit, open_file, read_file
 from ollim_bot.store.file_kinds import Kind, folded, kind_of
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_types import JOB_TYPES
-from ollim_bot.store.opening import DATABASE
 from ollim_bot.store.owner_files import PolicyFile, policy_in, shipped_hashes, subagent_in
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.routine_format import RHYTHM_FIELDS
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.skill_files import SkillFolder

@@ -27,7 +27,8 @@ from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.journal import Git, GitTrouble, Repository
-from ollim_bot.store.opening import BALLAST_FILE, DATABASE
+from ollim_bot.store.opening import BALLAST_FILE
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import MIRROR_FILES, check_database
 from ollim_bot.store.transaction import Transaction

@@ -42,7 +42,8 @@ from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 from ollim_bot.store.job_folder import FolderWatch, kept_versions
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
-from ollim_bot.store.opening import look_into, look_into_file, open_database
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import look_into, look_into_file
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.sentinel import (
     SentinelDelivery,

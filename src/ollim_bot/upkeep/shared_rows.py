@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.connection import Statements
-from ollim_bot.store.opening import look_into
+from ollim_bot.store.questions import look_into
 from ollim_bot.store.shared import NO_DRIVER, shared_address
 from ollim_bot.store.transaction import Step
 

@@ -33,7 +33,7 @@ from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
 from ollim_bot.store.machine_id import machine_id
-from ollim_bot.store.opening import DATABASE, ask, has_state, look_into, open_database
+from ollim_bot.store.opening import open_database
 from ollim_bot.store.postgres.connection import Address, address_of_any, parse_address
 from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot.store.postgres.lease import Lease
@@ -48,6 +48,7 @@ from ollim_bot.store.postgres.server import (
     open_again,
 )
 from ollim_bot.store.postgres.transfer import Counts, move_to_file, move_to_server
+from ollim_bot.store.questions import DATABASE, ask, has_state, look_into
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import known_sessions, write_mirrors
 from ollim_bot.store.stored_files import CurrentFiles, FilesState, StoredFiles, compare_files

@@ -50,7 +50,7 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.turns import first_words
 from ollim_bot.store.messages import LoggedMessage
-from ollim_bot.store.records import KeptHistory
+from ollim_bot.store.session_history import KeptHistory
 from ollim_bot.store.steps import end_clear_undo, story_of_fork
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction

@@ -26,7 +26,7 @@ from ollim_bot.domain.due_items import (
     snoozed_until,
 )
 from ollim_bot.domain.moments import elapsed
-from ollim_bot.domain.phrases import parse_moment
+from ollim_bot.domain.phrases.moment import parse_moment
 from ollim_bot.domain.quiet import MOVE
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock

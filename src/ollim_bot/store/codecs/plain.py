@@ -383,6 +383,13 @@ class LineCodec(Generic[T]):
     decode: Callable[[bytes], T]
 
 
+def lines_of(kind: type[T], form: JsonFormat) -> LineCodec[T]:
+    return LineCodec(
+        lambda value: render_json(form.write(value)),
+        lambda line: form.read(kind, parse_json(line)),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ValueCodec(Generic[T]):
     """A `Codec` whose values are read whole or not at all: nothing in them can be ignored."""

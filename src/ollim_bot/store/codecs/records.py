@@ -6,41 +6,23 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
-from typing import Any, cast
+from typing import NoReturn, cast
 
-from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts, Card, CardField, CardLine
-from ollim_bot.domain.chat import Attachment, ChatMessage, TurnCost
+from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.digest import HeldMessage, HeldMessages
 from ollim_bot.domain.forks import Fork, ForkMessage
-from ollim_bot.domain.inbox import (
-    Accepted,
-    CommandCall,
-    Edited,
-    Ended,
-    InboxRow,
-    JobTurn,
-    OwnerMessage,
-    ProgramTurn,
-    Released,
-    Taken,
-    ToolCalled,
-)
-from ollim_bot.domain.jobs import Chain
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import LARGEST_LIMIT, PingBudget
-from ollim_bot.domain.runtime_config import MADE_BEFORE_DAILY_LIMIT, RuntimeConfig, parse_config
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.surface_state import KnownBrowser, KnownBrowsers
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates, omission_notice
+from ollim_bot.store.codecs.messages import LAYOUTS
 from ollim_bot.store.codecs.plain import (
     Form,
     JsonFormat,
     Layout,
-    LineCodec,
-    T,
     ValueCodec,
     Wrong,
+    lines_of,
     whole,
 )
 from ollim_bot.store.file_store import (
@@ -182,6 +164,10 @@ def _budget(raw: bytes) -> PingBudget:
     return replace(budget, available=min(budget.available, float(budget.capacity)))
 
 
+def _unused() -> NoReturn:
+    raise AssertionError("the budget takes the moment of its transaction")
+
+
 def ping_budget_codec(now: Callable[[], datetime]) -> ValueCodec[PingBudget]:
     """A missing file is a full budget, as of `now`."""
     return ValueCodec(
@@ -189,143 +175,15 @@ def ping_budget_codec(now: Callable[[], datetime]) -> ValueCodec[PingBudget]:
     )
 
 
-class RuntimeConfigCodec:
-    """Only the values that differ from the defaults; a wrong one is reported, ignored and kept."""
+PING_BUDGET = ping_budget_codec(_unused)
 
-    def missing(self) -> RuntimeConfig:
-        return RuntimeConfig()
+SESSION_EVENTS = lines_of(SessionEvent, JsonFormat({SessionEvent: Layout(full=True)}))
 
-    def decode(self, raw: bytes) -> tuple[RuntimeConfig, tuple[str, ...]]:
-        config, problems = parse_config(versioned(parse_json(raw)))
-        return config, tuple(problems)
-
-    def encode(self, value: RuntimeConfig) -> bytes | None:
-        mark = {MADE_BEFORE_DAILY_LIMIT: True} if value.made_before_daily_limit else {}
-        stored = dict(value.unread) | value.changed() | mark
-        return render_json({"version": FORMAT} | stored, indent=1) if stored else None
-
-
-# Small facts by name, of any JSON type.
-MEMORY: ValueCodec[Mapping[str, object]] = ValueCodec(
-    dict,
-    lambda raw: versioned(parse_json(raw)),
-    lambda facts: render_json({"version": FORMAT} | dict(facts), indent=1),
+_HELD = JsonFormat(
+    {**LAYOUTS, HeldMessage: Layout(first=("message", "charge"), needed=("charge",))}
 )
-
-
-# The rows of an occurrence are mostly adjacent.
-_parsed = lru_cache(maxsize=64)(Occurrence.parse)
-
-
-def _occurrence(value: object) -> Occurrence:
-    if not isinstance(value, str):
-        raise Wrong("is not text")
-    try:
-        return _parsed(value)
-    except ValueError as error:
-        raise Malformed(str(error)) from None
-
-
-_FORMS: Mapping[Any, Form] = {
-    Occurrence: (_occurrence, lambda occurrence: occurrence.id),
-    PendingUpdates: (updates_of, updates_json),
-}
-_FULL = Layout(full=True)
-
-ROWS = JsonFormat(
-    {
-        ChatMessage: Layout(first=("at",)),
-        Attachment: Layout("an attachment"),
-        TurnCost: Layout(needed=("cost_usd", "context")),
-        Card: Layout(first=("title", "color"), needed=("color",)),
-        CardField: Layout("a field of a card", full=True),
-        CardLine: Layout("a line of a card", full=True),
-        Button: Layout("a button of a card", always=("data", "is_used"), needed=("style",)),
-        HeldMessage: Layout(first=("message", "charge"), needed=("charge",)),
-        SessionEvent: _FULL,
-        LedgerRow: Layout(first=("ts", "occurrence"), rest="facts"),
-        Taken: Layout(
-            always=("session", "claim"),
-            needed=("attempt", "prompt"),
-            forms={"attempt": whole(least=1)},
-        ),
-        CommandCall: _FULL,
-        ProgramTurn: Layout(needed=("topic",)),
-        JobTurn: Layout(always=("chain", "late_since", "skills")),
-        Chain: Layout(full=True, needed=("max", "depth")),
-    },
-    forms=_FORMS,
-)
-
-
-def _lines_of(kind: type[T]) -> LineCodec[T]:
-    return LineCodec(
-        lambda value: render_json(ROWS.write(value)),
-        lambda line: ROWS.read(kind, parse_json(line)),
-    )
-
-
-CHAT_MESSAGES = _lines_of(ChatMessage)
-SESSION_EVENTS = _lines_of(SessionEvent)
-LEDGER_ROWS = _lines_of(LedgerRow)
-
 HELD_MESSAGES = ValueCodec(
     HeldMessages,
-    lambda raw: HeldMessages(ROWS.read_all(HeldMessage, versioned_list(parse_json(raw)))),
-    lambda held: render_json([ROWS.write(each) for each in held.waiting]) if held.waiting else None,
+    lambda raw: HeldMessages(_HELD.read_all(HeldMessage, versioned_list(parse_json(raw)))),
+    lambda held: render_json([*map(_HELD.write, held.waiting)]) if held.waiting else None,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _AcceptedInput:
-    """An accepted row: the input stands under the name of its kind."""
-
-    at: datetime
-    message: OwnerMessage | None = None
-    command: CommandCall | None = None
-    program: ProgramTurn | None = None
-    job: JobTurn | None = None
-
-
-_INPUT_NAMES = {
-    OwnerMessage: "message",
-    CommandCall: "command",
-    ProgramTurn: "program",
-    JobTurn: "job",
-}
-_INBOX: Mapping[str, type] = {
-    "accepted": _AcceptedInput,
-    "edited": Edited,
-    "taken": Taken,
-    "tool_called": ToolCalled,
-    "released": Released,
-    "ended": Ended,
-}
-_ROW_NAMES = {kind: name for name, kind in _INBOX.items()}
-
-
-def _encode_inbox_row(row: InboxRow) -> bytes:
-    if isinstance(row, Accepted):
-        accepted = {_INPUT_NAMES[type(row.input)]: ROWS.write(row.input)}
-        return render_json({"at": row.at.isoformat(), "row": "accepted", **accepted})
-    stored = ROWS.write(row)
-    return render_json({"at": stored["at"], "row": _ROW_NAMES[type(row)], **stored})
-
-
-def _decode_inbox_row(line: bytes) -> InboxRow:
-    stored = parse_json(line)
-    if not isinstance(stored, dict):
-        raise Wrong("is not an object")
-    kind = _INBOX.get(str(stored.get("row")))
-    if kind is None:
-        raise Wrong("is not one that is known" if "row" in stored else "is missing", "row")
-    row: object = ROWS.read(kind, stored)
-    if not isinstance(row, _AcceptedInput):
-        return cast(InboxRow, row)
-    accepted = row.message or row.command or row.program or row.job
-    if accepted is None:
-        raise Malformed("neither a message nor a command was accepted")
-    return Accepted(row.at, accepted)
-
-
-INBOX_ROWS = LineCodec(_encode_inbox_row, _decode_inbox_row)

@@ -21,8 +21,8 @@ from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.copies import EVERY, copied_at, copies_of, damage_of
 from ollim_bot.store.journal import Git, GitMissing, GitTrouble, Repository, has_repository
 from ollim_bot.store.machine_id import machine_id
-from ollim_bot.store.opening import DATABASE
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
+from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.state_inspection import (
     StateProblem,
