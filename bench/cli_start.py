@@ -32,7 +32,7 @@ from bench.measure import Result, Unit, compare
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.due_items import Answer
+from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer

@@ -20,7 +20,7 @@ from bench.fixtures import new_database, prepared, write_reminders, write_routin
 from bench.measure import Result, Unit, seconds
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.jobs.foreground import JobRuns
-from ollim_bot.domain.definitions import ARMED, CHANGED
+from ollim_bot.domain.run_history import ARMED, CHANGED
 from ollim_bot.paths import DataPaths
 from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.dispatch import Dispatcher

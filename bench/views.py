@@ -22,7 +22,7 @@ from bench.long_life import OPEN, live_long, open_item, talked
 from bench.measure import Result, Unit
 from ollim_bot.app.build import ConversationParts
 from ollim_bot.clock import SystemClock
-from ollim_bot.domain.due_items import Answer
+from ollim_bot.domain.occurrences import Answer
 from ollim_bot.paths import DataPaths
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.panels import PAGE, Panels

@@ -17,7 +17,6 @@ from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
     FailureKind,
-    ModelCost,
     SessionNamed,
     TextCompleted,
     TextStreamed,
@@ -27,9 +26,9 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
-    Usage,
 )
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.usage import ModelCost, Usage
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (
     Prompt,

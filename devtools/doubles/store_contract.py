@@ -23,10 +23,10 @@ from ollim_bot.domain.inbox import (
     Taken,
     ToolCalled,
 )
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import Charge, PingBudget
-from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.store.deliveries import DeliveryState

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.careful import CarefulTime
     from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-    from ollim_bot.domain.events import AgentEvent, Usage
+    from ollim_bot.domain.events import AgentEvent
     from ollim_bot.domain.inbox import InputId
     from ollim_bot.domain.jobs import (
         JobText,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.sessions import SessionId
     from ollim_bot.domain.taint import Untrusted
     from ollim_bot.domain.tasks import DeletedTask, Task, TaskChange
+    from ollim_bot.domain.usage import Usage
     from ollim_bot.view_ports import Views
 
 T = TypeVar("T")

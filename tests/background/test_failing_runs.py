@@ -21,8 +21,9 @@ from tests.conversation.failing_stores import FailingOnceStore
 from tests.conversation.scene import InlineExecutor
 
 from ollim_bot.conversation.background_attempt import Try
-from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage, UsageReported
+from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, UsageReported
 from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.usage import Usage
 from ollim_bot.errors import EngineError, WriteFailed
 from ollim_bot.store.store import Store
 

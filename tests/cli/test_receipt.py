@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.terminal import SUNDAY, Terminal
 
-from ollim_bot.domain.definitions import ROSTER, Definition
+from ollim_bot.domain.definitions import Definition
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.receipts import Fate, counted_since, receipt_of
-from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.run_history import ROSTER
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database
 

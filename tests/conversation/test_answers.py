@@ -21,9 +21,9 @@ from ollim_bot.domain.events import (
     ThinkingStreamed,
     TurnEnded,
     TurnFailure,
-    Usage,
 )
 from ollim_bot.domain.inbox import InputEnd
+from ollim_bot.domain.usage import Usage
 
 ENDED = TurnEnded(EndCause.COMPLETED)
 

@@ -10,8 +10,8 @@ from tests.conversation.approval_scene import WRITE, ApprovalScene, button, outc
 
 from ollim_bot.domain.agent_caller import NeedsWord, asks
 from ollim_bot.domain.chat import Author
+from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.domain.schedule import Grants
 from ollim_bot.ports import Refusal, ToolCall
 
 GRANT = "Write(./notes/**)"

@@ -19,8 +19,8 @@ from tests.stores import Stores
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.day import DayLine, DayView
-from ollim_bot.domain.due_items import Answer
 from ollim_bot.domain.jobs import JobSpec
+from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_files import open_repositories

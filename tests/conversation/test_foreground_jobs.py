@@ -11,11 +11,11 @@ from tests.conversation.scene import NOW, Scene, scene, scripted
 from tests.forks.fork_scene import ForkScene
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage
+from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
-from ollim_bot.domain.runs import outcome
-from ollim_bot.domain.usage import cost_of
+from ollim_bot.domain.run_words import outcome
+from ollim_bot.domain.usage import Usage, cost_of
 from ollim_bot.ports import Trace
 
 PLAN = Routine(JobSpec(id="plan", message="What is the one thing?"), Cron.parse("0 9 * * *"))

@@ -23,8 +23,8 @@ from ollim_bot.domain.events import Compacted, TextStreamed
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.sessions import SessionChange, SessionId
 from ollim_bot.errors import EngineError
 from ollim_bot.ports import SessionSpec, Toolset

@@ -14,7 +14,8 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.digest import Digest, HeldMessage, digest_message
 from ollim_bot.domain.due_items import DueItem, card_message, item_message, open_card
-from ollim_bot.domain.jobs import JobKind, JobSpec, Nag, Reminder, Routine
+from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.surfaces.discord.rendering import outgoing_of, parts_of

@@ -22,9 +22,9 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
-    Usage,
 )
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.usage import Usage
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (
     Prompt,

@@ -20,9 +20,8 @@ from tests.scheduling.webhook_calls import HOOK, WASHING, accept, data_of
 
 from ollim_bot.domain.answer_plans import AnswerPlan
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.due_items import Answer
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence
 from ollim_bot.store.answer_plans import open_plans
 from ollim_bot.store.item_answers import answer_item
 from ollim_bot.store.transaction import Transaction

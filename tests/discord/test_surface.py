@@ -20,7 +20,8 @@ from devtools.localdiscord.faults import (
 from tests.discord.surface_scene import SurfaceScene, surface_scene
 from tests.garbage import collect_garbage_of_earlier_tests
 
-from ollim_bot.domain.events import EndCause, TextStreamed, TurnEnded, Usage
+from ollim_bot.domain.events import EndCause, TextStreamed, TurnEnded
+from ollim_bot.domain.usage import Usage
 from ollim_bot.surfaces.discord.drafts import GOES_ON_BELOW
 from ollim_bot.surfaces.discord.surface import SHUTTING_DOWN
 

@@ -20,13 +20,13 @@ from ollim_bot.domain.jobs import (
     JobSpec,
     Late,
     Model,
-    Nag,
     Reminder,
     ReportMode,
     Routine,
     WebhookAuth,
     WebhookSpec,
 )
+from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runtime_config import ConfigValue, PermissionMode, RuntimeConfig

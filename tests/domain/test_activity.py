@@ -25,10 +25,10 @@ from ollim_bot.domain.events import (
     ToolRefused,
     ToolStarted,
     TurnEnded,
-    Usage,
     UsageReported,
 )
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.usage import Usage
 
 READ = ToolStarted("1", "Read", {"file_path": "/a/b/c.md"})
 ASK = ToolStarted("2", "mcp__discord__ping_user", {})

@@ -12,8 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.schedule import Agenda, JobKey
+from ollim_bot.domain.schedule import Agenda
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

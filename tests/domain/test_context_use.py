@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.events import Usage
 from ollim_bot.domain.session_use import context_warning, percent_used, thousands
+from ollim_bot.domain.usage import Usage
 
 tokens = st.integers(0, 3_000_000)
 windows = st.sampled_from([8_192, 200_000, 1_000_000]) | st.integers(1, 2_000_000)

@@ -17,7 +17,6 @@ from ollim_bot.domain.decision import (
     Decision,
     GiveUp,
     Miss,
-    Progress,
     RunInBackground,
     RunInForeground,
     Settle,
@@ -29,6 +28,7 @@ from ollim_bot.domain.jobs import JobSpec, Late, Reminder, Routine
 from ollim_bot.domain.occurrences import (
     MAX_ATTEMPTS,
     OccurrenceState,
+    Progress,
     SkipReason,
     may_follow,
 )

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.domain.cron_lines import texts
 
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Chain, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import (
     MOST_COUNTED,
     MOST_LINES,
-    JobKey,
     ScheduledJob,
     ScheduleEntry,
     Tag,

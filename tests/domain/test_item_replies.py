@@ -8,9 +8,9 @@ import pytest
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.due_items import Answer, DueItem, is_undo, settlement
+from ollim_bot.domain.due_items import DueItem, is_undo, settlement
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
-from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.occurrences import Answer, Occurrence
 
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
 WATER = DueItem.of(

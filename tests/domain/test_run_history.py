@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ollim_bot.domain.decision import Progress
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, Progress
 from ollim_bot.domain.run_history import (
     History,
     RunStory,

@@ -13,7 +13,8 @@ from tests.domain.strategies import reminders, routines, webhooks
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine, WebhookSpec
-from ollim_bot.domain.runs import Run, RunKind, RunPolicy, outcome
+from ollim_bot.domain.run_words import outcome
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 SPEC = JobSpec(id="a", message="Call mum", background=True)

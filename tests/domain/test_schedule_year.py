@@ -15,8 +15,9 @@ from tests.domain.cron_lines import CronField, Line
 from tests.domain.cron_oracle import MINUTE, Pattern
 
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
-from ollim_bot.domain.schedule import Agenda, JobKey, ScheduledJob, key_of, next_due
+from ollim_bot.domain.schedule import Agenda, ScheduledJob, key_of, next_due
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 END = datetime(2026, 1, 1, tzinfo=UTC)

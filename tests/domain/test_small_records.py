@@ -12,10 +12,10 @@ from tests.domain.strategies import instants
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.notices import MOST_TOLD, Notice, NoticeRecord
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.permissions import Pattern
+from ollim_bot.domain.permissions import Grants, Pattern
 from ollim_bot.domain.presence import Presence
 from ollim_bot.domain.provider import ProviderMemory
-from ollim_bot.domain.schedule import Grants, Skips
+from ollim_bot.domain.schedule import Skips
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.surface_state import MOST_DRAFTS, DiscordState
 

@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.events import ModelCost, Usage
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import UsageKind, UsageRow, micros, usage_after, usage_rows
+from ollim_bot.domain.usage import (
+    ModelCost,
+    Usage,
+    UsageKind,
+    UsageRow,
+    micros,
+    usage_after,
+    usage_rows,
+)
 
 AT = datetime(2026, 11, 17, 12, tzinfo=UTC)
 UNUSED = Usage()

@@ -40,10 +40,10 @@ from ollim_bot.domain.events import (
     ToolRefused,
     ToolStarted,
     TurnEnded,
-    Usage,
 )
 from ollim_bot.domain.provider import CLAUDE, OFFLINE, ModelAccess, Price, Provider
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.usage import Usage
 from ollim_bot.engine.stream import CostCounter, TurnReader
 
 

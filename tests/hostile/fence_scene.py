@@ -46,11 +46,11 @@ from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import AgentEvent, FailureKind
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
-from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.taint import TaintMark, Untrusted
 from ollim_bot.domain.tasks import Task

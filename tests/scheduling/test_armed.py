@@ -11,8 +11,9 @@ from tests.conversation.failing_stores import FullDiskStore
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.definitions import ROSTER, Definition
+from ollim_bot.domain.definitions import Definition
 from ollim_bot.domain.jobs import Job, JobSpec, Routine
+from ollim_bot.domain.run_history import ROSTER
 from ollim_bot.errors import StorageError
 from ollim_bot.schedule.job_index import Changes, IndexedJob
 from ollim_bot.schedule.ledger_records import ArmedJobs

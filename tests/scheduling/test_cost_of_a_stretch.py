@@ -23,9 +23,9 @@ from tests.scheduling.webhook_calls import ISSUE, SAFE, UNSAFE, call, write
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.costs import cost_report
-from ollim_bot.domain.events import AgentEvent, FailureKind, ModelCost, TurnEnded, Usage
+from ollim_bot.domain.events import AgentEvent, FailureKind, TurnEnded
 from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.usage import UsageKind
+from ollim_bot.domain.usage import ModelCost, Usage, UsageKind
 from ollim_bot.ports import IncomingMessage, Prompt, SessionSpec, Toolset
 
 SUBAGENT = "haiku-of-a-subagent"

@@ -10,10 +10,10 @@ from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import MINUTE
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.events import EndCause, TurnEnded, Usage, UsageReported
+from ollim_bot.domain.events import EndCause, TurnEnded, UsageReported
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import UsageKind, UsageRow, micros
+from ollim_bot.domain.usage import Usage, UsageKind, UsageRow, micros
 from ollim_bot.ports import IncomingMessage
 
 

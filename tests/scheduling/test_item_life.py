@@ -22,10 +22,10 @@ from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.digest import TURN_PAGE, digest_message
-from ollim_bot.domain.due_items import ANSWERED, UNDO, Answer, DueItem
+from ollim_bot.domain.due_items import UNDO, DueItem
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.occurrences import ANSWERED, Answer, Occurrence
 from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.errors import NotFound
 from ollim_bot.store.item_answers import ItemAnswers

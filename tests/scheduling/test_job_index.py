@@ -14,8 +14,9 @@ from tests.patience import patience
 from tests.scheduling.job_index_scene import EDITORS, Editor, JobIndexScene, reminder, routine
 from tests.storage.data_directory import QuickDisk
 
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.domain.schedule import key_of
 
 PLAN = JobKey(JobKind.ROUTINE, "plan")
 

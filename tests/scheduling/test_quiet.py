@@ -14,9 +14,9 @@ from devtools.doubles.engine import CallsTool, Says, ScriptedEngine, Waits
 from tests.scheduling.scene import ScheduleScene, schedule_scene
 
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.due_items import Answer
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.ledger_check import check
+from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.pings import DEFAULT_CAPACITY
 from ollim_bot.domain.quiet import QuietChoice, ended_now
 from ollim_bot.domain.run_history import DROPPED

@@ -19,8 +19,9 @@ from tests.scheduling.job_index_scene import NOW, JobIndexScene, routine
 from tests.scheduling.simulated_machine import MemoryHeartbeat
 from tests.stores import memory_stores
 
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.domain.schedule import key_of
 from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.due_jobs import DueJobs
 from ollim_bot.schedule.extra_times import HeadsUps, Nags

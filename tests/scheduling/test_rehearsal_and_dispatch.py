@@ -19,18 +19,12 @@ from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.decision import WITHDRAWN
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import AssumedRuns, Assumptions, Fire, rehearse
-from ollim_bot.domain.schedule import (
-    JobKey,
-    ScheduledJob,
-    Skips,
-    UpcomingSchedule,
-    key_of,
-    occurrence_at,
-)
+from ollim_bot.domain.schedule import ScheduledJob, Skips, UpcomingSchedule, key_of, occurrence_at
 from ollim_bot.schedule.dispatch import Dispatcher, DueOccurrence
 from ollim_bot.store.job_files import JobFileChanges
 

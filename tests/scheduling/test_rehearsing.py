@@ -15,10 +15,11 @@ from tests.scheduling.scene import ScheduleScene, schedule_scene
 from tests.storage.data_directory import QuickDisk
 
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.rehearsal import AssumedRuns, Assumptions, Fire, Ping, Rehearsal, rehearse
 from ollim_bot.domain.run_history import History, RunStory
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, Skips, key_of, occurrence_at
+from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, occurrence_at
 from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.heartbeat import HeartbeatFile

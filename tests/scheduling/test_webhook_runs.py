@@ -32,9 +32,10 @@ from tests.scheduling.webhook_calls import (
 )
 
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, TurnFailure, Usage
+from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, TurnFailure
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.domain.usage import Usage
 
 FROM_OUTSIDE = "From untrusted content: a webhook request."
 

@@ -31,7 +31,7 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.initiative import SetByAgent
 from ollim_bot.domain.lease import GIVE_UP_AFTER, RENEW_EVERY
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.schedule import Grants
+from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.domain.taint import TaintMark

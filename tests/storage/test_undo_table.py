@@ -24,8 +24,9 @@ from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.changes import Changer, ChangeRow, NotUndone, merged
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile
 from ollim_bot.store.changes import FileChanges, UndoRefused, acting, shared_file

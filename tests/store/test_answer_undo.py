@@ -30,8 +30,9 @@ from tests.stores import Stores
 
 from ollim_bot.domain.changes import Changer, ChangeRow, NotUndone
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.due_items import Answer, DueItem
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.occurrences import Answer
 from ollim_bot.store.changes import UndoRefused
 from ollim_bot.store.item_answers import ItemAnswers, end_undo, undo_answer_change
 from ollim_bot.store.job_files import JobFileChanges

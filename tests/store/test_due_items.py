@@ -12,9 +12,10 @@ import pytest
 from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.due_items import Answer, DueItem
-from ollim_bot.domain.jobs import JobKind, JobSpec, Nag, Reminder
-from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
+from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.item_answers import answer_item

@@ -14,9 +14,10 @@ from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.due_items import Answer, DueItem, open_card
-from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, JobSpec, Nag, Reminder, Routine
-from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.due_items import DueItem, open_card
+from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.lengths import Nag
+from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.ports import JobRepositories
 from ollim_bot.store.item_answers import ItemAnswers, add_item, add_missed, answer_reply, end_undo

@@ -16,8 +16,8 @@ from tests.upkeep.backups import NOW, Home, archive_of, everything_below, manife
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import DueItem, note_of
 from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.tool_servers import (
     PinnedTool,
     ServerState,

@@ -31,11 +31,11 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.delivery import always
 from ollim_bot.conversation.desktop import Reach
 from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec, job_key
 from ollim_bot.domain.pasted_addresses import AddressAnswer, AddressKind
 from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.provider import Provider
-from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import PROGRAM
 from ollim_bot.domain.tool_servers import NamedPlaces

@@ -85,7 +85,7 @@ from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, R
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.conversation.views import SettingPage, money_view
 from ollim_bot.domain.calendar import CalendarCopy
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.text import with_program

@@ -19,7 +19,6 @@ from ollim_bot.cli.framework import Given, Noun, argument, plain, shown_json
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.errors import BadPhrase, OllimError, WriteFailed, WrongInput
-from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 from ollim_bot.store.files import OsDisk
 
 if TYPE_CHECKING:
@@ -151,6 +150,8 @@ def _export(given: Given, caller: Caller) -> None:
 
 
 def _page(after: int, tx: Transaction) -> tuple[list[tuple[datetime, bytes]], int]:
+    from ollim_bot.store.codecs.messages import CHAT_MESSAGES
+
     found = tx.messages.after(after, PAGE_SIZE)
     rows = []
     for each in found:

@@ -35,6 +35,7 @@ from ollim_bot.cli.terminal import show
 from ollim_bot.domain.calendar import CalendarCopy, event_row, time_words, without_text
 from ollim_bot.domain.costs import PAST, PastCosts
 from ollim_bot.domain.forecast import Forecast
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState
@@ -50,7 +51,7 @@ from ollim_bot.domain.rehearsal import (
     rehearse,
     warnings,
 )
-from ollim_bot.domain.schedule import JobKey, Skips, day_of, key_of, moments_of_day
+from ollim_bot.domain.schedule import Skips, day_of, key_of, moments_of_day
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.week import DAYS, WeekEvent, WeekView, around, fate, fates, week_of
 from ollim_bot.errors import WrongInput

@@ -21,9 +21,16 @@ from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.moments import duration_in_words
-from ollim_bot.domain.permissions import Pattern, Verdict, grant_for, in_words, is_allowed, verdict
+from ollim_bot.domain.permissions import (
+    Grants,
+    Pattern,
+    Verdict,
+    grant_for,
+    in_words,
+    is_allowed,
+    verdict,
+)
 from ollim_bot.domain.runtime_config import PermissionMode, RuntimeConfig
-from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.taint import untrusted_message
 from ollim_bot.domain.text import fenced, shortened, visible
 from ollim_bot.errors import StorageError

@@ -22,11 +22,16 @@ from ollim_bot.conversation.background_attempt import (
     why_refused,
 )
 from ollim_bot.conversation.notices import DiskGate
-from ollim_bot.domain.decision import Progress, Skip, run_priority
-from ollim_bot.domain.initiative import is_initiative
-from ollim_bot.domain.jobs import Job, Reminder, is_ordered
+from ollim_bot.domain.decision import Skip, run_priority
+from ollim_bot.domain.jobs import Job, Reminder, is_initiative, is_ordered
 from ollim_bot.domain.notices import failing_key
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.occurrences import (
+    LedgerRow,
+    Occurrence,
+    OccurrenceState,
+    Progress,
+    SkipReason,
+)
 from ollim_bot.domain.run_words import PINGS_LEFT, PINGS_OF
 from ollim_bot.domain.runs import Run, RunPolicy, taint_of_job
 from ollim_bot.domain.runtime_config import RuntimeConfig

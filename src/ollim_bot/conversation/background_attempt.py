@@ -17,7 +17,7 @@ from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.screening import Screening
 from ollim_bot.domain.about_me import OWNERS_WORDS
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.events import Compacted, EndCause, FailureKind, SessionNamed, TurnEnded, Usage
+from ollim_bot.domain.events import Compacted, EndCause, FailureKind, SessionNamed, TurnEnded
 from ollim_bot.domain.jobs import CalledJob, Job, Model, ReportMode
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.notices import Notice
@@ -32,7 +32,7 @@ from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdates
-from ollim_bot.domain.usage import UsageKind, UsageRow, dollars, micros, usage_rows
+from ollim_bot.domain.usage import Usage, UsageKind, UsageRow, dollars, micros, usage_rows
 from ollim_bot.domain.webhook_data import Data, free_values, named_fields
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (

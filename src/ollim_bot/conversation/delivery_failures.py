@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ollim_bot.clock import wait_until_set
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted, shortened
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock

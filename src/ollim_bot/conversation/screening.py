@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ollim_bot.clock import within
-from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage
+from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded
 from ollim_bot.domain.jobs import Model
+from ollim_bot.domain.usage import Usage
 from ollim_bot.errors import EngineError
 from ollim_bot.ports import (
     AgentEngine,

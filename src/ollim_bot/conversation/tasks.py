@@ -20,9 +20,8 @@ from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.due_items import UNDO
+from ollim_bot.domain.due_items import MOVE, UNDO
 from ollim_bot.domain.inbox import CommandCall
-from ollim_bot.domain.quiet import MOVE
 from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.domain.task_cards import (
     MOVE_TASKS,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import PurePosixPath
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import MONTHS
 from ollim_bot.domain.shared_files import ProfileFile
 from ollim_bot.domain.taint import marked_taint

@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.due_items import UNDO, Answer, DueItem, Settlement
+from ollim_bot.domain.due_items import UNDO, DueItem, Settlement
 from ollim_bot.domain.moments import describe, midnight_after
+from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.overviews import next_moment
 
 if TYPE_CHECKING:

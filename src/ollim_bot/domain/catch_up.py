@@ -9,8 +9,10 @@ from datetime import UTC, datetime, tzinfo
 from ollim_bot.domain.decision import Circumstances, Decision, Miss, Skip, decide
 from ollim_bot.domain.jobs import Job, Routine, is_ordered
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.run_history import RunStory, claim_facts
+from ollim_bot.domain.occurrences import (
+    Occurrence,
+)
+from ollim_bot.domain.run_history import MUST, RunStory
 from ollim_bot.domain.schedule import (
     ScheduledJob,
     count_between,
@@ -196,3 +198,9 @@ def _times(missed: Missed, now: datetime) -> str:
 
 def _urgency(missed: Missed) -> tuple[bool, datetime, str]:
     return isinstance(missed.job, Routine), missed.newest, missed.job.spec.id
+
+
+def claim_facts(job: Job) -> dict[str, object]:
+    """The facts of the first row of an occurrence."""
+    is_must = isinstance(job, Routine) and is_ordered(job)
+    return {"job": job.spec.title} | ({MUST: True} if is_must else {})

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from statistics import median
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.usage import UsageRow, dollars
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.jobs import Job
 
 CONVERSATION = "conversation"
 BUILT_IN = "built-in"

@@ -11,9 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from ollim_bot.domain.initiative import is_initiative
-from ollim_bot.domain.jobs import Job, Late, Reminder, Routine
-from ollim_bot.domain.occurrences import MAX_ATTEMPTS, OccurrenceState, SkipReason, may_follow
+from ollim_bot.domain.jobs import Job, Late, Reminder, Routine, is_initiative
+from ollim_bot.domain.occurrences import (
+    OccurrenceState,
+    Progress,
+    SkipReason,
+    is_unwanted,
+    may_follow,
+)
 from ollim_bot.domain.schedule import late_rule
 from ollim_bot.domain.tool_patterns import problems
 
@@ -23,30 +28,6 @@ BETWEEN_LATE_RUNS = timedelta(seconds=5)
 _PATIENCE = timedelta(seconds=60)
 _NO_PAUSE = timedelta()
 _RETRY_PAUSES = (timedelta(seconds=5), timedelta(seconds=30))
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What the ledger says of an occurrence.
-
-    `state` is its last state; `had_effect` says that an attempt may have had a lasting effect.
-    """
-
-    state: OccurrenceState | None = None
-    attempts: int = 0
-    had_effect: bool = False
-
-    @property
-    def has_ended(self) -> bool:
-        return self.state is not None and self.state.is_end
-
-    @property
-    def is_begun(self) -> bool:
-        return self.state not in (None, OccurrenceState.PLANNED, OccurrenceState.DUE)
-
-    @property
-    def may_retry(self) -> bool:
-        return self.attempts < MAX_ATTEMPTS and not self.had_effect
 
 
 _NOT_BEGUN = Progress()
@@ -170,7 +151,6 @@ NO_SCREENING = (
     "without a language model nothing can judge the text that came with the call. "
     "`ollim-bot auth login` connects Claude; fixed lists, numbers and booleans need no check."
 )
-_UNWANTED = frozenset({SkipReason.POLICY, SkipReason.SUPERSEDED, SkipReason.DISABLED})
 
 # A turn was removed from the inbox before it began: its reminder was delivered plainly.
 WITHDRAWN = Skip(SkipReason.POLICY)
@@ -192,14 +172,6 @@ def decide(job: Job | None, given: Circumstances) -> Decision:
     if given.quiet_until is not None and (wait := _wait(job, given.quiet_until, given)) is not None:
         return wait
     return _shortage(job, given) or _run(job, given)
-
-
-def is_unwanted(reason: str, *, is_manual: bool) -> bool:
-    """Whether what must be delivered is not delivered either after a skip for that reason.
-
-    A manual run is not wanted twice at once; each moment of a routine is.
-    """
-    return reason in _UNWANTED or (is_manual and reason == SkipReason.OVERLAP)
 
 
 def has_to_come(decision: Decision, *, is_manual: bool = False) -> bool:

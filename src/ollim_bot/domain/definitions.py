@@ -9,25 +9,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.job_kinds import OccurrenceKind
-from ollim_bot.domain.jobs import (
-    Job,
-    JobKind,
-    Reminder,
-    Routine,
-    length_text,
-    parse_length,
-)
+from ollim_bot.domain.job_kinds import JobKey, OccurrenceKind
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine
+from ollim_bot.domain.lengths import length_text, parse_length
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.repeats import REPEATS, Rhythm, read_rhythm
-from ollim_bot.domain.schedule import JobKey
+from ollim_bot.domain.run_history import ARMED, CHANGED, REMOVED, ROSTER
 from ollim_bot.errors import BadCron, BadRepeat
-
-ARMED = "armed"
-CHANGED = "changed"
-REMOVED = "removed"
-ROSTER = "roster"
 
 # The maximum age of the last roster: it bounds how far a start has to read back.
 _ROSTER_HOLDS = timedelta(days=31)

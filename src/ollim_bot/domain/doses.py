@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import StrEnum
 
-from ollim_bot.domain.due_items import Answer, DueItem, root_in
+from ollim_bot.domain.due_items import DueItem, root_in
 from ollim_bot.domain.job_kinds import JobKind, OccurrenceKind
 from ollim_bot.domain.moments import instant
-from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.errors import WrongInput
 
 _EXAMPLE = "2026-11"

@@ -8,14 +8,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import (
     Chain,
     ItemKind,
@@ -23,26 +21,28 @@ from ollim_bot.domain.jobs import (
     JobSpec,
     Late,
     Model,
-    Nag,
     Reminder,
     ReportMode,
     Routine,
     short_title,
 )
+from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.moments import (
     clock_time,
     describe,
     duration_in_words,
     elapsed,
     instant,
+    late_label,
     later,
 )
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.occurrences import ANSWERED, Answer, LedgerRow, Occurrence
 from ollim_bot.domain.phrases.moment import is_moment, parse_moment
-from ollim_bot.domain.quiet import MOVE
-from ollim_bot.domain.runs import late_label
-from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.job_kinds import OccurrenceKind
+    from ollim_bot.domain.schedule import ScheduledJob
 
 _MORNING, _EVENING = 9, 20
 # A snooze is counted in whole minutes.
@@ -150,9 +150,6 @@ def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
     return Reminder(made, run_at, Chain(**chain))
 
 
-# The row of an answer, which follows the end row of the occurrence; the newest one counts.
-ANSWERED = "answered"
-
 # How long an answer can be undone. The reminder that a snooze made must not be due before.
 _UNDO_FOR = timedelta(minutes=10)
 _MARGIN = timedelta(seconds=5)
@@ -161,16 +158,6 @@ _MOST_EARLIER = 5
 NO_CARD = MessageId("")
 # Marks, towards the agent, the item whose card is the newest thing said.
 JUST_SHOWN = "just shown"
-
-
-class Answer(StrEnum):
-    DONE = "done"
-    TAKEN = "taken"
-    NOT_TAKEN = "not_taken"
-    SNOOZED = "snoozed"
-    MOVED = "moved"
-    LET_GO = "let_go"
-    UNDONE = "undone"
 
 
 def item_key(occurrence: str) -> str:
@@ -701,3 +688,12 @@ def not_today(item: DueItem, now: datetime) -> Settlement:
     if item.is_dose or item.is_of_routine:
         return let_go(item)
     return Settlement(Answer.MOVED, snoozed_until("9am", now))
+
+
+MOVE = "move"
+
+
+def move_button(reminder_id: str, end: datetime) -> Button:
+    """Moves a reminder to the end of the quiet that it lies in."""
+    data = f"{JobKind.REMINDER}:{reminder_id}:{int(end.timestamp())}"
+    return Button(f"Move to {clock_time(end)}", MOVE, data)

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import NamedTuple
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +101,6 @@ class Retrying:
     pause: timedelta
 
 
-class ModelCost(NamedTuple):
-    model: str
-    cost_usd: float
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of the last request, and the cost since the session was opened.
-
-    `context` includes cached tokens. `window` is how many tokens the model takes; None until a turn
-    has ended. `cost_usd` is 0 where `price` is not a listed one. `model` is the one that answered,
-    by the name that it gave itself. `by_model` has the part of each model in the cost, those of
-    subagents too, as far as the engine says it.
-    """
-
-    context: int = 0
-    output: int = 0
-    cost_usd: float = 0.0
-    window: int | None = None
-    price: Price = Price.LISTED
-    model: str = ""
-    by_model: tuple[ModelCost, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class UsageReported:
     usage: Usage
@@ -197,7 +172,7 @@ class TurnEnded:
     cause: EndCause
     text: str = ""
     failure: TurnFailure | None = None
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     messages: tuple[MessageId, ...] = ()
 
 

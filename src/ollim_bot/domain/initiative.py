@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.domain.jobs import Chain, Job, Reminder, Routine, is_ordered, job_key
-from ollim_bot.domain.runs import Run
 from ollim_bot.domain.taint import Taint, kind_of, marked_taint
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.runs import Run
 
 # For a background run, and for a turn of the conversation that has read untrusted text.
 MOST_PER_RUN = 3
@@ -83,11 +85,6 @@ def marked(job: J, taint: Taint) -> J:
     known = marked_taint(job.spec.untrusted).sources
     mark = Taint((*known, *taint.sources)).mark
     return replace(job, spec=replace(job.spec, untrusted=mark)) if mark else job
-
-
-def is_initiative(job: Job) -> bool:
-    """Whether the job needs a ping of the budget when it is due."""
-    return job.spec.set_by is not None and job.spec.allow_ping
 
 
 def comes_unpaid(job: Job) -> bool:

@@ -6,7 +6,7 @@ It loads nothing else, because every command needs to know them.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Self
+from typing import NamedTuple, Self
 
 
 class JobKind(StrEnum):
@@ -47,3 +47,13 @@ class EventKind(StrEnum):
 
 # What the ledger tells about.
 OccurrenceKind = JobKind | EventKind
+
+
+class JobKey(NamedTuple):
+    """Identifies a job; ids are unique only within a kind."""
+
+    kind: OccurrenceKind
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"

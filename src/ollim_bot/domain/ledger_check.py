@@ -8,28 +8,23 @@ from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 
 from ollim_bot.domain.answer_plans import AnswerPlan, after_done_of
-from ollim_bot.domain.definitions import (
-    ARMED,
-    CHANGED,
-    REMOVED,
-    ROSTER,
-    Definition,
-    key_of,
-    roster_of,
-    since_of,
-)
-from ollim_bot.domain.job_kinds import EventKind, JobKind
+from ollim_bot.domain.definitions import Definition, key_of, roster_of, since_of
+from ollim_bot.domain.job_kinds import EventKind, JobKey, JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
 from ollim_bot.domain.run_history import (
+    ARMED,
+    CHANGED,
     CHECKPOINT,
     PLAINLY,
     PLANNED_AT,
+    REMOVED,
+    ROSTER,
     STARTED,
     History,
     RunStory,
     moment_in,
 )
-from ollim_bot.domain.schedule import Agenda, JobKey
+from ollim_bot.domain.schedule import Agenda
 
 _STATES = frozenset({ARMED, CHANGED, REMOVED, ROSTER})
 _SECOND = timedelta(seconds=1)

@@ -185,3 +185,14 @@ def zone_hint(text: str) -> str:
     """A suggestion to put in place of an unknown time zone."""
     near = near_zone(text)
     return f"Did you mean {near}?" if near else "Right: Europe/Berlin, or UTC."
+
+
+def late_label(due: datetime, now: datetime, *, is_call: bool = False) -> str:
+    """The line below a late message; `is_call` says that a call came then."""
+    minute = due.replace(second=0, microsecond=0)
+    return f"Late: it {'came' if is_call else 'was due'} {describe(minute, now)}."
+
+
+def waited_label(due: datetime, now: datetime) -> str:
+    """The line below a message whose turn has waited for the end of the quiet."""
+    return f"It was due {describe(due, now)}, in the quiet."

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from ollim_bot.domain.job_kinds import EventKind, JobKind, OccurrenceKind
-from ollim_bot.domain.jobs import length_text, parse_length
+from ollim_bot.domain.lengths import length_text, parse_length
 
 MAX_ATTEMPTS = 3
 
@@ -233,3 +233,52 @@ class LedgerRow:
     state: str
     occurrence: Occurrence | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
+
+
+# The row of an answer, which follows the end row of the occurrence; the newest one counts.
+ANSWERED = "answered"
+
+
+class Answer(StrEnum):
+    DONE = "done"
+    TAKEN = "taken"
+    NOT_TAKEN = "not_taken"
+    SNOOZED = "snoozed"
+    MOVED = "moved"
+    LET_GO = "let_go"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the ledger says of an occurrence.
+
+    `state` is its last state; `had_effect` says that an attempt may have had a lasting effect.
+    """
+
+    state: OccurrenceState | None = None
+    attempts: int = 0
+    had_effect: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state is not None and self.state.is_end
+
+    @property
+    def is_begun(self) -> bool:
+        return self.state not in (None, OccurrenceState.PLANNED, OccurrenceState.DUE)
+
+    @property
+    def may_retry(self) -> bool:
+        return self.attempts < MAX_ATTEMPTS and not self.had_effect
+
+
+_UNWANTED = frozenset({SkipReason.POLICY, SkipReason.SUPERSEDED, SkipReason.DISABLED})
+
+
+def is_unwanted(reason: str, *, is_manual: bool) -> bool:
+    """Whether what must be delivered is not delivered either after a skip for that reason.
+
+    A manual run is not wanted twice at once; each moment of a routine is.
+    """
+    return reason in _UNWANTED or (is_manual and reason == SkipReason.OVERLAP)

@@ -19,7 +19,6 @@ from ollim_bot.domain.calendar import today as events_of_day
 from ollim_bot.domain.cards import MOST_BUTTONS, MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
 from ollim_bot.domain.due_items import (
     SNOOZE,
-    Answer,
     DueItem,
     break_down_button,
     item_key,
@@ -28,6 +27,7 @@ from ollim_bot.domain.due_items import (
     settling_buttons,
 )
 from ollim_bot.domain.initiative import ENSURE_LABEL
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import CalledJob, Job, JobKind, JobSpec, Reminder, Routine, list_names
 from ollim_bot.domain.moments import (
     MONTHS,
@@ -38,15 +38,8 @@ from ollim_bot.domain.moments import (
     midnight_after,
 )
 from ollim_bot.domain.next_moments import NextMoments
-from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.schedule import (
-    JobKey,
-    ScheduledJob,
-    Skips,
-    key_of,
-    next_due,
-    occurrence_at,
-)
+from ollim_bot.domain.occurrences import Answer, Occurrence
+from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, next_due, occurrence_at
 from ollim_bot.domain.task_cards import TASK, TASK_DONE, TaskUndo, task_words
 from ollim_bot.domain.tasks import Task, in_order, is_due
 from ollim_bot.domain.text import FROM_UNTRUSTED, one_line

@@ -12,7 +12,14 @@ from functools import lru_cache
 from ollim_bot.domain.agent_caller import LONGEST_COMMAND, shell_words
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.domain.tool_patterns import WRITING, is_open, open_problem, parts_of, problems
+from ollim_bot.domain.tool_patterns import (
+    WRITING,
+    is_open,
+    open_problem,
+    parts_of,
+    problems,
+    text_argument,
+)
 from ollim_bot.errors import WrongInput
 
 # A longer text matches no glob: paths, addresses and words are far shorter.
@@ -268,12 +275,6 @@ def from_root(glob: str) -> str:
     return glob if glob.startswith(("/", "./")) else f"./{glob}"
 
 
-def text_argument(arguments: Mapping[str, object], name: str) -> str:
-    """The argument if it is a text, else empty."""
-    value = arguments.get(name, "")
-    return value if isinstance(value, str) else ""
-
-
 _ANY_NUMBER = " "
 # A longer grant fits neither a button nor a list.
 LONGEST_GRANT = 200
@@ -476,3 +477,19 @@ def _searched_folder(glob: str) -> str:
 def _is_one_word(text: str) -> bool:
     """Whether a pattern with this text matches only this text."""
     return bool(text) and " " not in text and not _WILD.search(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """The patterns that the owner has allowed for good when asked, as texts."""
+
+    texts: tuple[str, ...] = ()
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """The valid patterns; an invalid one allows nothing."""
+        return tuple(Pattern.of(each) for each in self.texts if not problems(each).errors)
+
+    def granting(self, pattern: Pattern) -> Grants:
+        others = (each for each in self.texts if each != str(pattern))
+        return Grants((*others, str(pattern)))

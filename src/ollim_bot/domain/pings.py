@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.moments import elapsed
-from ollim_bot.domain.runs import Run
 from ollim_bot.errors import WrongInput
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.runs import Run
 
 DEFAULT_CAPACITY = 5
 DEFAULT_REFILL_MINUTES = 90

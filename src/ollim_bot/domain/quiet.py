@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
-from ollim_bot.domain.cards import Button
-from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.moments import clock_time, instant
+from ollim_bot.domain.moments import instant
 
 IN_QUIET_HOURS = "in your quiet hours"
-MOVE = "move"
 # The action of a button that makes it quiet until the moment in its data.
 QUIET = "quiet"
 
@@ -157,9 +154,3 @@ def ended_now(settings: QuietSettings, now: datetime) -> QuietChoice:
     """The choice after which it is not quiet at `now`: the hours hold again from their next day."""
     hours = settings.hours
     return QuietChoice(lifted_until=None if hours is None else hours.end_at(now, settings.zone))
-
-
-def move_button(reminder_id: str, end: datetime) -> Button:
-    """Moves a reminder to the end of the quiet that it lies in."""
-    data = f"{JobKind.REMINDER}:{reminder_id}:{int(end.timestamp())}"
-    return Button(f"Move to {clock_time(end)}", MOVE, data)

@@ -8,11 +8,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeGuard
 from zlib import crc32
 
-from ollim_bot.domain.decision import Progress, is_unwanted
-from ollim_bot.domain.due_items import ANSWERED, Answer
-from ollim_bot.domain.jobs import Job, Routine, is_ordered
 from ollim_bot.domain.moments import duration_in_words
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.occurrences import (
+    ANSWERED,
+    Answer,
+    LedgerRow,
+    Occurrence,
+    OccurrenceState,
+    Progress,
+    is_unwanted,
+)
 
 if TYPE_CHECKING:
     from ollim_bot.domain.costs import Amount
@@ -47,7 +52,7 @@ THROUGH = "through"
 PLANNED_AT = "at"
 
 # The fact of a first row: the routine has to be delivered, by its run or by the program.
-_MUST = "must"
+MUST = "must"
 
 # The reason of an end at the return to an earlier copy: what came of it is not known any more.
 FROM_COPY = "the state is that of an earlier copy"
@@ -55,6 +60,18 @@ FROM_COPY = "the state is that of an earlier copy"
 # The program has started.
 STARTED = "started"
 CHECKPOINT = "checkpoint"
+
+
+ARMED = "armed"
+
+
+CHANGED = "changed"
+
+
+REMOVED = "removed"
+
+
+ROSTER = "roster"
 
 _STEPS = {state.value: state for state in OccurrenceState}
 _ENDS = frozenset(state.value for state in OccurrenceState if state.is_end)
@@ -185,7 +202,7 @@ class RunStory:
 
         Routines only: a reminder that is owed still has its file.
         """
-        is_must = any(row.facts.get(_MUST) for row in self.rows)
+        is_must = any(row.facts.get(MUST) for row in self.rows)
         is_known = self.end is not None and self.end.facts.get("reason") != FROM_COPY
         return is_must and is_known and not self.is_left_out and self.delivery is None
 
@@ -272,12 +289,6 @@ def moment_in(row: LedgerRow, fact: str) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else None
-
-
-def claim_facts(job: Job) -> dict[str, object]:
-    """The facts of the first row of an occurrence."""
-    is_must = isinstance(job, Routine) and is_ordered(job)
-    return {"job": job.spec.title} | ({_MUST: True} if is_must else {})
 
 
 def claiming_row(

@@ -6,17 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.moments import duration_in_words
-from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.receipts import Fate, Receipt, day_named, fate_of, is_late_story
 from ollim_bot.domain.run_history import HELD, History, RunStory, short_id_of
-from ollim_bot.domain.run_words import decisions, listed, sources_of, tools_of, why
-from ollim_bot.domain.runs import deeds
+from ollim_bot.domain.run_words import decisions, deeds, listed, sources_of, tools_of, why
 from ollim_bot.errors import NotFound, WrongInput
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.costs import Amount
+    from ollim_bot.domain.occurrences import LedgerRow
 
 _MOST_NAMED = 3
 # A run is costly that costs so many times what runs usually cost.

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from ollim_bot.domain.due_items import ANSWERED, Answer
 from ollim_bot.domain.moments import describe, duration_in_words
-from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState, SkipReason
+from ollim_bot.domain.occurrences import ANSWERED, Answer, LedgerRow, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import Refused
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import (
@@ -23,7 +22,6 @@ from ollim_bot.domain.run_history import (
     RunStory,
     moment_in,
 )
-from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.domain.taint import marked_taint
 from ollim_bot.domain.text import counted
 
@@ -265,3 +263,50 @@ def _moment(facts: Mapping[str, object], name: str) -> datetime | None:
 
 def _short(tool: object) -> str:
     return str(tool).rpartition("__")[2]
+
+
+_IN_WORDS = {
+    "timed_out": "timed out",
+    "cut_off": "cut off",
+    "attempt_failed": "to be tried again",
+    "effect": "reached out",
+}
+
+
+_DEEDS = {
+    "answered": "spoke in the conversation",
+    "pings": "pinged",
+    "report": "reported",
+    "plain": "sent as written",
+}
+
+
+_REASONS = {"policy": "you wanted it skipped"}
+
+
+def in_words(state: str) -> str:
+    """A state of the ledger in plain words."""
+    return _IN_WORDS.get(state, state)
+
+
+def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
+    """Why it failed or was skipped, what it did, or why it was silent; empty if none is known.
+
+    `is_delivered` says that the owner was given the reminder, by its run or by the program.
+    """
+    if is_delivered and not any(facts.get(name) for name in ("answered", "pings", "report")):
+        error = str(facts.get("error") or "").removesuffix(".")
+        return f"sent as written: {error}" if error else "sent as written"
+    if error := str(facts.get("error") or facts.get("why") or facts.get("reason") or ""):
+        return _REASONS.get(error, error).removesuffix(".")
+    did = deeds(facts)
+    if facts.get("pings") and facts.get("plain"):
+        # The program sent it, but not all of the words are the owner's.
+        did.remove(_DEEDS["plain"])
+    why = str(facts.get("silent_because") or "")
+    return " and ".join(did) if did else f"silent, because {why}" if why else ""
+
+
+def deeds(facts: Mapping[str, object]) -> list[str]:
+    """What a run with these facts has done for the owner to notice: `pinged`, `reported`."""
+    return [word for name, word in _DEEDS.items() if facts.get(name)]

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from ollim_bot.domain.agent_caller import CONVERSATION, PROGRAM, read_command_line, shell_words
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.forks import ForkExit
 from ollim_bot.domain.jobs import Job, ReportMode
-from ollim_bot.domain.moments import describe
 from ollim_bot.domain.permissions import Pattern, is_allowed
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import OTHERS, Taint, addresses_in, marked_taint
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.chat import MessageId
+    from ollim_bot.domain.sessions import SessionId
 
 
 class DeliveryRight:
@@ -59,48 +61,7 @@ class DeliveryRight:
         self._is_taken = False
 
 
-_IN_WORDS = {
-    "timed_out": "timed out",
-    "cut_off": "cut off",
-    "attempt_failed": "to be tried again",
-    "effect": "reached out",
-}
-_DEEDS = {
-    "answered": "spoke in the conversation",
-    "pings": "pinged",
-    "report": "reported",
-    "plain": "sent as written",
-}
 _UNTAINTED = Taint()
-_REASONS = {"policy": "you wanted it skipped"}
-
-
-def in_words(state: str) -> str:
-    """A state of the ledger in plain words."""
-    return _IN_WORDS.get(state, state)
-
-
-def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
-    """Why it failed or was skipped, what it did, or why it was silent; empty if none is known.
-
-    `is_delivered` says that the owner was given the reminder, by its run or by the program.
-    """
-    if is_delivered and not any(facts.get(name) for name in ("answered", "pings", "report")):
-        error = str(facts.get("error") or "").removesuffix(".")
-        return f"sent as written: {error}" if error else "sent as written"
-    if error := str(facts.get("error") or facts.get("why") or facts.get("reason") or ""):
-        return _REASONS.get(error, error).removesuffix(".")
-    did = deeds(facts)
-    if facts.get("pings") and facts.get("plain"):
-        # The program sent it, but not all of the words are the owner's.
-        did.remove(_DEEDS["plain"])
-    why = str(facts.get("silent_because") or "")
-    return " and ".join(did) if did else f"silent, because {why}" if why else ""
-
-
-def deeds(facts: Mapping[str, object]) -> list[str]:
-    """What a run with these facts has done for the owner to notice: `pinged`, `reported`."""
-    return [word for name, word in _DEEDS.items() if facts.get(name)]
 
 
 _LOOKING: Mapping[str, str] = {
@@ -129,17 +90,6 @@ def thing_looked_at(tool: str, command: str) -> str:
         return _LOOKING.get(tool, "")
     noun, verb, _ = read_command_line(words[1:])
     return "mail" if (noun, verb) == ("gmail", "read") else _LOOKING_COMMANDS.get(noun, "")
-
-
-def late_label(due: datetime, now: datetime, *, is_call: bool = False) -> str:
-    """The line below a late message; `is_call` says that a call came then."""
-    minute = due.replace(second=0, microsecond=0)
-    return f"Late: it {'came' if is_call else 'was due'} {describe(minute, now)}."
-
-
-def waited_label(due: datetime, now: datetime) -> str:
-    """The line below a message whose turn has waited for the end of the quiet."""
-    return f"It was due {describe(due, now)}, in the quiet."
 
 
 class RunKind(StrEnum):

@@ -11,16 +11,13 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from itertools import islice
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from ollim_bot.domain.calendar import BusyPeriod, CalendarCopy, busy_periods
-from ollim_bot.domain.initiative import is_initiative
-from ollim_bot.domain.job_kinds import OccurrenceKind
-from ollim_bot.domain.jobs import Job, Late, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKey
+from ollim_bot.domain.jobs import Job, Late, Reminder, Routine, is_initiative
 from ollim_bot.domain.moments import elapsed, instant, offset_at
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.permissions import Pattern
-from ollim_bot.domain.tool_patterns import problems
 
 _DAY = timedelta(days=1)
 _HAIR = datetime.resolution
@@ -30,16 +27,6 @@ MOST_A_DAY = 6
 
 ScheduledJob = Routine | Reminder
 K = TypeVar("K")
-
-
-class JobKey(NamedTuple):
-    """Identifies a job; ids are unique only within a kind."""
-
-    kind: OccurrenceKind
-    id: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.id}"
 
 
 def key_of(job: Job) -> JobKey:
@@ -419,22 +406,6 @@ class GivenNames:
 
     user: str | None = None
     bot: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Grants:
-    """The patterns that the owner has allowed for good when asked, as texts."""
-
-    texts: tuple[str, ...] = ()
-
-    @property
-    def patterns(self) -> tuple[Pattern, ...]:
-        """The valid patterns; an invalid one allows nothing."""
-        return tuple(Pattern.of(each) for each in self.texts if not problems(each).errors)
-
-    def granting(self, pattern: Pattern) -> Grants:
-        others = (each for each in self.texts if each != str(pattern))
-        return Grants((*others, str(pattern)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ollim_bot.domain.agent_caller import PROGRAM, shell_words
-from ollim_bot.domain.permissions import text_argument
+from ollim_bot.domain.tool_patterns import text_argument
 
 ATTACHMENT = "attachment"
 PICTURE = "picture"

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
-from ollim_bot.domain.due_items import UNDO, break_down_button
+from ollim_bot.domain.due_items import MOVE, UNDO, break_down_button
 from ollim_bot.domain.moments import clock_time
-from ollim_bot.domain.quiet import MOVE
 from ollim_bot.domain.taint import TaintMark, marked_taint, untrusted_label
 from ollim_bot.domain.tasks import FILE_LIST, Task, facts, in_order, is_due
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted, one_line, shortened

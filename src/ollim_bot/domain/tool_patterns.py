@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 WRITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
@@ -160,3 +160,9 @@ def _names_protected(argument: str) -> bool:
         if not is_absolute and not re.fullmatch(_ONLY_WILD, part):
             return False
     return False
+
+
+def text_argument(arguments: Mapping[str, object], name: str) -> str:
+    """The argument if it is a text, else empty."""
+    value = arguments.get(name, "")
+    return value if isinstance(value, str) else ""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.moments import clock_time, describe, instant, offset_at, zone_named
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.repeats import AfterDone
 from ollim_bot.domain.schedule import (
-    JobKey,
     ScheduledJob,
     key_of,
     last_due,

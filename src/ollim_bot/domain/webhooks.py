@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ollim_bot.domain.jobs import CalledJob, JobKind, WebhookSpec, list_names
-from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.text import as_code, nearest
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.occurrences import Occurrence
 
 MOST_PROPERTIES = 20
 LONGEST_TEXT = 500

@@ -19,13 +19,14 @@ from ollim_bot.domain.calendar import (
 )
 from ollim_bot.domain.costs import Amount, PastCosts
 from ollim_bot.domain.forecast import Forecast, forecast
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.leave_by import moment_to_leave
 from ollim_bot.domain.moments import clock_time, describe, duration_in_words, elapsed, instant
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, is_quiet, quiet_spans
 from ollim_bot.domain.rehearsal import Finding, FindingKind, Fire, Ping, Rehearsal
-from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.domain.schedule import key_of
 from ollim_bot.domain.text import counted, one_line
 
 DAYS = 7

@@ -19,7 +19,7 @@ from claude_agent_sdk import (
     ResultError,
 )
 
-from ollim_bot.domain.events import Usage
+from ollim_bot.domain.usage import Usage
 from ollim_bot.engine.launcher import PROGRAM_MISSING
 from ollim_bot.errors import EngineError, SessionLost
 

@@ -21,12 +21,12 @@ from ollim_bot.domain.events import (
     FailureKind,
     SessionNamed,
     TurnEnded,
-    Usage,
     UsageReported,
 )
 from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.usage import Usage
 from ollim_bot.engine.bridge import definitions
 from ollim_bot.engine.connection import Connection, EngineExited
 from ollim_bot.engine.options import options_for

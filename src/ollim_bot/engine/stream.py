@@ -31,7 +31,6 @@ from ollim_bot.domain.events import (
     CompactionStarted,
     EndCause,
     FailureKind,
-    ModelCost,
     Retrying,
     SessionNamed,
     SubagentProgressed,
@@ -45,13 +44,13 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
-    Usage,
     UsageReported,
 )
 from ollim_bot.domain.provider import CLAUDE, ModelAccess, Provider
 from ollim_bot.domain.runs import NAME_ARGUMENT, STARTING
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import shortened
+from ollim_bot.domain.usage import ModelCost, Usage
 
 _LONGEST_DETAIL = 200
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ollim_bot.domain.due_items import ReplyMeaning, meaning_of
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import WEEKDAYS
 from ollim_bot.domain.phrases.durations import normalized, parse_duration
 from ollim_bot.domain.phrases.moment import DAYTIME, is_moment, parse_moment, read_time, time_of_day

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 from ollim_bot.domain.due_items import meaning_of
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.phrases.durations import is_duration, parse_duration
 from ollim_bot.domain.phrases.moment import parse_day, parse_moment
 from ollim_bot.domain.text import nearest

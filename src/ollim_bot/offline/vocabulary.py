@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.phrases.durations import NUMBERS
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.wishes import is_dose

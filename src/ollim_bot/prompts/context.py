@@ -13,7 +13,7 @@ from secrets import token_hex
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.due_items import JUST_SHOWN, DueItem
 from ollim_bot.domain.inbox import OwnerMessage
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import WEEKDAYS, describe, elapsed
 from ollim_bot.domain.taint import ATTACHMENT, Untrusted, marked_taint
 from ollim_bot.domain.text import FROM_UNTRUSTED, PromptMark, shortened

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from ollim_bot.clock import zone_of
 from ollim_bot.domain.answer_plans import with_plan
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import JobKind, Routine
-from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.job_index import Changes, IndexedJob, JobIndex

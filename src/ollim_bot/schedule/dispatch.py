@@ -18,6 +18,7 @@ from ollim_bot.conversation.background_attempt import Try, cap_notice, cost_cap
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.catch_up import claim_facts
 from ollim_bot.domain.decision import (
     Abandon,
     Circumstances,
@@ -25,7 +26,6 @@ from ollim_bot.domain.decision import (
     DeliverPlainly,
     GiveUp,
     Miss,
-    Progress,
     RunInBackground,
     RunInForeground,
     Settle,
@@ -33,10 +33,10 @@ from ollim_bot.domain.decision import (
     WaitForQuietEnd,
     decide,
     deliver_by,
-    is_unwanted,
     needs_ping_token,
 )
 from ollim_bot.domain.due_items import why_now
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import CalledJob, Job, Reminder, Routine, is_ordered
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.notices import Notice
@@ -45,13 +45,15 @@ from ollim_bot.domain.occurrences import (
     LedgerRow,
     Occurrence,
     OccurrenceState,
+    Progress,
     SkipReason,
+    is_unwanted,
 )
 from ollim_bot.domain.quiet import quiet_until
-from ollim_bot.domain.run_history import DELIVERED, HELD, PLAINLY, RunStory, claim_facts
-from ollim_bot.domain.runs import DeliveryRight, deeds
+from ollim_bot.domain.run_history import DELIVERED, HELD, PLAINLY, RunStory
+from ollim_bot.domain.run_words import deeds
+from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.domain.schedule import (
-    JobKey,
     Skips,
     UpcomingSchedule,
     build_upcoming_schedule,

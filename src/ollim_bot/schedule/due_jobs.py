@@ -13,6 +13,7 @@ from ollim_bot.domain.answer_plans import plan_just_passed
 from ollim_bot.domain.catch_up import JUMPED_OVER, WHILE_AWAY, CatchUp, Missed, catch_up
 from ollim_bot.domain.decision import BETWEEN_LATE_RUNS
 from ollim_bot.domain.definitions import Definition
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import Occurrence
@@ -21,7 +22,6 @@ from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.domain.schedule import (
     ASLEEP,
     Agenda,
-    JobKey,
     ScheduledJob,
     Skips,
     is_late,

@@ -14,6 +14,7 @@ from ollim_bot.clock import zone_of
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import DueItem, delivery_id
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
@@ -21,7 +22,6 @@ from ollim_bot.domain.quiet import is_quiet
 from ollim_bot.domain.run_history import PLAINLY, claiming_row
 from ollim_bot.domain.schedule import (
     Agenda,
-    JobKey,
     ScheduledJob,
     key_of,
     moments_between,

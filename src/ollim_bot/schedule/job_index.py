@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, Protocol
 
 from ollim_bot.domain.answer_plans import with_plan
 from ollim_bot.domain.definitions import holder_among
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, list_names
-from ollim_bot.domain.schedule import JobKey, ScheduledJob
+from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, StorageError, Unreadable
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk

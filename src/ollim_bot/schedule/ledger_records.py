@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 
 from ollim_bot.clock import zone_of
 from ollim_bot.domain.definitions import Armed, Definition
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.run_history import STARTED
-from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.domain.schedule import key_of
 from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock

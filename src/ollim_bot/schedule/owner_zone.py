@@ -9,9 +9,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 
 from ollim_bot.clock import MovableClock, zone_of
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.moments import zone_named
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, Skips, key_of, occurrence_at
+from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, occurrence_at
 from ollim_bot.domain.travel import PlannedZone, ZoneMove, follows_zone
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store

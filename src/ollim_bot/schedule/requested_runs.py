@@ -14,10 +14,10 @@ from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.background import Slots
 from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.domain.decision import Abandon, Circumstances, decide
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import RunStory
-from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.schedule.catch_up import FILE_GONE

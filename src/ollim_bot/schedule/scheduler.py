@@ -7,8 +7,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job
-from ollim_bot.domain.schedule import ASLEEP, JobKey
+from ollim_bot.domain.schedule import ASLEEP
 from ollim_bot.domain.travel import ZoneMove
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.answer_plans import AnswerPlans

@@ -18,12 +18,12 @@ from ollim_bot.domain.answer_plans import (
     day_before,
     with_plan,
 )
-from ollim_bot.domain.due_items import Answer, DueItem, item_key
+from ollim_bot.domain.due_items import DueItem, item_key
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, JobKind, Routine
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.repeats import AfterDone
 from ollim_bot.domain.run_history import RunStory, is_withdrawn
-from ollim_bot.domain.schedule import JobKey
 from ollim_bot.store.transaction import Transaction
 
 J = TypeVar("J", bound=Job)

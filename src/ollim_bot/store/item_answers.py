@@ -21,7 +21,6 @@ from ollim_bot.domain.changes import ANSWER, Changer, ChangeRow, NotUndone
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import (
-    Answer,
     DueItem,
     card_message,
     delivery_id,
@@ -35,7 +34,7 @@ from ollim_bot.domain.due_items import (
 )
 from ollim_bot.domain.jobs import ItemKind, Job, JobKind, Reminder, Routine
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet, quiet_until
 from ollim_bot.domain.run_history import NEWER_CAME, PLAINLY, RunStory, planned_row
 from ollim_bot.domain.schedule import ScheduledJob, is_late, occurrence_at

@@ -17,13 +17,11 @@ from ollim_bot.domain.jobs import (
     JobSpec,
     Late,
     Model,
-    Nag,
     Reminder,
     ReportMode,
     ignores_late,
-    length_text,
-    parse_length,
 )
+from ollim_bot.domain.lengths import Nag, length_text, parse_length
 from ollim_bot.domain.moments import zone_named
 from ollim_bot.domain.text import nearest
 from ollim_bot.domain.tool_patterns import is_open, open_problem, problems

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from ollim_bot.domain.initiative import SetByAgent
     from ollim_bot.domain.notices import NoticeRecord
     from ollim_bot.domain.overviews import OpenOverviews
+    from ollim_bot.domain.permissions import Grants
     from ollim_bot.domain.pings import PingBudget
     from ollim_bot.domain.presence import DailyRecord, PassedOver, Presence
     from ollim_bot.domain.provider import ProviderMemory
     from ollim_bot.domain.quiet import QuietChoice
     from ollim_bot.domain.runtime_config import RuntimeConfig
-    from ollim_bot.domain.schedule import GivenNames, Grants, Skips
+    from ollim_bot.domain.schedule import GivenNames, Skips
     from ollim_bot.domain.sessions import ClearedConversation, SessionId
     from ollim_bot.domain.skills import AgentSkills
     from ollim_bot.domain.surface_state import DiscordState, PushState, WebState

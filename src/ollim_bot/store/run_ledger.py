@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from ollim_bot.domain.definitions import ARMED, CHANGED, REMOVED, ROSTER, Armed, roster_of
 from ollim_bot.domain.job_kinds import EventKind, JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import (
+    ARMED,
+    CHANGED,
     DELIVERED,
+    REMOVED,
+    ROSTER,
     History,
     RunStory,
     checkpoint_row,
@@ -26,6 +30,10 @@ from ollim_bot.store.connection import (
     moment_of,
     unescaped,
 )
+from ollim_bot.store.lookup import look_up
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.definitions import Armed
 
 _CLOSING = frozenset({DELIVERED, *(state.value for state in OccurrenceState if state.is_end)})
 # The rows that tell which jobs are armed.
@@ -173,7 +181,8 @@ class LedgerRows:
             *_DEFINING,
             self._last_roster(),
         )
-        return Armed().followed_by(_decoded(rows))
+        none: Armed = look_up("domain.definitions:Armed")()
+        return none.followed_by(_decoded(rows))
 
     def newest(self, state: str) -> LedgerRow | None:
         """The newest row of this state that belongs to no occurrence."""
@@ -297,7 +306,7 @@ class LedgerRows:
                 return 0
             before = int(found[1])
             with suppress(ValueError):
-                roster_of(_decoded([found])[0])
+                look_up("domain.definitions:roster_of")(_decoded([found])[0])
                 return before
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit

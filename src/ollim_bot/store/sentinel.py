@@ -13,21 +13,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 
+from ollim_bot.domain.catch_up import claim_facts
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.decision import Circumstances, decide, has_to_come
 from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.due_items import DueItem, card_message
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.run_history import (
-    BY,
-    DELIVERED,
-    PLAINLY,
-    SENTINEL,
-    THROUGH,
-    claim_facts,
-    claiming_row,
-)
+from ollim_bot.domain.run_history import BY, DELIVERED, PLAINLY, SENTINEL, THROUGH, claiming_row
 from ollim_bot.domain.schedule import ScheduledJob, is_late, key_of
 from ollim_bot.domain.sentinel import DueDelivery, brought, not_brought
 from ollim_bot.errors import NewerFormat, StorageError

@@ -12,21 +12,31 @@ from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.careful import CarefulSession
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.definitions import ARMED, ROSTER, holder_among
+from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.digest import HeldMessage, HeldMessages
 from ollim_bot.domain.due_items import NO_CARD, DueItem, delivery_id
 from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.forks import ForkStory, end_id, entry_id, fork_of
 from ollim_bot.domain.initiative import Setter
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, JobKind
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
-from ollim_bot.domain.run_history import CUT_SHORT, DROPPED, EFFECT, HELD, NEWER_CAME, RunStory
+from ollim_bot.domain.run_history import (
+    ARMED,
+    CUT_SHORT,
+    DROPPED,
+    EFFECT,
+    HELD,
+    NEWER_CAME,
+    ROSTER,
+    RunStory,
+)
 from ollim_bot.domain.run_words import REACHED_AT
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
-from ollim_bot.domain.schedule import Grants, JobKey
 from ollim_bot.domain.sessions import ClearedConversation, SessionId
 from ollim_bot.domain.taint import Taint, marked_taint
 from ollim_bot.domain.text import shortened

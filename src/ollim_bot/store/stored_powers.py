@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.runtime_config import PermissionMode, RuntimeConfig
-from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.codecs.config import RuntimeConfigCodec

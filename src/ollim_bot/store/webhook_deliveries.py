@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.webhooks import KEPT_FOR, Acceptance, AcceptedCall, WebhookCall
 from ollim_bot.store.connection import (
     Statements,

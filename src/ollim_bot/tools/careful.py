@@ -21,10 +21,11 @@ from ollim_bot.domain.agent_caller import (
     shell_words,
 )
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.permissions import FILE_ARGUMENTS, Pattern, matches, relative, text_argument
+from ollim_bot.domain.permissions import FILE_ARGUMENTS, Pattern, matches, relative
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import OTHERS
+from ollim_bot.domain.tool_patterns import text_argument
 from ollim_bot.ports import ToolCall
 from ollim_bot.tools.path_rules import is_within, job_files
 

@@ -6,16 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from ollim_bot.domain.agent_caller import asks
-from ollim_bot.domain.due_items import (
-    Answer,
-    DueItem,
-    Settlement,
-    done,
-    let_go,
-    not_today,
-    settled_line,
-)
+from ollim_bot.domain.due_items import DueItem, Settlement, done, let_go, not_today, settled_line
 from ollim_bot.domain.moments import describe
+from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.phrases.moment import parse_moment
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import ToolAnswer

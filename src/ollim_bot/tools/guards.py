@@ -26,18 +26,12 @@ from ollim_bot.domain.initiative import (
     objections_after_reading,
 )
 from ollim_bot.domain.jobs import Job, job_key
-from ollim_bot.domain.permissions import (
-    FILE_ARGUMENTS,
-    SEARCH_ARGUMENTS,
-    Pattern,
-    beyond_main,
-    text_argument,
-)
+from ollim_bot.domain.permissions import FILE_ARGUMENTS, SEARCH_ARGUMENTS, Pattern, beyond_main
 from ollim_bot.domain.runs import NAME_ARGUMENT, STARTING, Subagents
 from ollim_bot.domain.shared_files import SKILL_FILE, FileReading, JobFile, JobFolder, SharedFile
 from ollim_bot.domain.skills import Skill, does_not_load
 from ollim_bot.domain.taint import Taint
-from ollim_bot.domain.tool_patterns import WRITING, server_of
+from ollim_bot.domain.tool_patterns import WRITING, server_of, text_argument
 from ollim_bot.errors import StorageError
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
 from ollim_bot.ports import ToolCall

@@ -7,10 +7,10 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ollim_bot.domain.permissions import FILE_ARGUMENTS, text_argument
+from ollim_bot.domain.permissions import FILE_ARGUMENTS
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import TaintMark
-from ollim_bot.domain.tool_patterns import WRITING
+from ollim_bot.domain.tool_patterns import WRITING, text_argument
 from ollim_bot.errors import WrongInput
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import Refusal, ToolCall

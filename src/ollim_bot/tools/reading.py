@@ -12,15 +12,11 @@ from pathlib import Path
 
 from ollim_bot.domain.agent_caller import PROGRAM, shell_words
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.permissions import (
-    FILE_ARGUMENTS,
-    SEARCH_ARGUMENTS,
-    relative,
-    text_argument,
-)
+from ollim_bot.domain.permissions import FILE_ARGUMENTS, SEARCH_ARGUMENTS, relative
 from ollim_bot.domain.skills import folded_path
 from ollim_bot.domain.taint import ATTACHMENT, Reading, TaintMark, marked_taint, reading_of
 from ollim_bot.domain.tasks import FILE_LIST
+from ollim_bot.domain.tool_patterns import text_argument
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.ports import ToolCall
 from ollim_bot.store.marks import by_hand

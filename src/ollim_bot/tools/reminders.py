@@ -13,6 +13,7 @@ from ollim_bot.domain.agent_caller import LOOKS, MARKED, asks
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
+from ollim_bot.domain.due_items import move_button
 from ollim_bot.domain.initiative import (
     HELD_BACK,
     MOST_CHECKS,
@@ -39,7 +40,7 @@ from ollim_bot.domain.moments import (
 )
 from ollim_bot.domain.phrases.moment import moment_to_keep
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.quiet import IN_QUIET_HOURS, move_button, quiet_until
+from ollim_bot.domain.quiet import IN_QUIET_HOURS, quiet_until
 from ollim_bot.domain.rehearsal import Assumptions, warnings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob

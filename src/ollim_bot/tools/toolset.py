@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ollim_bot.domain.permissions import text_argument
 from ollim_bot.domain.runs import NAME_ARGUMENT, STARTING, thing_looked_at
 from ollim_bot.domain.shared_files import JobFolder
 from ollim_bot.domain.skills import Skill
+from ollim_bot.domain.tool_patterns import text_argument
 from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.store.skill_files import skill_at
 from ollim_bot.store.steps import note_reading

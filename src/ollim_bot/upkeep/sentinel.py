@@ -14,9 +14,10 @@ from typing import TypeVar
 
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.due_items import DueItem, item_message, why_now
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, late_since
+from ollim_bot.domain.schedule import ScheduledJob, key_of, late_since
 from ollim_bot.domain.sentinel import (
     AFTER_OTHERS,
     LONGEST_RUN,

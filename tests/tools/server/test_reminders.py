@@ -19,7 +19,8 @@ from tests.tools.server.tool_scene import (
 )
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Nag, Reminder
+from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Reminder
+from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.moments import later
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.domain.taint import Taint

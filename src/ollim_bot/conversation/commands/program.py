@@ -20,8 +20,7 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.run_history import History, RunStory, part_in_words
-from ollim_bot.domain.run_words import reason
-from ollim_bot.domain.runs import in_words
+from ollim_bot.domain.run_words import in_words, reason
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, PermissionMode, RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.text import nearest, shortened

@@ -25,8 +25,8 @@ from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.forks import Fork, ForkStory
 from ollim_bot.domain.inbox import Accepted, CommandCall, InputId
 from ollim_bot.domain.moments import describe
+from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.schedule import Grants
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
 from ollim_bot.domain.session_list import SessionLine, SessionList, session_list
 from ollim_bot.domain.session_use import (

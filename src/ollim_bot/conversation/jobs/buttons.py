@@ -20,7 +20,7 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.due_items import snoozed_until
+from ollim_bot.domain.due_items import MOVE, snoozed_until
 from ollim_bot.domain.jobs import (
     J,
     Job,
@@ -43,7 +43,7 @@ from ollim_bot.domain.overviews import (
     next_moment,
     skipped_moment,
 )
-from ollim_bot.domain.quiet import IN_QUIET_HOURS, MOVE, is_quiet
+from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet
 from ollim_bot.domain.schedule import Skips, occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.taint import marked_taint, untrusted_message

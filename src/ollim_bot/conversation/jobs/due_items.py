@@ -17,17 +17,17 @@ from ollim_bot.domain.due_items import (
     DONE,
     ITEM,
     LET_GO,
+    MOVE,
     NOT_TAKEN,
     OTHER,
     SNOOZE,
     TAKEN,
     UNDO,
-    Answer,
     snoozed_until,
 )
 from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.phrases.moment import parse_moment
-from ollim_bot.domain.quiet import MOVE
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.breakdowns import end_steps_undo

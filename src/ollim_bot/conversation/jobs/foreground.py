@@ -16,9 +16,10 @@ from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.decision import WITHDRAWN
 from ollim_bot.domain.due_items import delivery_id, item_message
-from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, InputId, JobTurn
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import CalledJob, Job
+from ollim_bot.domain.moments import late_label
 from ollim_bot.domain.occurrences import (
     LedgerRow,
     Occurrence,
@@ -28,11 +29,12 @@ from ollim_bot.domain.occurrences import (
 )
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.run_history import PLAINLY
-from ollim_bot.domain.runs import DeliveryRight, Run, late_label, taint_of_job
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, is_late, key_of
+from ollim_bot.domain.runs import DeliveryRight, Run, taint_of_job
+from ollim_bot.domain.schedule import ScheduledJob, is_late, key_of
 from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.domain.usage import Usage
 from ollim_bot.domain.webhook_data import has_words_of_sender, plain_text
 from ollim_bot.domain.webhooks import AcceptedCall
 from ollim_bot.errors import DeliveryFailed, NotStored, OllimError

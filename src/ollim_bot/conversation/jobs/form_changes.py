@@ -11,7 +11,8 @@ from typing import NamedTuple
 from ollim_bot.domain.changes import line_edits
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.job_form import NO, TEXT, WHEN, YES
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, length_text, parse_length
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine
+from ollim_bot.domain.lengths import length_text, parse_length
 from ollim_bot.domain.phrases.durations import normalized, parse_duration
 from ollim_bot.domain.phrases.moment import moment_to_keep, parse_day
 from ollim_bot.domain.phrases.repeat import Ends, bounded, split_ends

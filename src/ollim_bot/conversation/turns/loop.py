@@ -17,7 +17,6 @@ from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.turns.questions import TurnInput, TurnInputs
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import (
     MOST_ATTEMPTS,
     CommandCall,
@@ -33,6 +32,7 @@ from ollim_bot.domain.inbox import (
 )
 from ollim_bot.domain.taint import Taint
 from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.domain.usage import Usage
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.steps import leave_update

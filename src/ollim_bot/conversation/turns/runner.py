@@ -34,7 +34,6 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
-    Usage,
 )
 from ollim_bot.domain.inbox import (
     CommandCall,
@@ -59,7 +58,7 @@ from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import ATTACHMENT, PICTURE, Taint, marked_taint
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.domain.usage import UsageRow, cost_of, usage_after
+from ollim_bot.domain.usage import Usage, UsageRow, cost_of, usage_after
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Prompt, TurnStart

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from ollim_bot.domain.costs import PastCosts
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.rehearsal.findings import Finding, FindingKind
 from ollim_bot.domain.rehearsal.fires import Fire, Ping
 from ollim_bot.domain.rehearsal.simulation import Rehearsal
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, moments_between
+from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between
 
 _WEEK = timedelta(days=7)
 # So many moments of a job show whether every week is like the coming one.

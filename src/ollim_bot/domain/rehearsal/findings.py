@@ -10,6 +10,7 @@ from enum import StrEnum
 from itertools import chain, groupby, takewhile
 from operator import attrgetter
 
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Late, Routine, is_ordered
 from ollim_bot.domain.moments import (
     MONTHS,
@@ -26,7 +27,7 @@ from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
 from ollim_bot.domain.rehearsal.fires import Assumptions, Fire, Ping, Timing, by_timing
 from ollim_bot.domain.rehearsal.phone import push_days
 from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, next_due
+from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
 
 _DAY = timedelta(days=1)
 

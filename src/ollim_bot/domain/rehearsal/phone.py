@@ -11,11 +11,12 @@ from typing import NamedTuple
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.digest import OF_DIGEST
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY, is_pushed
 from ollim_bot.domain.rehearsal.fires import Fire, Ping
 from ollim_bot.domain.rehearsal.simulation import Rehearsal
 from ollim_bot.domain.runtime_config import PushWhat
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
+from ollim_bot.domain.schedule import ScheduledJob, key_of, occurrence_at
 
 _SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 

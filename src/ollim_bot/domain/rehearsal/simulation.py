@@ -22,12 +22,12 @@ from ollim_bot.domain.decision import (
     WaitForQuietEnd,
     decide,
     deliver_by,
-    is_unwanted,
     needs_ping_token,
     run_priority,
 )
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Routine, is_ordered
-from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
+from ollim_bot.domain.occurrences import OccurrenceState, SkipReason, is_unwanted
 from ollim_bot.domain.pings import PingBudget, PingRefused, charged
 from ollim_bot.domain.quiet import quiet_spans, quiet_until
 from ollim_bot.domain.rehearsal.fires import (
@@ -41,7 +41,7 @@ from ollim_bot.domain.rehearsal.fires import (
 )
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import PushWhat
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
+from ollim_bot.domain.schedule import ScheduledJob, key_of, occurrence_at
 
 MOST_FIRES = 200_000
 

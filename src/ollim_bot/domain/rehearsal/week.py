@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ollim_bot.domain.costs import PastCosts
+from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.rehearsal.difference import Difference, RehearsedSide, difference
 from ollim_bot.domain.rehearsal.findings import DAYS, Finding, findings
@@ -23,7 +24,7 @@ from ollim_bot.domain.rehearsal.simulation import (
     rehearse,
     rehearse_with_marks,
 )
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of
+from ollim_bot.domain.schedule import ScheduledJob, key_of
 
 
 @dataclass(frozen=True, slots=True)
