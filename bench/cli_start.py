@@ -31,7 +31,8 @@ from bench.long_life import open_item
 from bench.measure import Result, Unit, compare
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.changes import Changer, ChangeRow
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.usage import UsageKind, UsageRow

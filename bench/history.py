@@ -11,7 +11,8 @@ from random import Random
 
 from bench.fixtures import NOW, new_database, running
 from bench.measure import Result, compare
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.store.database import Database
 from ollim_bot.store.transaction import Transaction
 

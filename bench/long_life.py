@@ -10,12 +10,12 @@ from devtools.doubles.engine import ScriptedEngine
 
 from bench.history import fill_history
 from bench.ledger import run_rows
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.usage import UsageKind, UsageRow
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction

@@ -13,7 +13,8 @@ from devtools.localpostgres import LocalPostgres, find_binaries
 from bench.far_server import FarServer, far_server
 from bench.fixtures import NOW, new_database
 from bench.measure import Result, compare, seconds
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.database import Database

@@ -11,8 +11,8 @@ from tests.stores import Stores
 from bench.bars import Bar
 from bench.fixtures import NOW, prepared
 from bench.measure import Result, compare
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 
 ROUNDS = 60

@@ -12,10 +12,11 @@ from devtools.doubles.memory import RecordingStore, memory_repositories
 
 from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.forks import Fork
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.sessions import SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionEvent
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.ports import JobRepositories, JobRepository
 from ollim_bot.store.records import Record

@@ -12,7 +12,7 @@ from typing import TypeVar
 from devtools.doubles.immediate_store import ImmediateStore
 
 from chaos.years.crashing_disk import CrashingDisk
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.pings import Charge
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.connection import connect

@@ -11,8 +11,9 @@ from datetime import datetime
 from chaos.record import Record
 from chaos.years.virtual_time import VirtualTimePacer, VirtualWallClock
 from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.ports import ChatService, IncomingMessage, MessagePart, Status, TurnStart

@@ -27,7 +27,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     TurnFailure,
 )
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.usage import ModelCost, Usage
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (

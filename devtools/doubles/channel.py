@@ -15,8 +15,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import count
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Channel, ChatService, Clock, MessagePart, Status, TurnStart
 

@@ -30,8 +30,8 @@ from ollim_bot.domain.events import (
     TurnFailure,
     UsageReported,
 )
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.runtime_config import Thinking
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.usage import Usage
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (

@@ -13,12 +13,13 @@ from typing import Generic, TypeVar
 
 from ollim_bot.domain.about_me import AboutMe
 from ollim_bot.domain.change_list import ChangeList
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.costs import PastCosts, cost_report
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.health import HealthReport
+from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_kinds import JobKind
@@ -28,7 +29,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import Assumptions, rehearse
 from ollim_bot.domain.run_history import RunStory
-from ollim_bot.domain.run_pages import RunFilter, RunList, RunPage
+from ollim_bot.domain.run_list import RunFilter, RunList, RunPage
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.search import Search, terms_of
 from ollim_bot.domain.session_list import SessionList

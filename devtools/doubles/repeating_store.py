@@ -19,8 +19,8 @@ from ollim_bot.store.connection import (
     Value,
     connect_in_memory,
 )
-from ollim_bot.store.messages import can_index
 from ollim_bot.store.schema import migrate
+from ollim_bot.store.search_index import can_index
 from ollim_bot.store.store import Watches
 from ollim_bot.store.transaction import Step, Transaction
 

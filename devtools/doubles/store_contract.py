@@ -12,8 +12,9 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.definitions import Definition, armed_row, roster_row
+from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.inbox import (
     Accepted,
     Ended,
@@ -27,7 +28,7 @@ from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import Charge, PingBudget
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.messages import LoggedMessage, Sender

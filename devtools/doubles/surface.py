@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from ollim_bot.domain.chat import Author, ChatMessage, TurnId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.ports import ChatService, Status, TurnStart
 
 

@@ -32,9 +32,10 @@ from ollim_bot.domain.text import PROGRAM
 # Only annotations name these: a command of the CLI imports this file, and should start fast.
 if TYPE_CHECKING:
     from ollim_bot.domain.careful import CarefulTime
-    from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
+    from ollim_bot.domain.chat import Attachment, ChatMessage
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
     from ollim_bot.domain.events import AgentEvent
+    from ollim_bot.domain.ids import MessageId, SessionId, TurnId
     from ollim_bot.domain.inbox import InputId
     from ollim_bot.domain.jobs import (
         JobText,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     )
     from ollim_bot.domain.runs import Subagents
     from ollim_bot.domain.runtime_config import Thinking
-    from ollim_bot.domain.sessions import SessionId
     from ollim_bot.domain.taint import Untrusted
     from ollim_bot.domain.tasks import DeletedTask, Task, TaskChange
     from ollim_bot.domain.usage import Usage

@@ -15,7 +15,7 @@ from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_list import JobList
 from ollim_bot.domain.phone import PairingStatus, PhoneCode, PhoneOffer
-from ollim_bot.domain.run_pages import RunList, RunPage
+from ollim_bot.domain.run_list import RunList, RunPage
 from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingsView
 from ollim_bot.domain.views import Preview, ViewAnswer

@@ -15,7 +15,7 @@ from tests.virtual_loop import LoopClock
 
 from ollim_bot.app.records import RecordedEngine, SharedRecords
 from ollim_bot.domain.events import AgentEvent, EndCause, ToolEnded, ToolStarted, TurnEnded
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Prompt, SessionSpec, Toolset

@@ -30,6 +30,7 @@ from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.decision import Circumstances, Skip, decide
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.jobs import (
     Chain,
     Job,
@@ -43,7 +44,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import EFFECT
 from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.sessions import SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionEvent
 from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, SessionSpec, Toolset

@@ -24,13 +24,14 @@ from tests.background.scene import (
 from tests.conversation.scene import messages_of
 
 from ollim_bot.conversation.background_attempt import Try
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost
+from ollim_bot.domain.chat import Author, ChatMessage, TurnCost
 from ollim_bot.domain.decision import Skip
 from ollim_bot.domain.events import EndCause, SessionNamed, TurnEnded
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.jobs import Job, Model, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.sessions import SessionChange, SessionId
+from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.domain.usage import Usage
 from ollim_bot.store.steps import leave_update

@@ -19,7 +19,8 @@ from playwright.async_api import (
 from tests.browser.served import ServedContext
 
 from ollim_bot.clock import SystemClock
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 
 _SERVER_GONE = ("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET", "WebSocket")
 

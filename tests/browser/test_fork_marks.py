@@ -27,9 +27,10 @@ from tests.browser.scene import (
     sent,
 )
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import TextStreamed
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.ports import OpenFork
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

@@ -28,8 +28,9 @@ from tests.browser.scene import (
     set_hidden,
 )
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.ports import OpenFork
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

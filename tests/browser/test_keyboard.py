@@ -9,7 +9,8 @@ from playwright.async_api import Page, expect
 from tests.browser.scene import PageScene, box, message, send, sent
 from tests.browser.test_views import VIEWS, fill, go_to
 
-from ollim_bot.domain.chat import OF_CLICK, Author, MessageId
+from ollim_bot.domain.chat import OF_CLICK, Author
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.taint import Untrusted
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

@@ -11,8 +11,8 @@ from tests.browser.axe import violations
 from tests.browser.scene import PageScene, box
 from tests.web.days import HOSTILE, full_day
 
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.session_list import SessionLine, SessionList
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

@@ -22,10 +22,10 @@ from tests.web.test_runs import hostile_list, hostile_run
 from tests.web.weeks import full_week
 
 from ollim_bot.domain.costs import Amount
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.setting_view import PresentState, SettingsView, setting_groups
 from ollim_bot.domain.views import ViewAnswer
 

@@ -22,7 +22,8 @@ from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.overviews import today_overview
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.schedule import Skips, UpcomingSchedule
+from ollim_bot.domain.schedule import Skips
+from ollim_bot.domain.upcoming import UpcomingSchedule
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.prompts.turns import upcoming_lines

@@ -19,10 +19,10 @@ from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.steps import leave_update

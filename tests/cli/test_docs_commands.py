@@ -24,8 +24,9 @@ from tests.snapshots import Snapshot
 from tests.test_docs import DOCS, ROOT, commands
 
 from ollim_bot.domain.changes import Changer, ChangeRow
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId, SessionId, TurnId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.taint import TaintMark
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction

@@ -14,7 +14,8 @@ import pytest
 from tests.cli.terminal import Terminal, held
 
 from ollim_bot.cli.messages import PAGE_SIZE
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.store.database import Database

@@ -15,7 +15,8 @@ import pytest
 from tests.cli.terminal import SUNDAY, Terminal
 from tests.domain.test_forgotten_forms import FORMS
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.text import slug
 from ollim_bot.store.copies import copies_of, copy_database
 from ollim_bot.store.opening import open_database

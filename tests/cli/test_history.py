@@ -15,9 +15,10 @@ from tests.cli.terminal import SUNDAY, Terminal
 
 from ollim_bot.domain.agent_caller import CALLED_BY
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.forks import TOPIC, Discard, Report, end_id, end_title, entry_id
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.ids import MessageId, SessionId, TurnId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.prompts.turns import TASK
 from ollim_bot.store.data_directory import prepare_data_directory

@@ -20,9 +20,10 @@ from tests.cli.terminal import Terminal
 from tests.test_architecture import HEAVY
 
 from ollim_bot.cli.runs import listing, page
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_pages import find_run, run_stories

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.terminal import Terminal
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.store.opening import open_database
 
 pytestmark = pytest.mark.real_process

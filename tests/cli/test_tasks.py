@@ -10,7 +10,7 @@ from tests.cli.terminal import Terminal
 from tests.hostile.injected_texts import assert_is_data, assert_taints
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.store.opening import open_database
 
 pytestmark = pytest.mark.real_process

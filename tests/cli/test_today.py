@@ -13,9 +13,9 @@ from tests.cli.terminal import BERLIN, SUNDAY, Terminal
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data
 from ollim_bot.cli.tasks import task_list
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.day import DayLine, day_of, gauge
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.quiet import QuietSettings

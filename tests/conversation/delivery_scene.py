@@ -20,11 +20,11 @@ from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues
 from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
+from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import ChatService, MessagePart, Status, TurnStart
 from ollim_bot.store.deliveries import Delivery
 from ollim_bot.tools.context import Arrival, Payment

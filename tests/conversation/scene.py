@@ -30,8 +30,9 @@ from ollim_bot.app.build import (
 )
 from ollim_bot.app.services import keep_running
 from ollim_bot.conversation.conversation import Conversation
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.events import TurnEnded
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import (
     Accepted,
     CommandCall,

@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.store import messages
 from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 

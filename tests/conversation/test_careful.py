@@ -25,8 +25,8 @@ from ollim_bot.conversation.careful import CarefulTimes
 from ollim_bot.conversation.chat_sessions import main_run
 from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Taint
 from ollim_bot.store.steps import careful_session
 

@@ -18,7 +18,8 @@ from tests.conversation.delivery_scene import (
 )
 from tests.conversation.scene import NOW
 
-from ollim_bot.domain.chat import OF_GREETING, Attachment, Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import OF_GREETING, Attachment, Author, ChatMessage
+from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.store.deliveries import DeliveryState

@@ -8,7 +8,8 @@ import pytest
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
 from tests.conversation.scene import Scene, scene, scripted
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputEnd
 
 CARD = "mcp__discord__discord_embed"

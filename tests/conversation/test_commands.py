@@ -12,12 +12,13 @@ from tests.conversation.scene import HOME, NOW, STATUS, Scene, scene, scripted
 
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import Compacted, CompactionStarted, EndCause, FailureKind, TurnEnded
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.usage import Usage, UsageKind, UsageRow, micros
 from ollim_bot.ports import Status
 

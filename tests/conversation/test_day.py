@@ -17,8 +17,8 @@ from tests.storage.data_directory import QuickDisk
 from tests.stores import Stores
 
 from ollim_bot.domain.changes import Changer, ChangeRow
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.day import DayLine, DayView
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.views import ViewAnswer

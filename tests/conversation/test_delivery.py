@@ -21,8 +21,9 @@ from tests.conversation.delivery_scene import (
 )
 from tests.conversation.scene import NOW
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
+from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.forks import ForkStatus, lookup_fork_session
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.ports import Channel

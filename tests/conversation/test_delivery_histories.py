@@ -21,7 +21,7 @@ from tests.conversation.delivery_scene import (
 from tests.conversation.scene import InlineExecutor
 from tests.examples import examples
 
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.store.deliveries import DeliveryState

@@ -8,7 +8,8 @@ from devtools.doubles.clock import ManualClock
 from tests.conversation.delivery_scene import DeliveryScene
 from tests.conversation.scene import NOW
 
-from ollim_bot.domain.chat import Author, ChatMessage, TurnId, numbered_id
+from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.errors import DeliveryUncertain
 
 pytestmark = pytest.mark.usefixtures("inline_executor")

@@ -10,9 +10,10 @@ from devtools.doubles.repeating_store import RepeatingStore
 from tests.conversation.scene import NOW, Scene, scene
 from tests.stores import Stores
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.store.transaction import Transaction
 
 OLD = 5_000

@@ -12,8 +12,8 @@ from tests.conversation.slow_engine import half_way, pass_moments
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import Compacted, CompactionStarted, TextStreamed
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.inbox import InputEnd, InputId
-from ollim_bot.domain.sessions import SessionId
 
 
 async def test_a_newer_message_interrupts_the_turn_and_the_older_one_is_superseded() -> None:

@@ -25,7 +25,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
 )
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import ToolCall

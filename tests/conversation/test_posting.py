@@ -17,7 +17,7 @@ from tests.conversation.delivery_scene import (
 )
 from tests.conversation.scene import NOW
 
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.pings import PingRefused
 from ollim_bot.domain.runs import RunKind
 

@@ -10,9 +10,10 @@ from devtools.doubles.engine import ScriptedEngine
 from tests.conversation.scene import NOW, Scene, scene
 
 from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import move_button
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.quiet import QUIET
 from ollim_bot.store.steps import hold

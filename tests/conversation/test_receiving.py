@@ -10,8 +10,9 @@ from devtools.doubles.engine import Says, ScriptedEngine, Waits
 from tests.conversation.image_engine import ImageRecordingEngine
 from tests.conversation.scene import scene, scripted
 
-from ollim_bot.domain.chat import Author, MessageId
+from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import Noted
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import Accepted, InputEnd, InputId
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Image, IncomingFile

@@ -15,17 +15,18 @@ from tests.conversation.slow_engine import half_way
 from tests.stores import memory_stores
 
 from ollim_bot.conversation import texts
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import Compacted, TextStreamed
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.sessions import SessionChange, SessionId
+from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import EngineError
 from ollim_bot.ports import SessionSpec, Toolset
 

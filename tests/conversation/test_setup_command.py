@@ -12,7 +12,8 @@ from tests.conversation.scene import NOW, STATUS, Scene, scene, scripted
 from tests.conversation.test_help import press
 from tests.stores import memory_stores, on_store
 
-from ollim_bot.domain.chat import Author, TurnId
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence

@@ -11,7 +11,7 @@ from devtools.doubles.surface import RecordingSurface
 from tests.conversation.scene import Scene, scene
 from tests.conversation.surfaces import AbandoningSurface, HangingSurface, OrderedSurface
 
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputEnd
 
 PATIENCE = 2.0

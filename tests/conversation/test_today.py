@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
 from ollim_bot.domain.cards import Card, CardLine
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence
 from ollim_bot.domain.overviews import today_overview

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from devtools.doubles.repeating_store import RepeatingStore
 
 from ollim_bot.conversation.message_poster import TypedAddresses
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
 

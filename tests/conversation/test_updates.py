@@ -21,8 +21,8 @@ from tests.stores import memory_stores
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, Noted
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Trace
 
 HEADER = "RECENT BACKGROUND UPDATES (mention key findings in your response)"

@@ -19,8 +19,9 @@ from tests.crashes.matrix import rows_of
 from tests.stores import Stores, memory_stores, on_store
 
 from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.inbox import Ended, InboxRow, InputEnd, Taken
-from ollim_bot.domain.sessions import SessionChange, SessionId
+from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.domain.usage import micros
 from ollim_bot.store.deliveries import Delivery
 

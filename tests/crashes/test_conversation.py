@@ -28,10 +28,11 @@ from tests.forks.fork_scene import ForkScene
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.cards import Button, ButtonPrompt, Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import FailureKind
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.inbox import Accepted, CommandCall, Ended, InputEnd, InputId, OwnerMessage
-from ollim_bot.domain.sessions import SessionChange, SessionId
+from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.store.transaction import Transaction
 
 # By step, how many entries of the turn are in the transcript.

@@ -17,8 +17,9 @@ from discord.http import Route
 
 from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.surfaces.discord.client import use_api_url
 from ollim_bot.surfaces.discord.command_menu import sync
 from ollim_bot.surfaces.discord.interactions import COMPLETION_SECONDS, InteractionRouter

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.discord.input_scene import POLL, SILENT, InputScene, until_next_poll
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.surfaces.discord.rendering import OutgoingMessage, ReceivedMessage, input_of
 from ollim_bot.surfaces.discord.status_line import EYES
 

@@ -11,7 +11,8 @@ from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import ConnectionScene, connection_scene
 
 from ollim_bot.domain.cards import Button, Card, CardField, Color
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.surfaces.discord.rendering import (
     GOES_ON_IN_FILE,

@@ -11,7 +11,8 @@ import pytest
 from tests.conversation.scene import NOW
 
 from ollim_bot.conversation.delivery_failures import sentence_about
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.surfaces.discord import errors, inbound, interactions

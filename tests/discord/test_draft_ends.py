@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 import pytest
 from tests.discord.draft_scene import DraftScene
 
-from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -16,6 +15,7 @@ from ollim_bot.domain.events import (
     ToolEnded,
     ToolStarted,
 )
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.errors import Unreachable
 from ollim_bot.ports import TurnStart
 from ollim_bot.surfaces.discord.drafts import GOES_ON_BELOW, StaleDrafts

@@ -9,7 +9,7 @@ import pytest
 from devtools.doubles.reception import FakeReception
 from tests.discord.input_scene import FULL, InputScene, file, listening
 
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.surfaces.discord.rendering import input_of
 

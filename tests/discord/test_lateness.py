@@ -10,7 +10,8 @@ import pytest
 from tests.discord.draft_scene import NOON, DraftScene, part_of
 
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.errors import DeliveryUncertain
 
 PING = ChatMessage(MessageId("7"), NOON, Author.BACKGROUND, "Call the dentist.", job="dentist")

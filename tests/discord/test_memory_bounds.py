@@ -16,8 +16,9 @@ from tests.discord.draft_scene import part_of
 from tests.discord.fake_channel import FakeChannel
 from tests.discord.input_scene import SUNDAY, eventually, running_tasks
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
+from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.ports import TurnStart

@@ -12,7 +12,8 @@ from tests.discord.message_texts import MONOTONOUS, TEXTS
 from tests.discord.test_split import is_balanced
 
 from ollim_bot.domain.cards import Button, Card, CardField, CardLine
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import JobKind, JobSpec, WebhookSpec
 from ollim_bot.domain.overviews import Listed, jobs_card

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 from tests.discord.draft_scene import DraftScene, texts_of
 
-from ollim_bot.domain.chat import Author, MessageId
+from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import EndCause, TextStreamed
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.errors import Unreachable
 from ollim_bot.surfaces.discord.rendering import undated
 

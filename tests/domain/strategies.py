@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.forks import ForkMessage
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.jobs import (
     Chain,
     ItemKind,
@@ -30,7 +31,7 @@ from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runtime_config import ConfigValue, PermissionMode, RuntimeConfig
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 
 # Half a surrogate pair is no text, and two halves that meet become another character.

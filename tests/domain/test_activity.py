@@ -27,7 +27,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     UsageReported,
 )
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.usage import Usage
 
 READ = ToolStarted("1", "Read", {"file_path": "/a/b/c.md"})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.digest import (
     LONGEST_PAGE,
     MOST_LINES,
@@ -21,6 +21,7 @@ from ollim_bot.domain.digest import (
     digest_message,
 )
 from ollim_bot.domain.due_items import DueItem, item_message
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.schedule import occurrence_at

@@ -16,7 +16,7 @@ from ollim_bot.domain.forks import (
     lookup_fork_session,
     with_fork_message,
 )
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 
 DAY = 86400
 SENT = ForkMessage(1122, SessionId("fork-1"), SessionId("main-1"), ts=1_770_000_000.0)

@@ -21,7 +21,7 @@ from ollim_bot.domain.forks import (
     Save,
     end_title,
 )
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 LIMIT = timedelta(minutes=10)

@@ -16,16 +16,14 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Chain, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.schedule import (
+from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between
+from ollim_bot.domain.upcoming import (
     MOST_COUNTED,
     MOST_LINES,
-    ScheduledJob,
     ScheduleEntry,
     Tag,
     UpcomingSchedule,
     build_upcoming_schedule,
-    key_of,
-    moments_between,
 )
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.examples import examples
 
-from ollim_bot.domain.chat import TurnId
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import (
     MOST_FAILED,
     Accepted,

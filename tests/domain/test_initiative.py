@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import note_of, reminder_from
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.initiative import (
     MOST_CHECKS,
     MOST_PER_DAY,
@@ -39,8 +39,9 @@ from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, charged
 from ollim_bot.domain.rehearsal import Assumptions, Ping, rehearse
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.schedule import build_upcoming_schedule, late_rule
+from ollim_bot.domain.schedule import late_rule
 from ollim_bot.domain.taint import Taint
+from ollim_bot.domain.upcoming import build_upcoming_schedule
 from ollim_bot.store.codecs.plain import plain_codec
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import instants, ping_budgets
 
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.pings import (
     Charge,

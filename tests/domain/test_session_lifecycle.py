@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ollim_bot.domain.sessions import Cause, Session, SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.ids import SessionId
+from ollim_bot.domain.sessions import Cause, Session, SessionChange, SessionEvent
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 OLD, NEW = SessionId("old"), SessionId("new")

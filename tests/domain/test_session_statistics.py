@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import instants, session_events, zones
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.session_use import CompactedHistory, answers, began_at, compacted_history
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 OURS, OTHER = SessionId("ours"), SessionId("other")

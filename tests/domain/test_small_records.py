@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import instants
 
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.notices import MOST_TOLD, Notice, NoticeRecord
 from ollim_bot.domain.occurrences import Occurrence
@@ -16,7 +17,6 @@ from ollim_bot.domain.permissions import Grants, Pattern
 from ollim_bot.domain.presence import Presence
 from ollim_bot.domain.provider import ProviderMemory
 from ollim_bot.domain.schedule import Skips
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.surface_state import MOST_DRAFTS, DiscordState
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)

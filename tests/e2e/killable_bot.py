@@ -25,7 +25,7 @@ from tests.e2e.model_engine import ModelEngine
 
 from ollim_bot.app.app import Adapters, Ending
 from ollim_bot.clock import SystemClock
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.logs import set_up_logging
 from ollim_bot.loopback import allow_many_descriptors
 from ollim_bot.offline.messages import ModelRequest

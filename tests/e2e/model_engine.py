@@ -36,7 +36,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     TurnFailure,
 )
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.stream import SENTENCES
 from ollim_bot.errors import OllimError, SessionLost
 from ollim_bot.offline.messages import (

@@ -22,7 +22,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     UsageReported,
 )
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.transcripts import repair_resume_point
 from ollim_bot.offline.messages import Fail, Reply, Say
 from ollim_bot.ports import Prompt

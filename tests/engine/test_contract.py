@@ -22,7 +22,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
 )
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import AgentSession, Refusal, Tool, ToolAnswer, ToolCall, Toolset, Trace
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.runtime_config import Thinking
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.options import engine_variables, options_for
 from ollim_bot.engine.session import ClaudeEngine
 from ollim_bot.errors import OllimError

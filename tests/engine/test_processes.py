@@ -21,7 +21,7 @@ from ollim_bot.domain.events import (
     TextStreamed,
     TurnEnded,
 )
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.connection import Connection
 from ollim_bot.engine.options import engine_variables, options_for
 from ollim_bot.engine.session import ClaudeEngine, ClaudeSession

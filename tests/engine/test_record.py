@@ -15,7 +15,7 @@ from claude_agent_sdk import project_key_for_directory
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.transcripts import Transcripts, project_key, trace_of
 from ollim_bot.errors import EngineError
 from ollim_bot.ports import Trace

@@ -10,10 +10,11 @@ from devtools.doubles.engine import CallsTool, ScriptedEngine
 from tests.conversation.scene import Scene, scene
 
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.forks import Fork
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.ids import MessageId, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 
 ENTER = "mcp__discord__enter_fork"
 SAVE = CallsTool("mcp__discord__save_context")

@@ -9,8 +9,9 @@ from tests.conversation.scene import scripted
 from tests.forks.fork_scene import ENTER, fork_scene
 
 from ollim_bot.domain.cards import ButtonStyle, Color
-from ollim_bot.domain.chat import MessageId, TurnCost
+from ollim_bot.domain.chat import TurnCost
 from ollim_bot.domain.events import FailureKind
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.ports import OpenFork
 

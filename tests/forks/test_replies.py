@@ -11,10 +11,11 @@ from tests.forks.fork_scene import fork_scene
 
 from ollim_bot.conversation.forks import forks
 from ollim_bot.domain.cards import Button, ButtonPrompt, Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
+from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.events import Noted
 from ollim_bot.domain.forks import ForkMessage
-from ollim_bot.domain.sessions import SessionChange, SessionId
+from ollim_bot.domain.ids import MessageId, SessionId
+from ollim_bot.domain.sessions import SessionChange
 
 RUN = SessionId("run-1")
 DAY = timedelta(days=1)

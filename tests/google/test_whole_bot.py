@@ -13,7 +13,7 @@ from tests.google.test_calendars import at
 
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.settings import Settings
 from ollim_bot.store.calendars import read_copies
 

@@ -44,10 +44,11 @@ from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import AgentEvent, FailureKind
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, Occurrence

@@ -39,10 +39,11 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.jobs import JobSpec, ReportMode, WebhookSpec
 from ollim_bot.domain.overviews import today_overview
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.schedule import Skips, UpcomingSchedule
+from ollim_bot.domain.schedule import Skips
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.task_cards import tasks_card
 from ollim_bot.domain.tasks import Task
+from ollim_bot.domain.upcoming import UpcomingSchedule
 from ollim_bot.domain.webhook_data import plain_text
 from ollim_bot.integrations.calendars.feeds import CalendarFeeds
 from ollim_bot.integrations.calendars.refreshing import take_calendar_address

@@ -12,8 +12,9 @@ from tests.offline.test_rules import STAMP, answer, said
 from tests.tools.server.tool_scene import NOW, NOWHERE, make_tool_scene
 
 from ollim_bot.domain.agent_caller import shell_words
-from ollim_bot.domain.chat import Attachment, TurnId
+from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.due_items import JUST_SHOWN
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.permissions import Pattern, matches

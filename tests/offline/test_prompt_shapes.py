@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.offline.test_rules import answer, said
 
-from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import InputId, JobTurn, OwnerMessage, ToolCalled
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, Routine
 from ollim_bot.domain.text import PromptMark

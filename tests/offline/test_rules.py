@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.conversation.commands.dispatcher import COMMANDS
-from ollim_bot.domain.chat import Attachment, TurnId
+from ollim_bot.domain.chat import Attachment
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.offline import texts

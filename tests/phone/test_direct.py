@@ -11,7 +11,8 @@ from devtools.localdiscord.faults import AnswerLost
 from devtools.localntfy.protocol import Refusal
 from tests.phone.scene import BOT, LIMITS, REPLY, TOPIC, PhoneScene
 
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.push import PER_DAY
 from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.domain.surface_state import PushState, day_of

@@ -17,7 +17,7 @@ from tests.postgres.test_steps import until
 from tests.postgres_server import new_address
 from tests.store.scene import NOW
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_index import NO_FILE, FileVersion, version_of

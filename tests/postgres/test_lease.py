@@ -14,8 +14,8 @@ from tests.postgres_server import leading
 from tests.store.scene import NOW
 
 from ollim_bot import __version__, clock
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.lease import EXPIRES_AFTER, GIVE_UP_AFTER, RENEW_EVERY, HeldLease
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.standby import Leader
 from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.postgres.connection import IDLE_IN_STEP, Address, connect_to

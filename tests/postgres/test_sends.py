@@ -15,7 +15,8 @@ from tests.store.scene import NOW
 from tests.virtual_loop import LoopClock, VirtualTimeLoop
 
 from ollim_bot.conversation.delivery import DeliveryQueue
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.postgres.connection import Address
 from ollim_bot.store.postgres.database import open_postgres

@@ -16,7 +16,8 @@ from tests.store.scene import NOW
 from ollim_bot.app.records import SharedRecords
 from ollim_bot.app.standby import SharedDatabase
 from ollim_bot.clock import SystemClock
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.ids import SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.travel import PlannedZone
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths

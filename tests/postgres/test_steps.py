@@ -15,10 +15,10 @@ from tests.postgres.network import Network, on_network
 from tests.postgres_server import leading, own_server
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.lease import NOT_LEADING
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, OutcomeUnknown, ServerGone

@@ -13,8 +13,9 @@ from tests.postgres_server import leading
 from tests.store.scene import NOW
 from tests.store.test_query_plans import ask_as_the_lists_do
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.forgetting import Passage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.search import Search, Speaker, terms_of
 from ollim_bot.store.connection import connect_in_memory
 from ollim_bot.store.postgres.connection import Address, connect_to

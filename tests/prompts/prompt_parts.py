@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from ollim_bot.domain.chat import Attachment, TurnId
+from ollim_bot.domain.chat import Attachment
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=ZoneInfo("America/Los_Angeles"))

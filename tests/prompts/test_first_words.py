@@ -16,9 +16,10 @@ from tests.prompts.prompt_parts import (
     message,
 )
 
-from ollim_bot.domain.chat import Attachment, MessageId
+from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId, JobTurn
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, ReportMode, Routine
 from ollim_bot.domain.occurrences import Occurrence

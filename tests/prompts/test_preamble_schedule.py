@@ -15,13 +15,8 @@ from ollim_bot.domain.jobs import Chain, JobKind, JobSpec, Reminder, ReportMode,
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
-from ollim_bot.domain.schedule import (
-    ScheduledJob,
-    ScheduleEntry,
-    Tag,
-    UpcomingSchedule,
-    build_upcoming_schedule,
-)
+from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.upcoming import ScheduleEntry, Tag, UpcomingSchedule, build_upcoming_schedule
 from ollim_bot.prompts.context import lookalikes
 from ollim_bot.prompts.turns import Briefing, build_bg_preamble, upcoming_lines
 

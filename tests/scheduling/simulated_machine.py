@@ -22,7 +22,8 @@ from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.runs import DeliveryRight
-from ollim_bot.domain.schedule import UpcomingSchedule, key_of
+from ollim_bot.domain.schedule import key_of
+from ollim_bot.domain.upcoming import UpcomingSchedule
 from ollim_bot.schedule.answer_plans import AnswerPlans
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.due_jobs import DueJobs

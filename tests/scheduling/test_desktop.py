@@ -15,7 +15,8 @@ from tests.scheduling.scene import ScheduleScene, schedule_scene
 from ollim_bot.conversation.approvals import asking_card
 from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.surface_state import WebState
 from ollim_bot.ports import ToolCall
 from ollim_bot.upkeep.desktop import DesktopNotifier

@@ -20,9 +20,10 @@ from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.digest import TURN_PAGE, digest_message
 from ollim_bot.domain.due_items import UNDO, DueItem
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import ANSWERED, Answer, Occurrence

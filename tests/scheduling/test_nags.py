@@ -19,8 +19,9 @@ from tests.scheduling.test_full_disk import FullableDisk
 from tests.scheduling.test_heads_ups import ZONES, parts
 from tests.scheduling.test_plain_delivery import is_right, items
 
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import Occurrence

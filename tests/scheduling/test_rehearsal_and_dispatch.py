@@ -24,7 +24,8 @@ from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import AssumedRuns, Assumptions, Fire, rehearse
-from ollim_bot.domain.schedule import ScheduledJob, Skips, UpcomingSchedule, key_of, occurrence_at
+from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, occurrence_at
+from ollim_bot.domain.upcoming import UpcomingSchedule
 from ollim_bot.schedule.dispatch import Dispatcher, DueOccurrence
 from ollim_bot.store.job_files import JobFileChanges
 

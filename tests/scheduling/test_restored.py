@@ -12,7 +12,8 @@ from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.presence import Presence
 from ollim_bot.domain.surface_state import DiscordState

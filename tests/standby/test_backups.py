@@ -12,8 +12,8 @@ from tests.standby.beside import bot_leading
 from tests.standby.scene import StandbyScene, env_of, in_file
 from tests.standby.test_moving import all_rows
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.file_rows import FileRows

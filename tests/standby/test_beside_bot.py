@@ -27,12 +27,11 @@ from tests.test_architecture import HEAVY
 from ollim_bot.app.orphans import Orphans, adopt
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.changes import Changer, ChangeRow
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.initiative import SetByAgent
 from ollim_bot.domain.lease import GIVE_UP_AFTER, RENEW_EVERY
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.permissions import Grants
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.domain.taint import TaintMark
 from ollim_bot.errors import StorageError

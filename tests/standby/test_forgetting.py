@@ -9,7 +9,7 @@ import pytest
 from tests.cli.terminal import Terminal
 from tests.standby.scene import StandbyScene
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.store.postgres.connection import connect_to
 from ollim_bot.store.postgres.server import look_at

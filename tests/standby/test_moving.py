@@ -14,7 +14,7 @@ from tests.standby.scene import StandbyScene, env_of, has_address, in_file, open
 from tests.store.scene import NOW
 from tests.stores import Stores
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.settings import Secret

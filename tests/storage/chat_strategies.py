@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from tests.domain.strategies import instants, pending_updates, session_ids, texts
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnCost, TurnId
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, TurnCost
 from ollim_bot.domain.forks import Fork
+from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.inbox import (
     Accepted,
     CommandCall,

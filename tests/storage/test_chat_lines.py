@@ -16,7 +16,8 @@ from tests.storage.chat_strategies import cards, chat_messages, inbox_rows
 from tests.storage.damage import damaged
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnCost, TurnId
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, TurnCost
+from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.inbox import (
     Accepted,
     CommandCall,
@@ -30,7 +31,6 @@ from ollim_bot.domain.inbox import (
     Taken,
     ToolCalled,
 )
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.store.codecs.inbox import INBOX_ROWS

@@ -13,7 +13,7 @@ from tests.domain.strategies import json_values
 from tests.storage.chat_strategies import forks
 
 from ollim_bot.domain.forks import Fork
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.store.codecs.records import FORK as CODEC
 from ollim_bot.store.file_store import FormatIsNewer, Malformed
 

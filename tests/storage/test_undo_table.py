@@ -23,8 +23,8 @@ from tests.storage.data_directory import DataDirectory
 from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.changes import Changer, ChangeRow, NotUndone, merged
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.schedule import occurrence_at

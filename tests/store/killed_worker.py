@@ -18,9 +18,10 @@ from typing import Any
 from devtools.doubles.disks import SteppedDisk
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.opening import open_database

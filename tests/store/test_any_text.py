@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import Accepted, InputId, OwnerMessage
 from ollim_bot.store.transaction import Transaction
 

@@ -11,9 +11,10 @@ from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.cli.runs import page
 from ollim_bot.conversation.greeting import coming_back
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import NO_CARD, DueItem, card_message, delivery_id
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.inbox import Accepted, InputEnd, InputId, OwnerMessage
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.ledger_check import check
@@ -21,7 +22,6 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.domain.run_history import NOTES, PLAINLY, planned_row
 from ollim_bot.domain.run_pages import run_stories
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.copies import (
     KEPT,
     copies_of,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, InputId, OwnerMessage, Taken
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.connection import connect
 from ollim_bot.store.transaction import JobOp, Transaction
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.stores import Stores, memory_stores
 
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import Answer, Occurrence

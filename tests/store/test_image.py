@@ -12,7 +12,7 @@ import pytest
 from devtools.doubles.clock import ManualClock
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.connection import connect
 from ollim_bot.store.copies import AfterReturn

@@ -12,9 +12,10 @@ from devtools.doubles.clock import ManualClock
 from tests.conversation.crashing import Crash, CrashingRepository, CrashingStore, StepCounter
 from tests.stores import Stores, memory_stores
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem, open_card
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import Answer, Occurrence

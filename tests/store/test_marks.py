@@ -12,7 +12,7 @@ from tests.store.scene import NOW, StoreScene
 from tests.stores import memory_stores
 
 from ollim_bot.domain.forgetting import Passage
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.taint import LOST, TaintMark
 from ollim_bot.domain.tasks import Task
 from ollim_bot.errors import WrongInput

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.store.scene import NOW, StoreScene
 
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.store.database import Database
 from ollim_bot.store.files import OsDisk

@@ -7,7 +7,8 @@ import stat
 
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.ids import SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.store.database import Database
 from ollim_bot.store.session_history import KeptHistory

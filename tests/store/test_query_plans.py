@@ -10,10 +10,10 @@ from pathlib import Path
 from tests.storage.data_directory import NOW
 
 from ollim_bot.domain.changes import Changer, ChangeRow
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.receipts import counted_since
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import TaintMark
 from ollim_bot.store.connection import Row, SqliteStatements, Value, connect_in_memory
 from ollim_bot.store.schema import migrate

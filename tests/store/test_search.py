@@ -12,9 +12,9 @@ from devtools.doubles.repeating_store import RepeatingStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage
+from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.search import Search, Speaker, folded_words, terms_of
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.copies import copies_of, suspect

@@ -7,7 +7,8 @@ from pathlib import Path
 from devtools.doubles.journal import RecordingJournal
 from tests.storage.data_directory import NOW, DataDirectory
 
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.ids import SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.store.opening import open_database
 
 

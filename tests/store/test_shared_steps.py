@@ -11,7 +11,7 @@ import pytest
 from devtools.doubles.repeating_store import RepeatingStore
 from tests.store.scene import StoreScene
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.updates import MAX_PENDING_UPDATES, PendingUpdate
 from ollim_bot.store.steps import change_provider, leave_notice, leave_update, new_notice
 

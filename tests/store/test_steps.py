@@ -16,8 +16,8 @@ import pytest
 from devtools.doubles.clock import ManualClock
 from tests.store.scene import NOW, StoreScene
 
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import StorageError
 from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.errors import (

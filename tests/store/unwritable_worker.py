@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.database import Database
 from ollim_bot.store.opening import DatabaseImage, open_for_bot

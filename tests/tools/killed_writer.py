@@ -14,7 +14,7 @@ from tests.store.scene import NOW, StoreScene
 from tests.stores import Stores, memory_stores
 from tests.tools.server.tool_scene import make_tool_scene
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.taint import Taint
 from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.store.store import DatabaseStore

@@ -13,7 +13,7 @@ from tests.store.test_crashes import run
 from tests.store.test_marks import fill
 from tests.tools.server.tool_scene import ToolScene, make_tool_scene
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.taint import Taint, TaintMark
 from ollim_bot.ports import Refusal, ToolCall, Toolset
 from ollim_bot.tools.note_marks import is_own

@@ -17,8 +17,9 @@ from tests.kinds import made_once
 from tests.left_behind import at_end_of_test
 from tests.snapshots import Snapshot
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database

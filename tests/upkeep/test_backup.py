@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.upkeep.backups import NOW, SESSION, Home, everything_below
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.errors import OllimError, WriteFailed, WrongInput
 from ollim_bot.store.errors import Damaged
 from ollim_bot.store.file_kinds import Kind, kind_of

@@ -18,9 +18,10 @@ from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
 
 from ollim_bot import __version__
 from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.presence import Presence
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.calendars import write_copy

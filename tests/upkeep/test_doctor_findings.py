@@ -29,11 +29,11 @@ from tests.upkeep.test_doctor_webhooks import FREE_TEXT, OFFLINE, hook
 
 from ollim_bot import __version__
 from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.presence import Presence, Version
 from ollim_bot.domain.provider import NO_LOGIN
 from ollim_bot.domain.push import Pairing
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.standby import OUR_TABLES, FoundServer, Leader
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.domain.tool_servers import ToolServerRecord

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 from tests.upkeep.backups import NOW, Home, archive_of, everything_below, manifest_of
 
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import DueItem, note_of
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.runtime_config import RuntimeConfig

@@ -12,7 +12,7 @@ from pathlib import Path
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.reception import FakeReception
 
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret

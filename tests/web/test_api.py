@@ -12,8 +12,9 @@ from tests.web.browser import Browser, raw, signed_in_browser
 from tests.web.scene import SUNDAY, Scene, make_scene, running
 
 from ollim_bot.domain.careful import CarefulTime
-from ollim_bot.domain.chat import Author, MessageId
+from ollim_bot.domain.chat import Author
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.refusals import WebLimits

@@ -13,9 +13,10 @@ from devtools.doubles.surface import RecordingSurface
 from tests.web.scene import SUNDAY
 
 from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import Author, MessageId
+from ollim_bot.domain.chat import Author
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import EndCause, TextStreamed, TurnEnded
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.ports import ChatService, ChatSurface, IncomingFile, IncomingMessage

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.web.markdown_texts import TEXTS, chunked
 
-from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.surfaces.web.frames import draft_frame, render
 from ollim_bot.surfaces.web.presenter import LiveHtml
 

@@ -11,7 +11,7 @@ from devtools.doubles.repeating_store import RepeatingStore
 from tests.web.browser import signed_in_browser
 from tests.web.scene import SUNDAY, InMemoryReadMark, make_scene, running
 
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.read_mark import ReadMark, RememberedMark
 from ollim_bot.surfaces.web.refusals import RequestRefused

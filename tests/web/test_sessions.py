@@ -9,8 +9,8 @@ from tests.web.days import HOSTILE
 from tests.web.markup import ATTRIBUTES, TAGS, Markup
 from tests.web.scene import SUNDAY, Scene
 
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.views import ViewAnswer
 from ollim_bot.surfaces.web.sessions_html import sessions_html
 

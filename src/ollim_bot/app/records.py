@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from ollim_bot.domain.events import AgentEvent, TurnEnded
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.runtime_config import Thinking
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.usage import Usage
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.errors import EngineError, StorageError

@@ -21,18 +21,18 @@ from ollim_bot.cli.framework import (
     title,
 )
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.forks import ENDINGS, Discard, ForkStory
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.store.messages import FoundRow, SearchIndex
-from ollim_bot.store.steps import story_of_fork
+from ollim_bot.store.search_index import FoundRow, SearchIndex
 
 if TYPE_CHECKING:
     from ollim_bot.cli.data import Data
     from ollim_bot.domain.chat import ChatMessage
+    from ollim_bot.domain.forks import ForkStory
     from ollim_bot.store.connection import Statements
     from ollim_bot.store.messages import LoggedMessage
     from ollim_bot.store.transaction import Transaction
@@ -392,12 +392,16 @@ def _end(tx: Transaction, first: SessionEvent, events: Sequence[SessionEvent]) -
 
 
 def _story(tx: Transaction, first: SessionEvent) -> ForkStory | None:
+    from ollim_bot.store.steps import story_of_fork
+
     is_fork = first.event is SessionChange.INTERACTIVE_FORK
     return story_of_fork(tx, first.session_id) if is_fork else None
 
 
 def _session_blocks(rows: Sequence[Mapping[str, object]], now: datetime) -> Iterator[str]:
     """The sessions, and apart from them the side conversations that the owner left."""
+    from ollim_bot.domain.forks import ENDINGS, Discard
+
     left = [row for row in rows if row["ended"] == ENDINGS[Discard]]
     kept = [row for row in rows if row not in left]
     if kept:

@@ -23,7 +23,7 @@ from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.receipts import DAYS, DueThing, Receipt, day_named
 from ollim_bot.domain.run_words import why
-from ollim_bot.store.run_reports import receipt_for
+from ollim_bot.store.run_lists import receipt_for
 
 
 def _day_names(_: Caller, __: Sequence[str]) -> Iterator[Completion]:

@@ -18,8 +18,9 @@ from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.agent_caller import NeedsWord
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.permissions import (
     Grants,

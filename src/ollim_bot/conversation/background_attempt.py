@@ -18,6 +18,7 @@ from ollim_bot.conversation.screening import Screening
 from ollim_bot.domain.about_me import OWNERS_WORDS
 from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.events import Compacted, EndCause, FailureKind, SessionNamed, TurnEnded
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.jobs import CalledJob, Job, Model, ReportMode
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.notices import Notice
@@ -27,10 +28,11 @@ from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import CUT_SHORT, EFFECT
 from ollim_bot.domain.run_words import LOOKED_AT, first_sentence
 from ollim_bot.domain.runs import DeliveryRight, Run, RunKind
-from ollim_bot.domain.schedule import UpcomingSchedule, is_late
+from ollim_bot.domain.schedule import is_late
 from ollim_bot.domain.session_use import fitting_model
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import shortened
+from ollim_bot.domain.upcoming import UpcomingSchedule
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.domain.usage import Usage, UsageKind, UsageRow, dollars, micros, usage_rows
 from ollim_bot.domain.webhook_data import Data, free_values, named_fields

@@ -10,8 +10,9 @@ from enum import Enum
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, ButtonPrompt
-from ollim_bot.domain.chat import OF_CLICK, ChatMessage, MessageId
+from ollim_bot.domain.chat import OF_CLICK, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.taint import Taint, Untrusted
 from ollim_bot.errors import StorageError

@@ -21,7 +21,8 @@ from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, TaskList
 from ollim_bot.store.change_history import older_changes
-from ollim_bot.store.change_reports import UndoChances, newest_changes
+from ollim_bot.store.change_reports import UndoChances
+from ollim_bot.store.change_rows import newest_changes
 from ollim_bot.store.changes import FileChanges, undo_setting
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.store import Store, changes_of
@@ -96,7 +97,7 @@ class ChangesPage:
         who, words, most = (asked.get(each, "") for each in ("who", "words", "most"))
         meant = ChangeFilter(who if who in CHANGERS else "", words.strip())
         limit = int(most) if most.isdecimal() else _USUAL
-        kept = self._store.query(lambda tx: newest_changes(tx, limit + 1, meant))
+        kept = self._store.query(lambda tx: newest_changes(tx.changes, limit + 1, meant))
         shown = kept[:limit]
         rows = [each.change for each in kept]
         older = older_changes(self._root, rows, limit + 1, meant)

@@ -13,11 +13,12 @@ from uuid import uuid4
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.activity import tool_label
-from ollim_bot.domain.chat import ChatMessage, TurnId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed
+from ollim_bot.domain.ids import SessionId, TurnId
 from ollim_bot.domain.inbox import Taken, ToolCalled
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.domain.sessions import Cause, Session, SessionId
+from ollim_bot.domain.sessions import Cause, Session
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.domain.usage import Usage, UsageKind, UsageRow, usage_rows
 from ollim_bot.errors import OllimError, SessionLost

@@ -28,9 +28,10 @@ from ollim_bot.domain.calendar import (
 )
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.changes import EVENT, OF_CALENDAR, Changer, ChangeRow, event_words
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.google import GoogleRedirect, in_words
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.pasted_addresses import AddressAnswer
 from ollim_bot.domain.updates import PendingUpdate, owner_did

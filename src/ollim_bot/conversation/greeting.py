@@ -14,8 +14,9 @@ from ollim_bot.conversation.commands.help import HELP_BUTTON
 from ollim_bot.conversation.commands.program import SET_UP
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonStyle, Card
-from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage
 from ollim_bot.domain.forks import Fork
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.presence import Presence
 from ollim_bot.errors import OllimError, StorageError

@@ -16,9 +16,10 @@ from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message, 
 from ollim_bot.conversation.jobs.cards import is_undo_of_change
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cards import Button, ButtonPrompt, Card, Color
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost, TurnId, numbered_id
+from ollim_bot.domain.chat import Author, ChatMessage, TurnCost, numbered_id
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import DueItem, delivery_id
+from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import short_title
 from ollim_bot.domain.moments import late_label, waited_label
@@ -27,7 +28,6 @@ from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused,
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.session_use import context_warning
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Taint, addresses_in, untrusted_message
 from ollim_bot.domain.text import PROGRAM, with_program
 from ollim_bot.domain.usage import Usage, cost_of

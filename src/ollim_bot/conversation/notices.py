@@ -13,8 +13,9 @@ from typing import TypeVar
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState, StatusBoard
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.digest import HeldMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.moments import with_dates
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.quiet import quiet_until

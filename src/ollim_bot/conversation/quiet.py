@@ -15,7 +15,7 @@ from ollim_bot.conversation.delivery import record_fork_message
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.digest import (
     SHOW_HELD,
@@ -26,6 +26,7 @@ from ollim_bot.domain.digest import (
     digest_message,
     waits_for_digest,
 )
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.moments import describe, duration_in_words, elapsed, later
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
@@ -40,7 +41,7 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.store.item_answers import release_card
 from ollim_bot.store.messages import Sender
-from ollim_bot.store.run_reports import receipt_for
+from ollim_bot.store.run_lists import receipt_for
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction

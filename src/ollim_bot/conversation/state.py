@@ -12,9 +12,9 @@ from typing import TypeVar
 from ollim_bot.clock import wait_until_set, zone_of
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.forks import Fork, entry_id
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.inbox import Inbox, InboxRow
 from ollim_bot.domain.moments import elapsed, midnight_after
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import with_program
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, OpenFork, Status, TurnStart

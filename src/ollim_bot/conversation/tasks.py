@@ -18,9 +18,10 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import MOVE, UNDO
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.domain.task_cards import (

@@ -13,8 +13,9 @@ from ollim_bot.conversation.buttons import Action, Uses, nothing
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardLine
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.text import counted, difference, fenced, one_line
 from ollim_bot.domain.tool_servers import (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ollim_bot.domain.cards import Button, ButtonStyle
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import shortened
 
 GO_ON = "go_on"

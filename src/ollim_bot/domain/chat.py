@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import NewType
 
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.taint import Untrusted
-
-MessageId = NewType("MessageId", str)
-TurnId = NewType("TurnId", str)
 
 # The id prefixes of messages that a button, or a command, sends in the owner's name.
 OF_CLICK = "click-"

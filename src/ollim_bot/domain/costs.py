@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from calendar import monthrange
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from ollim_bot.domain.occurrences import Occurrence
@@ -172,7 +170,7 @@ def _lines(rows: Iterable[UsageRow], key: Callable[[UsageRow], str]) -> list[Cos
 
 def _month_at_pace(month: Amount, now: datetime) -> int:
     began = month_start(now)
-    days = monthrange(now.year, now.month)[1]
+    days = ((began.date() + 31 * _DAY).replace(day=1) - began.date()).days
     passed = max(_DAY, now.replace(tzinfo=None) - began.replace(tzinfo=None))
     return round(month.micros * (days * _DAY / passed))
 
@@ -253,9 +251,10 @@ def _past_run(occurrence: str, rows: Sequence[UsageRow]) -> PastRun:
 
 
 def _median(runs: Iterable[PastRun], like: _Like) -> int | None:
-    costs = [
+    costs = sorted(
         run.micros
         for run in runs
         if run.is_background == like.is_background and like.model in run.models
-    ]
-    return round(median(costs)) if costs else None
+    )
+    middle = costs[(len(costs) - 1) // 2 : len(costs) // 2 + 1]
+    return round(sum(middle) / len(middle)) if middle else None

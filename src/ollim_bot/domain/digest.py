@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ollim_bot.domain.cards import Button, Card, CardLine
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import (
     DONE,
     SNOOZE,
@@ -18,9 +18,9 @@ from ollim_bot.domain.due_items import (
     settled_card,
     settling_buttons,
 )
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.moments import clock_time, describe, elapsed
 from ollim_bot.domain.pings import Charge
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.domain.text import shortened
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import (
     Chain,
     ItemKind,

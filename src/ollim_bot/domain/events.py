@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.usage import Usage
 
 

@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.moments import elapsed
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 
 _DAY = 86400

@@ -9,12 +9,12 @@ from enum import StrEnum
 from itertools import count, groupby, takewhile
 from typing import ClassVar, NewType
 
-from ollim_bot.domain.chat import OF_RETRY, Attachment, Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import OF_RETRY, Attachment, Author, ChatMessage
 from ollim_bot.domain.events import FailureKind, TurnFailure
+from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.jobs import Chain, Job, JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import late_since
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdates
 

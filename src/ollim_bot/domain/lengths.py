@@ -6,13 +6,10 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ollim_bot.domain.job_kinds import JobKind as JobKind
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.text import as_code
 
 _LENGTH = r"(?a)([0-9]{1,5}) ?(m|h|d)"
-
-
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 
 

@@ -60,17 +60,9 @@ FROM_COPY = "the state is that of an earlier copy"
 # The program has started.
 STARTED = "started"
 CHECKPOINT = "checkpoint"
-
-
 ARMED = "armed"
-
-
 CHANGED = "changed"
-
-
 REMOVED = "removed"
-
-
 ROSTER = "roster"
 
 _STEPS = {state.value: state for state in OccurrenceState}

@@ -271,16 +271,12 @@ _IN_WORDS = {
     "attempt_failed": "to be tried again",
     "effect": "reached out",
 }
-
-
 _DEEDS = {
     "answered": "spoke in the conversation",
     "pings": "pinged",
     "report": "reported",
     "plain": "sent as written",
 }
-
-
 _REASONS = {"policy": "you wanted it skipped"}
 
 

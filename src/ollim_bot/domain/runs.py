@@ -18,8 +18,7 @@ from ollim_bot.domain.permissions import Pattern, is_allowed
 from ollim_bot.domain.taint import OTHERS, Taint, addresses_in, marked_taint
 
 if TYPE_CHECKING:
-    from ollim_bot.domain.chat import MessageId
-    from ollim_bot.domain.sessions import SessionId
+    from ollim_bot.domain.ids import MessageId, SessionId
 
 
 class DeliveryRight:

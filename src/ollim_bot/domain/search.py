@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ollim_bot.domain.chat import ChatMessage
-    from ollim_bot.domain.sessions import SessionId
+    from ollim_bot.domain.ids import SessionId
 
 # Scripts that are written without spaces: each of their characters is indexed as a word.
 _UNSPACED = re.compile(

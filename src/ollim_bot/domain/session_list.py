@@ -6,7 +6,8 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.ids import SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.moments import elapsed
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.usage import Usage
 
 _WORTH_A_WORD = 60

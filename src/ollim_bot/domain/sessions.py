@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NewType
 
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.moments import elapsed
-
-SessionId = NewType("SessionId", str)
 
 UNDO_WITHIN = timedelta(minutes=10)
 

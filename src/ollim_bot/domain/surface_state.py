@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 
 MOST_DRAFTS = 50
 _FIRST_REF = datetime(2015, 1, 1, tzinfo=UTC)

@@ -23,9 +23,9 @@ from ollim_bot.domain.events import (
     TurnEnded,
     UsageReported,
 )
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.domain.runtime_config import Thinking
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.usage import Usage
 from ollim_bot.engine.bridge import definitions
 from ollim_bot.engine.connection import Connection, EngineExited

@@ -46,9 +46,9 @@ from ollim_bot.domain.events import (
     TurnFailure,
     UsageReported,
 )
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.provider import CLAUDE, ModelAccess, Provider
 from ollim_bot.domain.runs import NAME_ARGUMENT, STARTING
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.usage import ModelCost, Usage
 

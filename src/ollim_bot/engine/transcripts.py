@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ollim_bot.domain.activity import tool_label
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.usage import ModelCost, Usage
 from ollim_bot.errors import EngineError
 from ollim_bot.plain_files import open_file

@@ -15,11 +15,11 @@ from ollim_bot.domain.jobs import Chain, Job, ReportMode
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, is_quiet
-from ollim_bot.domain.schedule import ScheduleEntry, UpcomingSchedule
 from ollim_bot.domain.shared_files import Names, Profile
 from ollim_bot.domain.skills import required_skills
 from ollim_bot.domain.taint import WEBHOOK_REQUEST, Untrusted
 from ollim_bot.domain.text import PromptMark, shortened
+from ollim_bot.domain.upcoming import ScheduleEntry, UpcomingSchedule
 from ollim_bot.domain.webhook_data import Data, data_text
 from ollim_bot.prompts.context import (
     BUTTON,

@@ -53,14 +53,8 @@ from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import DELIVERED, HELD, PLAINLY, RunStory
 from ollim_bot.domain.run_words import deeds
 from ollim_bot.domain.runs import DeliveryRight
-from ollim_bot.domain.schedule import (
-    Skips,
-    UpcomingSchedule,
-    build_upcoming_schedule,
-    key_of,
-    late_since,
-    next_due,
-)
+from ollim_bot.domain.schedule import Skips, key_of, late_since, next_due
+from ollim_bot.domain.upcoming import UpcomingSchedule, build_upcoming_schedule
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock

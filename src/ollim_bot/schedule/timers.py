@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from ollim_bot.clock import zone_of
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.taint import marked_taint, untrusted_message

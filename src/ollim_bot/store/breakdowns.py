@@ -25,8 +25,9 @@ from ollim_bot.domain.breakdowns import (
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
 from ollim_bot.domain.changes import Changer, ChangeRow, task_words
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import ITEM, DueItem, first_step_in, with_first_step
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.taint import TaintMark, marked_taint, untrusted_message
 from ollim_bot.domain.tasks import FILE_LIST, Task, is_titled, named_task
 from ollim_bot.domain.text import counted

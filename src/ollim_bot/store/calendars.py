@@ -15,14 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.text import slug
 from ollim_bot.errors import NewerFormat, StorageError, Unreadable, WriteFailed
-from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
-from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.plain import Form, JsonFormat, Layout
 from ollim_bot.store.file_store import (
     FORMAT,
@@ -35,6 +33,10 @@ from ollim_bot.store.file_store import (
     versioned,
 )
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
+
+if TYPE_CHECKING:
+    from ollim_bot.paths import DataPaths
+    from ollim_bot.ports import Disk
 
 SYNC_FILE = "google.sync"
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from itertools import islice
 
 from ollim_bot.domain.change_list import (
-    ChangeFilter,
     ChangeLine,
     KeptChange,
     why_elsewhere,
@@ -16,31 +15,12 @@ from ollim_bot.domain.runtime_config import CONFIG_KEYS
 from ollim_bot.store.changes import CUT, FileChanges, Rows, UndoRefused, refuse_setting_undo
 from ollim_bot.store.transaction import Transaction
 
-# How many rows are read at once.
-_CHUNK = 500
 # Characters of both texts of a change whose difference is looked for.
 _LONGEST_COMPARED = 40_000
 _MOST_LINES = 200
 
 # Raises `UndoRefused` if the answer cannot be taken back.
 RefuseAnswer = Callable[[ChangeRow], None]
-
-
-def newest_changes(
-    tx: Transaction, limit: int, meant: ChangeFilter | None = None
-) -> list[KeptChange]:
-    """The newest changes that are meant, the newest first."""
-    found: Iterable[ChangeRow] = tx.changes.newest(limit)
-    if meant is not None and meant != ChangeFilter():
-        found = filter(meant.has, _likely(tx, meant, min(limit, _CHUNK)))
-    return [KeptChange(each, tx.changes.is_undone(each.key)) for each in islice(found, limit)]
-
-
-def _likely(tx: Transaction, wanted: ChangeFilter, chunk: int) -> Iterator[ChangeRow]:
-    rows = tx.changes.likely(wanted.who, wanted.words, chunk)
-    while rows:
-        yield from rows
-        rows = tx.changes.likely(wanted.who, wanted.words, chunk, rows[-1].key)
 
 
 class UndoChances:

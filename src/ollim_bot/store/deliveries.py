@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.store.codecs.messages import MESSAGES
 from ollim_bot.store.connection import Row, Statements, escaped, moment_of, unescaped

@@ -18,7 +18,6 @@ from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.answer_undo import settlement_in, state_text, why_not_undone
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.changes import ANSWER, Changer, ChangeRow, NotUndone
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import (
     DueItem,
@@ -32,6 +31,7 @@ from ollim_bot.domain.due_items import (
     settlement,
     unanswered_card,
 )
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import ItemKind, Job, JobKind, Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence, OccurrenceState, SkipReason

@@ -439,19 +439,6 @@ def _shortened(line: str) -> str:
     return shortened(line, _SUBJECT_LENGTH)
 
 
-def commits_before(root: Path, moment: datetime | None, limit: int) -> list[tuple[datetime, str]]:
-    """When something was committed, and as what, the newest first; none without a repository."""
-    if not has_repository(root):
-        return []
-    until = () if moment is None else (f"--before={int(moment.timestamp())}",)
-    try:
-        said = Git(root).run("log", f"--max-count={limit}", "--format=%ct %s", *until)
-    except _ANY_TROUBLE:
-        return []
-    lines = (line.partition(" ") for line in said.decode(errors="replace").splitlines())
-    return [(datetime.fromtimestamp(int(at), UTC), words) for at, _, words in lines]
-
-
 _ANY_TROUBLE = (OllimError, OSError)
 _WAITS_WHILE_BUSY = (0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25, 0.25, 0.25)
 _SHORTEST_GAP = 2.0
@@ -669,3 +656,16 @@ class GitJournal:
     def _tidy(self) -> None:
         with suppress(*_ANY_TROUBLE):
             Repository.opened(self._git).tidy()
+
+
+def commits_before(root: Path, moment: datetime | None, limit: int) -> list[tuple[datetime, str]]:
+    """When something was committed, and as what, the newest first; none without a repository."""
+    if not has_repository(root):
+        return []
+    until = () if moment is None else (f"--before={int(moment.timestamp())}",)
+    try:
+        said = Git(root).run("log", f"--max-count={limit}", "--format=%ct %s", *until)
+    except _ANY_TROUBLE:
+        return []
+    lines = (line.partition(" ") for line in said.decode(errors="replace").splitlines())
+    return [(datetime.fromtimestamp(int(at), UTC), words) for at, _, words in lines]

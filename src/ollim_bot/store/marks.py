@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.skills import folded_path
 from ollim_bot.domain.taint import LOST, Taint, TaintMark, kind_of, marked_taint
 from ollim_bot.domain.tasks import Task, title_key

@@ -34,11 +34,11 @@ from ollim_bot.store.errors import Busy, Damaged, NoDatabase, OtherSchema, trans
 from ollim_bot.store.file_store import Malformed, StoreProblem, parse_json, versioned
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.messages import can_index
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.questions import DATABASE, check_schema
 from ollim_bot.store.records import stored_record
 from ollim_bot.store.schema import SCHEMA, migrate, schema_of
+from ollim_bot.store.search_index import can_index
 from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")

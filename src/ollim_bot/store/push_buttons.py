@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ollim_bot.domain.cards import LIVE_FOR
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.store.connection import Statements, escaped, microseconds, unescaped
 
 

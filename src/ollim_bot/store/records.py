@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.changes import BegunWrites
     from ollim_bot.domain.digest import Digests, HeldMessages
     from ollim_bot.domain.forks import Fork, ForkMessage
+    from ollim_bot.domain.ids import SessionId
     from ollim_bot.domain.inbox import FailedTurns
     from ollim_bot.domain.initiative import SetByAgent
     from ollim_bot.domain.notices import NoticeRecord
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.quiet import QuietChoice
     from ollim_bot.domain.runtime_config import RuntimeConfig
     from ollim_bot.domain.schedule import GivenNames, Skips
-    from ollim_bot.domain.sessions import ClearedConversation, SessionId
+    from ollim_bot.domain.sessions import ClearedConversation
     from ollim_bot.domain.skills import AgentSkills
     from ollim_bot.domain.surface_state import DiscordState, PushState, WebState
     from ollim_bot.domain.task_cards import TaskMoves, TaskUndos

@@ -11,12 +11,13 @@ from uuid import uuid4
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.careful import CarefulSession
 from ollim_bot.domain.changes import Changer
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.digest import HeldMessage, HeldMessages
 from ollim_bot.domain.due_items import NO_CARD, DueItem, delivery_id
 from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.forks import ForkStory, end_id, entry_id, fork_of
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, JobKind
@@ -37,15 +38,15 @@ from ollim_bot.domain.run_history import (
 from ollim_bot.domain.run_words import REACHED_AT
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
-from ollim_bot.domain.sessions import ClearedConversation, SessionId
+from ollim_bot.domain.sessions import ClearedConversation
 from ollim_bot.domain.taint import Taint, marked_taint
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.domain.usage import micros
 from ollim_bot.settings import PHONE
 from ollim_bot.store.change_rows import note_settings
-from ollim_bot.store.messages import can_index
 from ollim_bot.store.records import RECORDS
+from ollim_bot.store.search_index import can_index
 from ollim_bot.store.transaction import Transaction
 
 _LONGEST_SAID = 200

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.changes import TASK, Changer, ChangeRow, NotUndone, task_in, task_words
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.task_cards import (
     TaskStep,
     TaskUndo,

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from ollim_bot.store.due_items import DueItems
     from ollim_bot.store.inbox import InboxInputs
     from ollim_bot.store.marks import Marks
-    from ollim_bot.store.messages import MessageLog, SearchIndex
+    from ollim_bot.store.messages import MessageLog
     from ollim_bot.store.push_buttons import PushButtons
     from ollim_bot.store.run_ledger import LedgerRows
+    from ollim_bot.store.search_index import SearchIndex
     from ollim_bot.store.session_history import SessionHistory
     from ollim_bot.store.stored_texts import StoredTexts
     from ollim_bot.store.transcripts import TranscriptRows

@@ -20,10 +20,10 @@ from ollim_bot.domain.agent_caller import (
     read_command_line,
     shell_words,
 )
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.permissions import FILE_ARGUMENTS, Pattern, matches, relative
 from ollim_bot.domain.runs import Run
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import OTHERS
 from ollim_bot.domain.tool_patterns import text_argument
 from ollim_bot.ports import ToolCall

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ollim_bot.domain.cards import ButtonPrompt
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.pings import PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run, RunKind
 from ollim_bot.ports import Clock, JobRepositories, Tool, ToolAnswer

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.permissions import FILE_ARGUMENTS
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import TaintMark
 from ollim_bot.domain.tool_patterns import WRITING, text_argument
 from ollim_bot.errors import WrongInput

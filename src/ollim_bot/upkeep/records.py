@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol, TypeVar
 
-from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.errors import EngineError
 from ollim_bot.plain_files import open_file

@@ -13,9 +13,9 @@ from tests.stores import Stores
 from tests.tools.server.tool_scene import NOW, ToolScene, make_tool_scene
 
 from ollim_bot.domain.changes import Changer, ChangeRow
-from ollim_bot.domain.chat import MessageId, TurnId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.inbox import Accepted, InputId, OwnerMessage, Taken
 from ollim_bot.domain.jobs import Chain, Job, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence

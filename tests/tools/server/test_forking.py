@@ -8,8 +8,8 @@ import pytest
 from tests.tools.server.tool_scene import EVERYWHERE, MakeToolScene
 
 from ollim_bot.domain.forks import Discard, Fork, ForkExit, Save
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.runs import EnterFork, RunKind
-from ollim_bot.domain.sessions import SessionId
 
 EXITS = [("exit_fork", Discard()), ("save_context", Save())]
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from tests.tools.server.tool_scene import NOW, MakeToolScene, ToolScene
 
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder
 from ollim_bot.domain.moments import later
 from ollim_bot.domain.occurrences import Answer, Occurrence

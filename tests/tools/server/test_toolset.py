@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.tools.server.tool_scene import EVERYWHERE, NOW, MakeToolScene, ToolScene, make_tool_scene
 
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.ports import Refusal, Tool, ToolCall, Toolset

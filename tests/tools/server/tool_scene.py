@@ -14,13 +14,13 @@ from tests.patience import patience
 from tests.stores import Stores, memory_stores, on_store
 
 from ollim_bot.domain.cards import ButtonPrompt
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.jobs import Job, JobKind, ReportMode
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.ports import Clock, Tool, ToolAnswer
 from ollim_bot.store.item_answers import ItemAnswers

@@ -30,8 +30,8 @@ from ollim_bot.conversation.message_poster import CommandChange, MessagePoster, 
 from ollim_bot.conversation.quiet import QuietCommands
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.tasks import TaskCommands
-from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import Accepted, CommandCall, Ended, InputEnd, InputId, Taken
 from ollim_bot.domain.runtime_config import LISTED_KEYS, PermissionMode
 from ollim_bot.domain.text import nearest

@@ -18,11 +18,12 @@ from ollim_bot.conversation.message_poster import CommandChange, MessagePoster, 
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.cards import Button, Card, CardLine
-from ollim_bot.domain.chat import ChatMessage, MessageId, TurnCost
+from ollim_bot.domain.chat import ChatMessage, TurnCost
 from ollim_bot.domain.commands import LINK, CommandAnswer
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.forks import Fork, ForkStory
+from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.inbox import Accepted, CommandCall, InputId
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.permissions import Grants
@@ -36,13 +37,7 @@ from ollim_bot.domain.session_use import (
     percent_used,
     thousands,
 )
-from ollim_bot.domain.sessions import (
-    Cause,
-    ClearedConversation,
-    SessionChange,
-    SessionEvent,
-    SessionId,
-)
+from ollim_bot.domain.sessions import Cause, ClearedConversation, SessionChange, SessionEvent
 from ollim_bot.domain.text import counted, literal, one_line, shortened
 from ollim_bot.domain.usage import UsageRow
 from ollim_bot.domain.views import Preview, ViewAnswer

@@ -15,9 +15,10 @@ from ollim_bot.conversation.forks.forks import Forks, change_fork
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.forks import Discard, Fork, IdleAction, Report, Save, fork_of
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import Accepted, CommandCall, InputId, ProgramTurn, ProgramTurnReason
 from ollim_bot.domain.runs import EnterFork, Intent
 from ollim_bot.errors import WrongInput

@@ -14,15 +14,16 @@ from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.runs import ReadHeartbeat
 from ollim_bot.domain.answer_undo import undo_in
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.day import DayView, day_of, gauge
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import Reminder, Routine, StoredJob
 from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock, JobRepositories
-from ollim_bot.store.run_reports import TodayReceipts
+from ollim_bot.store.run_lists import TodayReceipts
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction

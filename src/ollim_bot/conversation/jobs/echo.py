@@ -25,9 +25,10 @@ from ollim_bot.conversation.jobs.cards import (
 )
 from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
+from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolFailed, TurnEnded
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.permissions import FILE_ARGUMENTS
 from ollim_bot.domain.shared_files import (

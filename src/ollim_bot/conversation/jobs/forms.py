@@ -28,7 +28,8 @@ from ollim_bot.conversation.jobs.overviews import MADE_OF
 from ollim_bot.domain.answer_plans import with_plan_of
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.changes import Changer
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_form import (
     WHEN,
     JobForm,

@@ -16,7 +16,7 @@ from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.tasks import DueTasks
 from ollim_bot.domain.calendar import EVENT_TEXT, CalendarCopy
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.jobs import J, Job, JobKind
 from ollim_bot.domain.moments import elapsed, midnight_after

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.chat import Attachment
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.inbox import (
     JobTurn,
     OwnerMessage,
@@ -16,7 +17,6 @@ from ollim_bot.domain.inbox import (
     ToolCalled,
     TurnRequest,
 )
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AttachmentStore, Image
 from ollim_bot.prompts.context import owner_prompt, owner_words

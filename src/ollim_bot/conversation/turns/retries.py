@@ -12,8 +12,9 @@ from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.message_poster import RETRY, CommandChange, MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.chat import ChatMessage, TurnId
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import Accepted, CommandCall, InputId
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store

@@ -20,7 +20,7 @@ from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import TurnInput
 from ollim_bot.domain.activity import Activity, AnswerText
-from ollim_bot.domain.chat import OF_CLICK, ChatMessage, TurnId
+from ollim_bot.domain.chat import OF_CLICK, ChatMessage
 from ollim_bot.domain.due_items import DueItem, item_message, open_card, why_now
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -35,6 +35,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     TurnFailure,
 )
+from ollim_bot.domain.ids import SessionId, TurnId
 from ollim_bot.domain.inbox import (
     CommandCall,
     Ended,
@@ -55,7 +56,6 @@ from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
 from ollim_bot.domain.notices import Notice, failing_key
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.runs import Run, RunKind
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import ATTACHMENT, PICTURE, Taint, marked_taint
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.domain.usage import Usage, UsageRow, cost_of, usage_after

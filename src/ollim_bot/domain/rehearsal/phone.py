@@ -9,8 +9,9 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.digest import OF_DIGEST
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY, is_pushed
 from ollim_bot.domain.rehearsal.fires import Fire, Ping

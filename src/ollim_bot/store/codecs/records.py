@@ -11,8 +11,9 @@ from typing import NoReturn, cast
 from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.digest import HeldMessage, HeldMessages
 from ollim_bot.domain.forks import Fork, ForkMessage
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.pings import LARGEST_LIMIT, PingBudget
-from ollim_bot.domain.sessions import SessionEvent, SessionId
+from ollim_bot.domain.sessions import SessionEvent
 from ollim_bot.domain.surface_state import KnownBrowser, KnownBrowsers
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates, omission_notice
 from ollim_bot.store.codecs.messages import LAYOUTS

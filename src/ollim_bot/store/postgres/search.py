@@ -14,7 +14,14 @@ from typing import NamedTuple
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.search import Search, Term
-from ollim_bot.store.messages import INDEX_VERSION, LOG, RANKED, SearchIndex, conditions_of, row_of
+from ollim_bot.store.search_index import (
+    INDEX_VERSION,
+    LOG,
+    RANKED,
+    SearchIndex,
+    conditions_of,
+    row_of,
+)
 
 _LONGEST_WORD = 500
 # The limit of the server is 1 MiB, with all that it keeps beside the words.

@@ -20,11 +20,11 @@ from ollim_bot.store.connection import (
 )
 from ollim_bot.store.errors import Damaged, translated
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.messages import can_index
 from ollim_bot.store.postgres.database import PostgresDatabase
 from ollim_bot.store.postgres.search import TsvectorIndex
 from ollim_bot.store.questions import check_schema
 from ollim_bot.store.schema import Table, migrate, schema_of, tables
+from ollim_bot.store.search_index import can_index
 from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")

@@ -12,8 +12,9 @@ from datetime import timedelta
 from typing import Protocol
 
 from ollim_bot.domain.careful import CarefulTime
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
+from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock, TurnStart

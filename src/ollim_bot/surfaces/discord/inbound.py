@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ollim_bot.clock import Backoff
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import (
     DeliveryFailed,

@@ -18,8 +18,9 @@ from urllib.parse import quote
 from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from ollim_bot.domain.chat import Attachment, MessageId
+from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.search import terms_of
 from ollim_bot.domain.text import with_program

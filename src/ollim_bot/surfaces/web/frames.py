@@ -17,8 +17,9 @@ from markdown_it.token import Token
 
 from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.cards import Button, Card, CardField
-from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.chat import Attachment, ChatMessage
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.search import Term, excerpt
 from ollim_bot.domain.text import shortened

@@ -13,8 +13,9 @@ from html import escape
 from itertools import pairwise
 
 from ollim_bot.domain.activity import Activity
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
+from ollim_bot.domain.ids import MessageId
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import ChatService, Clock, TurnStart
 from ollim_bot.surfaces.web.frames import (

@@ -10,16 +10,8 @@ from urllib.parse import urlencode
 from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.run_history import RunStory, part_in_words
-from ollim_bot.domain.run_pages import (
-    COSTLY,
-    RunList,
-    RunPage,
-    Show,
-    address_of_run,
-    late_in_words,
-    moment_of,
-    refused_pings,
-)
+from ollim_bot.domain.run_list import COSTLY, RunList, RunPage, Show, late_in_words
+from ollim_bot.domain.run_pages import address_of_run, moment_of, refused_pings
 from ollim_bot.domain.run_words import (
     answer_in_words,
     decisions,

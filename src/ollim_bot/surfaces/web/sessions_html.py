@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from html import escape
 
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import counted, shortened
 
 _EMPTY = "There are no conversations yet. Write a message, and the first one stands here."
