@@ -34,8 +34,7 @@ from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.occurrences import Answer
-from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
 from ollim_bot.integrations.google.tokens import GoogleTokenStore
 from ollim_bot.paths import DataPaths

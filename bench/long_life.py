@@ -14,9 +14,8 @@ from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 

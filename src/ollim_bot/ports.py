@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.text import PROGRAM
+from ollim_bot.domain.usage import Price
 
 # Only annotations name these: a command of the CLI imports this file, and should start fast.
 if TYPE_CHECKING:

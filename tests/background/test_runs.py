@@ -30,10 +30,9 @@ from ollim_bot.domain.events import EndCause, SessionNamed, TurnEnded
 from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.jobs import Job, Model, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.domain.updates import PendingUpdate
-from ollim_bot.domain.usage import Usage
+from ollim_bot.domain.usage import Price, Usage
 from ollim_bot.store.steps import leave_update
 
 ENDED = "“Morning mail” ended without its report."

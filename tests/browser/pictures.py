@@ -33,11 +33,10 @@ from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phone import PhoneAttempt, PhoneCode, PhoneView
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import QuietSettings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.setting_view import PresentState, SettingsView, setting_groups
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.offline.messages import Reply, Say, Stall
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import NtfyAccount, Secret

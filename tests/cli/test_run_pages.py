@@ -18,16 +18,16 @@ from ollim_bot.conversation.runs import RunListView, RunView
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobKind, JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.receipts import receipt_of
 from ollim_bot.domain.run_list import RunFilter, RunList
 from ollim_bot.domain.run_pages import page_object, run_object
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store import run_ledger
 from ollim_bot.store.codecs.ledger import LEDGER_ROWS
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.run_lists import receipt_for, run_list
+from ollim_bot.store.day_receipts import receipt_for
+from ollim_bot.store.run_lists import run_list
 from ollim_bot.store.run_reports import run_named
 from ollim_bot.store.transaction import Transaction
 

@@ -15,8 +15,7 @@ from tests.web.weeks import calendar
 
 from ollim_bot.conversation.jobs.week import WeekPanel
 from ollim_bot.conversation.jobs.week_plans import WeekPlans
-from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.domain.week import WeekView
 from ollim_bot.store.calendars import readable_copies, write_copy
 from ollim_bot.store.job_files import open_repositories

@@ -17,9 +17,8 @@ from ollim_bot.domain.events import Compacted, CompactionStarted, EndCause, Fail
 from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
-from ollim_bot.domain.usage import Usage, UsageKind, UsageRow, micros
+from ollim_bot.domain.usage import Price, Usage, UsageKind, UsageRow, micros
 from ollim_bot.ports import Status
 
 

@@ -17,8 +17,7 @@ from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.job_list import DAYS, DayState, JobLine, JobList
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.store.transaction import Transaction
 
 pytestmark = pytest.mark.usefixtures("inline_executor")

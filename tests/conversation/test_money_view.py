@@ -9,8 +9,7 @@ from tests.conversation.scene import NOW
 from tests.stores import memory_stores
 
 from ollim_bot.conversation.views import money_view
-from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 
 TURN = UsageRow(NOW, UsageKind.TURN, "sonnet", Price.LISTED, 1_000_000, 900, "t1")
 

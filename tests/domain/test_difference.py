@@ -15,7 +15,6 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import QuietChoice, QuietHours, QuietSettings
 from ollim_bot.domain.rehearsal import Assumptions, Fire, findings, rehearse
 from ollim_bot.domain.rehearsal.difference import RehearsedSide, difference
@@ -24,7 +23,7 @@ from ollim_bot.domain.rehearsal.week import RehearsedWeek, rehearse_week
 from ollim_bot.domain.repeats import AfterDone, read_rhythm
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, occurrence_at
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 
 EDITS = 200
 EDITS_OF_ONE_WEEK = 20

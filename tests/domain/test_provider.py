@@ -11,12 +11,12 @@ from ollim_bot.domain.provider import (
     NO_LOGIN,
     OFFLINE,
     ModelAccess,
-    Price,
     Provider,
     ProviderKind,
     choose_provider,
     names_provider,
 )
+from ollim_bot.domain.usage import Price
 
 BASE = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:11434/v1"}
 KEY = {"ANTHROPIC_API_KEY": "sk-any"}

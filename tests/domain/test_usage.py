@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.usage import (
     ModelCost,
+    Price,
     Usage,
     UsageKind,
     UsageRow,

@@ -42,8 +42,8 @@ from ollim_bot.domain.events import (
     TurnEnded,
 )
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.provider import CLAUDE, OFFLINE, ModelAccess, Price, Provider
-from ollim_bot.domain.usage import Usage
+from ollim_bot.domain.provider import CLAUDE, OFFLINE, ModelAccess, Provider
+from ollim_bot.domain.usage import Price, Usage
 from ollim_bot.engine.stream import CostCounter, TurnReader
 
 

@@ -52,10 +52,9 @@ from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, Occurrence
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.taint import TaintMark, Untrusted
 from ollim_bot.domain.tasks import Task
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.engine.transcripts import project_key
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (

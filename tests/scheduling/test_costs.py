@@ -12,8 +12,7 @@ from tests.scheduling.test_firing import MINUTE
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import EndCause, TurnEnded, UsageReported
 from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import Usage, UsageKind, UsageRow, micros
+from ollim_bot.domain.usage import Price, Usage, UsageKind, UsageRow, micros
 from ollim_bot.ports import IncomingMessage
 
 

@@ -21,7 +21,7 @@ from ollim_bot.domain.job_list import (
     JobPast,
     LastRun,
 )
-from ollim_bot.domain.provider import Price
+from ollim_bot.domain.usage import Price
 from ollim_bot.domain.views import ViewAnswer
 
 

@@ -13,8 +13,7 @@ from tests.web.scene import SUNDAY, Scene
 from ollim_bot.domain.costs import CostReport, cost_report
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 
 MORNING = Occurrence.scheduled(JobKind.ROUTINE, "morning", SUNDAY - timedelta(hours=2)).id
 

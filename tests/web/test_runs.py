@@ -14,10 +14,10 @@ from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.day import DayView
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.receipts import receipt_of
 from ollim_bot.domain.run_list import RunFilter, RunList, RunPage, Show
 from ollim_bot.domain.run_pages import address_of_run, run_stories
+from ollim_bot.domain.usage import Price
 from ollim_bot.surfaces.web.runs_html import runs_html
 
 SKIPPED = Occurrence.scheduled(JobKind.ROUTINE, "water", SUNDAY)

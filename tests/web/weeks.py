@@ -13,13 +13,12 @@ from ollim_bot.domain.costs import PastCosts
 from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.rehearsal import Assumptions, findings, rehearse
 from ollim_bot.domain.repeats import AfterDone, Rhythm, read_rhythm
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.domain.week import WeekView, week_of
 
 CENT = 10_000

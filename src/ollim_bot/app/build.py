@@ -122,11 +122,11 @@ from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.breakdowns import StepWriter
 from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.changes import FileChanges
+from ollim_bot.store.day_receipts import TodayReceipts
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_folder import SharedReadings
-from ollim_bot.store.run_lists import TodayReceipts
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.store import Store, Watches

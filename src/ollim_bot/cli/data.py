@@ -6,14 +6,19 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from ollim_bot.cli.framework import plain
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.framework import (
+    plain,
+)
 from ollim_bot.cli.terminal import show
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.errors import AlreadyRunning, OllimError, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
@@ -180,7 +185,6 @@ class Data:
         receipt: str = "",
     ) -> None:
         """Keep a change of something that is kept at a service."""
-        from dataclasses import replace
 
         from ollim_bot.domain.changes import ChangeRow
         from ollim_bot.store.changes import cause_of
@@ -370,3 +374,10 @@ class ReadOnlyJournal:
 
     def note(self, path: Path, message: str, source: str = "") -> None:
         raise AssertionError(f"{path} was written by a command that reads: {message} {source}")
+
+
+def heartbeat(data: Data) -> datetime | None:
+    """Until when the bot surely ran; None if unknown."""
+    from ollim_bot.store.heartbeat import HeartbeatFile
+
+    return HeartbeatFile(data.paths).read()

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
-from ollim_bot.cli.data import open_data
+from ollim_bot.cli.data import heartbeat, open_data
 from ollim_bot.cli.framework import (
     JSON,
     Given,
@@ -18,12 +18,11 @@ from ollim_bot.cli.framework import (
     print_json,
     title,
 )
-from ollim_bot.cli.runs import heartbeat
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.receipts import DAYS, DueThing, Receipt, day_named
 from ollim_bot.domain.run_words import why
-from ollim_bot.store.run_lists import receipt_for
+from ollim_bot.store.day_receipts import receipt_for
 
 
 def _day_names(_: Caller, __: Sequence[str]) -> Iterator[Completion]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
-from ollim_bot.cli.data import Data, open_data
+from ollim_bot.cli.data import Data, heartbeat, open_data
 from ollim_bot.cli.framework import (
     JSON,
     Given,
@@ -303,13 +303,6 @@ def _all_right(runs: int) -> str:
     if not runs:
         return "No runs yet."
     return f"{counted(runs, 'run')}, and nothing is missing, doubled or made up."
-
-
-def heartbeat(data: Data) -> datetime | None:
-    """Until when the bot surely ran; None if unknown."""
-    from ollim_bot.store.heartbeat import HeartbeatFile
-
-    return HeartbeatFile(data.paths).read()
 
 
 def _as_seen(record: RunStory, caller: Caller) -> RunStory:

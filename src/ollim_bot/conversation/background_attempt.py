@@ -23,7 +23,6 @@ from ollim_bot.domain.jobs import CalledJob, Job, Model, ReportMode
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.quiet import quiet_until
 from ollim_bot.domain.run_history import CUT_SHORT, EFFECT
 from ollim_bot.domain.run_words import LOOKED_AT, first_sentence
@@ -34,7 +33,7 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.upcoming import UpcomingSchedule
 from ollim_bot.domain.updates import PendingUpdates
-from ollim_bot.domain.usage import Usage, UsageKind, UsageRow, dollars, micros, usage_rows
+from ollim_bot.domain.usage import Price, Usage, UsageKind, UsageRow, dollars, micros, usage_rows
 from ollim_bot.domain.webhook_data import Data, free_values, named_fields
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import (

@@ -39,9 +39,9 @@ from ollim_bot.domain.run_history import RELEASED
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
+from ollim_bot.store.day_receipts import receipt_for
 from ollim_bot.store.item_answers import release_card
 from ollim_bot.store.messages import Sender
-from ollim_bot.store.run_lists import receipt_for
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction

@@ -12,7 +12,8 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_list import RunFilter, RunList, RunPage
 from ollim_bot.errors import NotFound
 from ollim_bot.ports import Clock, JobRepositories
-from ollim_bot.store.run_lists import TodayReceipts, run_list
+from ollim_bot.store.day_receipts import TodayReceipts
+from ollim_bot.store.run_lists import run_list
 from ollim_bot.store.run_reports import run_named, said_by
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction

@@ -9,8 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import UsageRow, dollars
+from ollim_bot.domain.usage import Price, UsageRow, dollars
 
 if TYPE_CHECKING:
     from ollim_bot.domain.jobs import Job

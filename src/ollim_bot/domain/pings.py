@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.run_history import Refused
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -23,15 +24,6 @@ LARGEST_LIMIT = 1_000_000
 _TOLERANCE = 1e-9
 # Each is used or returned soon; the limit drops those that crashes left behind.
 _MOST_HELD = 50
-
-
-class Refused(StrEnum):
-    """Why a ping may not be sent, as the agent is told."""
-
-    OFF = "Pings are switched off for this job"
-    ONCE = "This run has pinged once already"
-    BUSY = "The owner is in the middle of a conversation"
-    EMPTY = "The ping budget is used up"
 
 
 class Charge(StrEnum):

@@ -8,6 +8,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from ollim_bot.domain.ids import SessionId
+from ollim_bot.domain.usage import Price
 
 NOT_SIGNED_IN = "Not signed in. Run `ollim-bot auth login`."
 
@@ -41,28 +42,6 @@ class ModelAccess(StrEnum):
     LOGIN = "login"
     KEY = "key"
     OWN_SERVER = "own server"
-
-
-class Price(StrEnum):
-    """Whether the costs that the engine reports are the costs that are paid.
-
-    With a subscription, the list price is known, and included in what is paid anyway.
-    """
-
-    LISTED = "listed"
-    INCLUDED = "included"
-    FREE = "free"
-    UNKNOWN = "unknown"
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether the list price is known, which counts towards the daily limit."""
-        return self in (Price.LISTED, Price.INCLUDED)
-
-    @property
-    def in_words(self) -> str:
-        """The words shown in place of an unknown sum; empty if it is known."""
-        return {Price.FREE: "free", Price.UNKNOWN: "your own server"}.get(self, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, TypeGuard
 from zlib import crc32
 
@@ -318,3 +319,12 @@ def checkpoint_row(now: datetime, watched_until: datetime, history: History) -> 
     unfinished = [story.occurrence.id for story in history.unfinished]
     facts = {"watched_until": watched_until.isoformat(), "unfinished": unfinished}
     return LedgerRow(now, CHECKPOINT, facts=facts)
+
+
+class Refused(StrEnum):
+    """Why a ping may not be sent, as the agent is told."""
+
+    OFF = "Pings are switched off for this job"
+    ONCE = "This run has pinged once already"
+    BUSY = "The owner is in the middle of a conversation"
+    EMPTY = "The ping budget is used up"

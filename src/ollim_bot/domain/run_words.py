@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.occurrences import ANSWERED, Answer, LedgerRow, OccurrenceState, SkipReason
-from ollim_bot.domain.pings import Refused
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import (
     BY,
     DELIVERED,
@@ -19,11 +17,13 @@ from ollim_bot.domain.run_history import (
     HELD,
     RELEASED,
     SENTINEL,
+    Refused,
     RunStory,
     moment_in,
 )
 from ollim_bot.domain.taint import marked_taint
 from ollim_bot.domain.text import counted
+from ollim_bot.domain.usage import Price
 
 # The facts of a run that ended without its ping: how many were left of how many.
 PINGS_LEFT = "pings_left"

@@ -8,9 +8,53 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from ollim_bot.domain.provider import Price
-
 _MILLION = 1_000_000
+
+
+class Price(StrEnum):
+    """Whether the costs that the engine reports are the costs that are paid.
+
+    With a subscription, the list price is known, and included in what is paid anyway.
+    """
+
+    LISTED = "listed"
+    INCLUDED = "included"
+    FREE = "free"
+    UNKNOWN = "unknown"
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the list price is known, which counts towards the daily limit."""
+        return self in (Price.LISTED, Price.INCLUDED)
+
+    @property
+    def in_words(self) -> str:
+        """The words shown in place of an unknown sum; empty if it is known."""
+        return {Price.FREE: "free", Price.UNKNOWN: "your own server"}.get(self, "")
+
+
+class ModelCost(NamedTuple):
+    model: str
+    cost_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of the last request, and the cost since the session was opened.
+
+    `context` includes cached tokens. `window` is how many tokens the model takes; None until a turn
+    has ended. `cost_usd` is 0 where `price` is not a listed one. `model` is the one that answered,
+    by the name that it gave itself. `by_model` has the part of each model in the cost, those of
+    subagents too, as far as the engine says it.
+    """
+
+    context: int = 0
+    output: int = 0
+    cost_usd: float = 0.0
+    window: int | None = None
+    price: Price = Price.LISTED
+    model: str = ""
+    by_model: tuple[ModelCost, ...] = ()
 
 
 class UsageKind(StrEnum):
@@ -103,27 +147,3 @@ def usage_after(before: Usage, used: Usage) -> Usage:
     if used.price.is_listed and used.cost_usd >= before.cost_usd:
         return used
     return replace(used, cost_usd=before.cost_usd, by_model=before.by_model)
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of the last request, and the cost since the session was opened.
-
-    `context` includes cached tokens. `window` is how many tokens the model takes; None until a turn
-    has ended. `cost_usd` is 0 where `price` is not a listed one. `model` is the one that answered,
-    by the name that it gave itself. `by_model` has the part of each model in the cost, those of
-    subagents too, as far as the engine says it.
-    """
-
-    context: int = 0
-    output: int = 0
-    cost_usd: float = 0.0
-    window: int | None = None
-    price: Price = Price.LISTED
-    model: str = ""
-    by_model: tuple[ModelCost, ...] = ()
-
-
-class ModelCost(NamedTuple):
-    model: str
-    cost_usd: float

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.text import FROM_UNTRUSTED
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain
 from ollim_bot.store.connection import Row, Statements, microseconds
+from ollim_bot.store.file_store import parse_object
+from ollim_bot.store.lookup import look_up
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.due_items import DueItem
 
 
 class DueItems:
@@ -53,6 +58,11 @@ class DueItems:
         """The items without an answer, the earliest first."""
         rows = self._statements.rows("SELECT value FROM due_items WHERE is_open = 1 ORDER BY due")
         return _decoded(rows)
+
+    def open_occurrences(self) -> set[str]:
+        """The occurrences of the items without an answer."""
+        rows = self._statements.rows("SELECT value FROM due_items WHERE is_open = 1")
+        return {str(parse_object(row[0].encode())["occurrence"]) for row in rows}
 
     def answered_since(self, moment: datetime) -> list[DueItem]:
         """The items that were answered since then, in the order of their answers."""
@@ -110,6 +120,6 @@ def _decoded(rows: Sequence[Row]) -> list[DueItem]:
 @lru_cache(maxsize=256)
 def _item(value: str) -> DueItem:
     """All open items are read whenever one of them changes."""
-    item = decode_plain(DueItem, value.encode())
+    item: DueItem = decode_plain(look_up("domain.due_items:DueItem"), value.encode())
     # An item that version 0.12 wrote has the words of an untrusted reminder as its title.
     return replace(item, title=FROM_UNTRUSTED) if item.untrusted else item

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk
 from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
+
+if TYPE_CHECKING:
+    from ollim_bot.paths import DataPaths
+    from ollim_bot.ports import Disk
 
 _MOST = 100
 # In the facts about a database that machines share: how far the schedule has come.

@@ -61,7 +61,7 @@ class RecordSpec(Generic[T]):
     name: str
 
     def __init__(self, place: str, file: str = "", default: str = "") -> None:
-        self._place = place
+        self.place = place
         self.file = file
         self._default = default
 
@@ -70,7 +70,7 @@ class RecordSpec(Generic[T]):
 
     @cached_property
     def codec(self) -> Codec[T]:
-        found = look_up(self._place)
+        found = look_up(self.place)
         return plain_codec(found) if isinstance(found, type) else cast("Codec[T]", found)
 
     def missing(self, now: datetime) -> T:
@@ -138,7 +138,7 @@ class Records:
         "store.codecs.config:RUNTIME_CONFIG", "config.json"
     )
     cleared: RecordSpec[ClearedConversation] = RecordSpec("domain.sessions:ClearedConversation")
-    cleared_grants: RecordSpec[Grants] = RecordSpec("domain.schedule:Grants")
+    cleared_grants: RecordSpec[Grants] = RecordSpec("domain.permissions:Grants")
     cleared_fork: RecordSpec[Fork | None] = RecordSpec("store.codecs.records:FORK")
     overviews: RecordSpec[OpenOverviews] = RecordSpec("domain.overviews:OpenOverviews")
     presence: RecordSpec[Presence] = RecordSpec("domain.presence:Presence")
@@ -148,7 +148,7 @@ class Records:
     failed_turns: RecordSpec[FailedTurns] = RecordSpec("domain.inbox:FailedTurns")
     provider: RecordSpec[ProviderMemory] = RecordSpec("domain.provider:ProviderMemory")
     names: RecordSpec[GivenNames] = RecordSpec("domain.schedule:GivenNames")
-    grants: RecordSpec[Grants] = RecordSpec("domain.schedule:Grants")
+    grants: RecordSpec[Grants] = RecordSpec("domain.permissions:Grants")
     skips: RecordSpec[Skips] = RecordSpec("domain.schedule:Skips")
     quiet: RecordSpec[QuietChoice] = RecordSpec("domain.quiet:QuietChoice")
     zone: RecordSpec[PlannedZone] = RecordSpec("domain.travel:PlannedZone")

@@ -78,7 +78,7 @@ def _completed(
 ) -> list[RunStory]:
     """The runs, newest first, with what they cost, what waits, and what came of a snooze."""
     found = run_stories(rows)
-    waiting = {each.occurrence for each in tx.due_items.open()}
+    waiting = tx.due_items.open_occurrences()
     by_run: dict[str, list[UsageRow]] = {}
     for row in usage:
         by_run.setdefault(row.occurrence, []).append(row)

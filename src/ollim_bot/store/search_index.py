@@ -7,9 +7,8 @@ import sqlite3
 from contextlib import closing
 from datetime import datetime
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.search import Search, Term, folded_words, searched_text, who_spoke
 from ollim_bot.store.connection import (
     Row,
@@ -20,6 +19,9 @@ from ollim_bot.store.connection import (
     microseconds,
     unescaped,
 )
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.chat import ChatMessage
 
 SESSION = (
     "coalesce(messages.session, (SELECT answer.session FROM messages AS answer"

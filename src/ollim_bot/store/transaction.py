@@ -60,7 +60,7 @@ class RepositorySpec(Generic[T]):
     """
 
     def __init__(self, place: str, *needs: str) -> None:
-        self._place = place
+        self.place = place
         self._needs = needs
 
     def __set_name__(self, owner: type[Transaction], name: str) -> None:
@@ -68,7 +68,7 @@ class RepositorySpec(Generic[T]):
 
     def __get__(self, tx: Transaction, owner: type[Transaction]) -> T:
         needed = (getattr(tx, name) for name in self._needs)
-        made: T = look_up(self._place)(tx.statements, *needed)
+        made: T = look_up(self.place)(tx.statements, *needed)
         tx.__dict__[self._name] = made
         return made
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.provider import Price
-from ollim_bot.domain.usage import UsageKind, UsageRow
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.store.connection import Row, Statements, escaped, microseconds, moment_of, unescaped
 
 _COLUMNS = "at, kind, turn, occurrence, model, price, micros, tokens"

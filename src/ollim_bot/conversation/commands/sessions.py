@@ -27,7 +27,6 @@ from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.inbox import Accepted, CommandCall, InputId
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.permissions import Grants
-from ollim_bot.domain.provider import Price
 from ollim_bot.domain.search import Search, Speaker, Term, excerpt, terms_of, who_spoke
 from ollim_bot.domain.session_list import SessionLine, SessionList, session_list
 from ollim_bot.domain.session_use import (
@@ -39,7 +38,7 @@ from ollim_bot.domain.session_use import (
 )
 from ollim_bot.domain.sessions import Cause, ClearedConversation, SessionChange, SessionEvent
 from ollim_bot.domain.text import counted, literal, one_line, shortened
-from ollim_bot.domain.usage import UsageRow
+from ollim_bot.domain.usage import Price, UsageRow
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession

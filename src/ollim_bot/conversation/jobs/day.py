@@ -23,7 +23,7 @@ from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.ports import Clock, JobRepositories
-from ollim_bot.store.run_lists import TodayReceipts
+from ollim_bot.store.day_receipts import TodayReceipts
 from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.transaction import Transaction
