@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ollim_bot.domain.calendar import moved_span, read_span
+from ollim_bot.domain.event_spans import moved_span, read_span
 from ollim_bot.errors import WrongInput
 
 BERLIN = ZoneInfo("Europe/Berlin")

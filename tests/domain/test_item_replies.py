@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ollim_bot.domain.answer_words import is_undo, settlement
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.due_items import DueItem, is_undo, settlement
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, Occurrence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ollim_bot.domain.jobs import JobSpec, WebhookAuth, WebhookSpec
-from ollim_bot.domain.webhooks import facts_of
+from ollim_bot.domain.overviews import facts_of
 
 SPEC = JobSpec(id="ci", message="Look.", background=True)
 

@@ -27,19 +27,16 @@ from ollim_bot.domain.calendar import (
     NO_TITLE,
     CalendarCopy,
     CalendarEvent,
-    EventSpan,
     added_words,
     age_words,
     day_words,
     event_row,
-    moved_span,
-    read_side,
-    read_span,
     time_words,
     today,
     upcoming,
     without_text,
 )
+from ollim_bot.domain.event_spans import EventSpan, moved_span, read_side, read_span
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.calendars import SYNC_FILE, CalendarFiles

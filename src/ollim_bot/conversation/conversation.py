@@ -23,10 +23,11 @@ from ollim_bot.conversation.message_poster import (
 from ollim_bot.conversation.set_up_talk import SetUpTalk
 from ollim_bot.conversation.state import ConversationState, StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.domain.answer_words import is_undo
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-from ollim_bot.domain.due_items import DueItem, is_undo
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd, InputId, OwnerMessage
 from ollim_bot.domain.pasted_addresses import (

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from zlib import crc32
 
 from ollim_bot.conversation.message_poster import MessagePoster, note_of
+from ollim_bot.domain.answer_words import meaning_of
 from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts, Card
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.due_items import meaning_of
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import OwnerMessage
 from ollim_bot.domain.moments import clock_time, zone_at

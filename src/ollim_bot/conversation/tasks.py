@@ -26,9 +26,6 @@ from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.taint import Untrusted, marked_taint
 from ollim_bot.domain.task_cards import (
     MOVE_TASKS,
-    TASK,
-    TASK_DELETE,
-    TASK_DONE,
     TaskStep,
     TaskUndo,
     is_same,
@@ -39,7 +36,7 @@ from ollim_bot.domain.task_cards import (
     replaced_by_undo,
     tasks_card,
 )
-from ollim_bot.domain.tasks import FILE_LIST, DeletedTask, Task
+from ollim_bot.domain.tasks import FILE_LIST, TASK, TASK_DELETE, TASK_DONE, DeletedTask, Task
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import OllimError, StorageError, TaskNotFound, WrongInput
 from ollim_bot.integrations.tasks import has_service

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardLine
 from ollim_bot.domain.due_items import ITEM, UNDO, DueItem
-from ollim_bot.domain.task_cards import TASK, TASK_DONE
-from ollim_bot.domain.tasks import FILE_LIST, Task
+from ollim_bot.domain.tasks import FILE_LIST, TASK, TASK_DONE, Task
 from ollim_bot.domain.tasks import one_line as as_title
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted, one_line
 from ollim_bot.errors import WrongInput

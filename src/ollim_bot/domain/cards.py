@@ -182,3 +182,6 @@ class ButtonPrompts:
         live = self.pruned(now)
         found = next((inquiry for inquiry in live.waiting if inquiry.key == key), None)
         return live.without({key}), found
+
+
+ENSURE_LABEL = "Make sure it comes"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
+from ollim_bot.domain.cards import ENSURE_LABEL
 from ollim_bot.domain.jobs import Chain, Job, Reminder, Routine, is_ordered, job_key
 from ollim_bot.domain.taint import Taint, kind_of, marked_taint
 
@@ -21,7 +22,6 @@ MOST_PER_DAY_IN_ALL = 30
 MOST_CHECKS = 10
 SHORTEST_PAUSE = timedelta(minutes=5)
 SHORTEST_PAUSE_OF_OWNER = timedelta(minutes=1)
-ENSURE_LABEL = "Make sure it comes"
 
 NOT_ONES_OWN = (
     "only the program and the owner's hand say who has set a job; leave this line as it was"

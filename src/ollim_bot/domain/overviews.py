@@ -12,11 +12,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
 from ollim_bot.domain.calendar import today as events_of_day
-from ollim_bot.domain.cards import MOST_BUTTONS, MOST_ON_LINES, Button, ButtonStyle, Card, CardLine
+from ollim_bot.domain.cards import (
+    ENSURE_LABEL,
+    MOST_BUTTONS,
+    MOST_ON_LINES,
+    Button,
+    ButtonStyle,
+    Card,
+    CardLine,
+)
 from ollim_bot.domain.due_items import (
     SNOOZE,
     DueItem,
@@ -26,9 +34,16 @@ from ollim_bot.domain.due_items import (
     settled_line,
     settling_buttons,
 )
-from ollim_bot.domain.initiative import ENSURE_LABEL
 from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import CalledJob, Job, JobKind, JobSpec, Reminder, Routine, list_names
+from ollim_bot.domain.jobs import (
+    CalledJob,
+    Job,
+    JobKind,
+    JobSpec,
+    Reminder,
+    Routine,
+    list_names,
+)
 from ollim_bot.domain.moments import (
     MONTHS,
     WEEKDAYS,
@@ -40,10 +55,11 @@ from ollim_bot.domain.moments import (
 from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, next_due, occurrence_at
-from ollim_bot.domain.task_cards import TASK, TASK_DONE, TaskUndo, task_words
-from ollim_bot.domain.tasks import Task, in_order, is_due
-from ollim_bot.domain.text import FROM_UNTRUSTED, one_line
-from ollim_bot.domain.webhooks import facts_of
+from ollim_bot.domain.tasks import TASK, TASK_DONE, Task, in_order, is_due, task_words
+from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, one_line
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.task_cards import TaskUndo
 
 J_co = TypeVar("J_co", bound=Job, covariant=True)
 RUN, PAUSE, RESUME, SHOW = "job_run", "job_pause", "job_resume", "job_show"
@@ -53,6 +69,7 @@ TURN = "today_page"
 
 _LONGEST_TITLE = 200
 _LONGEST_EVENT = 100
+_LONGEST_NAME = 60
 _SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}
 _MOST_JOBS = 10
 # Lines that routines leave to jobs that are called on their overview.
@@ -628,3 +645,9 @@ def _overview(title: str, words: str, groups: _Groups) -> Card:
 def closed(card: Card) -> Card:
     """The overview as it was, without buttons: a newer one has taken its place."""
     return replace(card, buttons=())
+
+
+def facts_of(job: CalledJob, port: int | None) -> Iterator[str]:
+    """The facts as lines of a card."""
+    for name, fact in job.facts(port, lambda text: as_code(text, _LONGEST_NAME)):
+        yield f"{name.capitalize()}: {fact}."

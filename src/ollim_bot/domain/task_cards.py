@@ -10,12 +10,17 @@ from ollim_bot.domain.cards import MOST_ON_LINES, Button, ButtonStyle, Card, Car
 from ollim_bot.domain.due_items import MOVE, UNDO, break_down_button
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.taint import TaintMark, marked_taint, untrusted_label
-from ollim_bot.domain.tasks import FILE_LIST, Task, facts, in_order, is_due
+from ollim_bot.domain.tasks import (
+    FILE_LIST,
+    TASK,
+    TASK_DELETE,
+    TASK_DONE,
+    Task,
+    in_order,
+    is_due,
+    task_words,
+)
 from ollim_bot.domain.text import FROM_UNTRUSTED, counted, one_line, shortened
-
-TASK_DONE, TASK_DELETE = "task_done", "task_del"
-# Begins the data of an Undo that is for a task.
-TASK = "task"
 
 _NOTHING = "No task is open. Tell me what you want to do, and I write it down."
 _UNDO_FOR = timedelta(minutes=10)
@@ -115,12 +120,6 @@ def tasks_card(tasks: Sequence[Task], today: date) -> Card:
     more = len(found) - len(shown)
     words = f"Not shown: {more} more. `ollim-bot tasks list` shows all." if more else ""
     return Card("Tasks", words if found else _NOTHING, lines=tuple(lines), buttons=tuple(buttons))
-
-
-def task_words(task: Task, today: date, *, marks_file: bool = False) -> str:
-    about = facts(task, today, marks_file=marks_file)
-    mark = FROM_UNTRUSTED if task.untrusted else ""
-    return " · ".join(filter(None, (one_line(task.title, _LONGEST_TITLE), mark, about)))
 
 
 def added_card(marks: Sequence[TaintMark]) -> Card:

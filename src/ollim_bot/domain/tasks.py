@@ -14,6 +14,7 @@ from zlib import crc32
 
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.domain.text import FROM_UNTRUSTED, has_words, shortened
+from ollim_bot.domain.text import one_line as visible_line
 from ollim_bot.errors import TaskNotFound, WrongInput
 
 # The list of the tasks in the file of the data directory.
@@ -21,8 +22,13 @@ FILE_LIST = "tasks.md"
 LONGEST_TITLE = 1000
 LONGEST_NOTES = 8000
 
+TASK_DONE, TASK_DELETE = "task_done", "task_del"
+# Begins the data of an Undo that is for a task.
+TASK = "task"
+
 _MOST_NAMED = 5
 _LONGEST_NAMED = 40
+_LONGEST_SHOWN = 200
 _NEAR_DAYS = {-1: "yesterday", 0: "today", 1: "tomorrow"}
 
 
@@ -141,6 +147,13 @@ def facts(task: Task, today: date, *, marks_file: bool = False) -> str:
     about = ", ".join(filter(None, (when, "with notes" if task.notes else "")))
     mark = "(file)" if marks_file and task.list == FILE_LIST else ""
     return " ".join(filter(None, (about, mark)))
+
+
+def task_words(task: Task, today: date, *, marks_file: bool = False) -> str:
+    """The task as a line of a card."""
+    about = facts(task, today, marks_file=marks_file)
+    mark = FROM_UNTRUSTED if task.untrusted else ""
+    return " · ".join(filter(None, (visible_line(task.title, _LONGEST_SHOWN), mark, about)))
 
 
 def task_row(task: Task) -> Mapping[str, object]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ollim_bot.domain.jobs import CalledJob, JobKind, WebhookSpec, list_names
-from ollim_bot.domain.text import as_code, nearest
+from ollim_bot.domain.jobs import JobKind, WebhookSpec, list_names
+from ollim_bot.domain.text import nearest
 
 if TYPE_CHECKING:
     from ollim_bot.domain.occurrences import Occurrence
@@ -345,7 +345,6 @@ def _mended_text(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-_LONGEST_NAME = 60
 _MOST_NAMED = 10
 
 
@@ -364,12 +363,6 @@ def sharing_secret(
     value = value_of(hook.secret_name)
     others = () if value is None else (each for each in hooks if each.spec.id != hook.spec.id)
     return [other for other in others if value_of(other.secret_name) == value]
-
-
-def facts_of(job: CalledJob, port: int | None) -> Iterator[str]:
-    """The facts as lines of a card."""
-    for name, fact in job.facts(port, lambda text: as_code(text, _LONGEST_NAME)):
-        yield f"{name.capitalize()}: {fact}."
 
 
 def named(hooks: Sequence[WebhookSpec], most: int = _MOST_NAMED) -> str:

@@ -16,6 +16,7 @@ from functools import reduce
 
 from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.answer_undo import settlement_in, state_text, why_not_undone
+from ollim_bot.domain.answer_words import settlement
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.changes import ANSWER, Changer, ChangeRow, NotUndone
 from ollim_bot.domain.digest import HeldMessage
@@ -28,7 +29,6 @@ from ollim_bot.domain.due_items import (
     passed_card,
     root_in,
     settled_card,
-    settlement,
     unanswered_card,
 )
 from ollim_bot.domain.ids import MessageId

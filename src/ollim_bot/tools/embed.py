@@ -20,7 +20,7 @@ from ollim_bot.domain.cards import (
 )
 from ollim_bot.domain.moments import clock_time, describe
 from ollim_bot.domain.quiet import QUIET
-from ollim_bot.domain.task_cards import TASK_DELETE, TASK_DONE
+from ollim_bot.domain.tasks import TASK_DELETE, TASK_DONE
 from ollim_bot.ports import ToolAnswer, ToolCall
 from ollim_bot.store.steps import new_prompt
 from ollim_bot.tools.careful import Surroundings
