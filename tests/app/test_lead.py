@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ollim_bot
-from ollim_bot.domain.lease import NOT_LEADING
+from ollim_bot.store.errors import NOT_LEADING
 
 SOURCE = Path(ollim_bot.__file__).parents[1]
 # The program that it starts keeps its output open, and so the test waits for the end of both.

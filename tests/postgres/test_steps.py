@@ -17,11 +17,17 @@ from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.lease import NOT_LEADING
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.store.connection import Row, Statements
-from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, OutcomeUnknown, ServerGone
+from ollim_bot.store.errors import (
+    NOT_LEADING,
+    NotLeading,
+    OnStandby,
+    OtherSchema,
+    OutcomeUnknown,
+    ServerGone,
+)
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.postgres.connection import Address, connect_to, parse_address

@@ -9,7 +9,6 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ollim_bot.domain.text import nearest, with_program
-from ollim_bot.environment import called_program
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ def typed(text: str) -> str:
 
 def own_name() -> str:
     """How this program is called in this shell."""
+    from ollim_bot.environment import called_program
+
     return called_program(sys.argv[0], sys.executable, os.environ.get("PATH", ""), os.getcwd())
 
 

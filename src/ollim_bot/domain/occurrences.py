@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from ollim_bot.domain.job_kinds import EventKind, JobKind, OccurrenceKind
 from ollim_bot.domain.lengths import length_text, parse_length
@@ -249,8 +250,7 @@ class Answer(StrEnum):
     UNDONE = "undone"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """What the ledger says of an occurrence.
 
     `state` is its last state; `had_effect` says that an attempt may have had a lasting effect.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 from ollim_bot.errors import NewerFormat, Unreadable
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
@@ -53,8 +52,7 @@ class Codec(Protocol[T]):
         """The content; None if the value is expressed by a missing file."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreProblem:
+class StoreProblem(NamedTuple):
     """What the owner should know about a state file; `kept_as` names the file set aside."""
 
     path: Path

@@ -71,7 +71,7 @@ class RecordSpec(Generic[T]):
     @cached_property
     def codec(self) -> Codec[T]:
         found = look_up(self.place)
-        return plain_codec(found) if isinstance(found, type) else cast("Codec[T]", found)
+        return cast("Codec[T]", plain_codec(found) if isinstance(found, type) else found)
 
     def missing(self, now: datetime) -> T:
         return look_up(self._default)(now) if self._default else self.codec.missing()

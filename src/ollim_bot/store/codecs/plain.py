@@ -8,11 +8,22 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date, datetime
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from types import MappingProxyType
+from typing import (
+    Any,
+    Generic,
+    NamedTuple,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from ollim_bot.store.file_store import Malformed, parse_json, render_json
 
@@ -24,8 +35,7 @@ Write = Callable[[Any], object] | None
 Form = tuple[Read, Write]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """How the object of a class is written, as far as its fields do not say it.
 
     All required fields are written, and those that differ from their default; with `full` all.
@@ -41,8 +51,8 @@ class Layout:
     first: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
-    stored_as: Mapping[str, str] = field(default_factory=dict)
-    forms: Mapping[str, Form] = field(default_factory=dict)
+    stored_as: Mapping[str, str] = MappingProxyType({})
+    forms: Mapping[str, Form] = MappingProxyType({})
     rest: str = ""
 
 
@@ -153,8 +163,7 @@ class JsonFormat:
 _NO_DEFAULT = object()
 
 
-@dataclass(frozen=True, slots=True)
-class _PlannedField:
+class _PlannedField(NamedTuple):
     """`unless` is the value that is not written."""
 
     name: str
@@ -375,8 +384,7 @@ def encode_plain(value: object) -> bytes:
     return render_json(PLAIN.write(value))
 
 
-@dataclass(frozen=True, slots=True)
-class LineCodec(Generic[T]):
+class LineCodec(NamedTuple, Generic[T]):
     """`decode` raises `Malformed`, and nothing else, for a line that is not an entry."""
 
     encode: Callable[[T], bytes]
@@ -390,8 +398,7 @@ def lines_of(kind: type[T], form: JsonFormat) -> LineCodec[T]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ValueCodec(Generic[T]):
+class ValueCodec(NamedTuple, Generic[T]):
     """A `Codec` whose values are read whole or not at all: nothing in them can be ignored."""
 
     missing: Callable[[], T]
