@@ -21,8 +21,9 @@ from ollim_bot.cli.terminal import wrapped
 from ollim_bot.domain.agent_caller import shell_words
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import JobSpec, WebhookAuth, WebhookSpec
+from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.permissions import Pattern, beyond_main, covers, fits, grant_for, matches
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.phrases.moment import parse_moment

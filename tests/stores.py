@@ -12,8 +12,9 @@ from devtools.doubles.memory import RecordingStore, memory_repositories
 
 from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.forks import Fork
+from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
+from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent

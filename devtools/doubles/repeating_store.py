@@ -12,13 +12,7 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 from ollim_bot.errors import StorageError
-from ollim_bot.store.connection import (
-    Row,
-    SqliteStatements,
-    Statements,
-    Value,
-    connect_in_memory,
-)
+from ollim_bot.store.connection import Row, SqliteStatements, Statements, Value, connect_in_memory
 from ollim_bot.store.schema import migrate
 from ollim_bot.store.search_index import can_index
 from ollim_bot.store.store import Watches

@@ -11,14 +11,7 @@ wait for a disk or for another process, so code on the event loop calls them thr
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -35,16 +28,10 @@ if TYPE_CHECKING:
     from ollim_bot.domain.chat import Attachment, ChatMessage
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
     from ollim_bot.domain.events import AgentEvent
+    from ollim_bot.domain.hook_jobs import WebhookSpec
     from ollim_bot.domain.ids import MessageId, SessionId, TurnId
     from ollim_bot.domain.inbox import InputId
-    from ollim_bot.domain.jobs import (
-        JobText,
-        Reminder,
-        RepositoryReport,
-        Routine,
-        StoredJob,
-        WebhookSpec,
-    )
+    from ollim_bot.domain.jobs import JobText, Reminder, RepositoryReport, Routine, StoredJob
     from ollim_bot.domain.runs import Subagents
     from ollim_bot.domain.runtime_config import Thinking
     from ollim_bot.domain.taint import Untrusted

@@ -30,16 +30,9 @@ from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.decision import Circumstances, Skip, decide
+from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.jobs import (
-    Chain,
-    Job,
-    JobSpec,
-    Reminder,
-    Routine,
-    WebhookSpec,
-    job_key,
-)
+from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, job_key
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import EFFECT
 from ollim_bot.domain.runs import Subagent, Subagents

@@ -9,13 +9,7 @@ from datetime import UTC, timedelta
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from playwright.async_api import (
-    ConsoleMessage,
-    Locator,
-    Page,
-    WebSocket,
-    expect,
-)
+from playwright.async_api import ConsoleMessage, Locator, Page, WebSocket, expect
 from tests.browser.served import ServedContext
 
 from ollim_bot.clock import SystemClock

@@ -7,14 +7,7 @@ from itertools import pairwise
 
 import pytest
 from playwright.async_api import Locator, Page, expect
-from tests.browser.fork_scene import (
-    NOT_SAVED,
-    SAVE,
-    banner,
-    end,
-    enter,
-    fork_button,
-)
+from tests.browser.fork_scene import NOT_SAVED, SAVE, banner, end, enter, fork_button
 from tests.browser.scene import (
     PageScene,
     announced,

@@ -18,15 +18,7 @@ from tests.browser.fork_scene import (
     enter,
     fork_button,
 )
-from tests.browser.scene import (
-    PageScene,
-    announced,
-    box,
-    listen,
-    message,
-    messages,
-    set_hidden,
-)
+from tests.browser.scene import PageScene, announced, box, listen, message, messages, set_hidden
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer

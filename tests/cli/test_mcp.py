@@ -13,12 +13,7 @@ import pytest
 from tests.cli.terminal import Terminal
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.tool_servers import (
-    ServerSpec,
-    ServerState,
-    ToolDefinition,
-    ToolServerRecord,
-)
+from ollim_bot.domain.tool_servers import ServerSpec, ServerState, ToolDefinition, ToolServerRecord
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import look_into
 from ollim_bot.store.transaction import Transaction

@@ -24,10 +24,7 @@ from tests.file_changes import file_changes
 from tests.patience import patience
 from tests.stores import Stores, memory_stores
 
-from ollim_bot.app.build import (
-    ConversationDeps,
-    ConversationParts,
-)
+from ollim_bot.app.build import ConversationDeps, ConversationParts
 from ollim_bot.app.services import keep_running
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage

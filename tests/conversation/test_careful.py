@@ -11,14 +11,7 @@ from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import CallsTool, Says, ScriptedEngine
 from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.test_foreground_jobs import fired
-from tests.conversation.test_tainting import (
-    FETCH,
-    FORWARD,
-    PROFILE,
-    forward,
-    refusals,
-    talking,
-)
+from tests.conversation.test_tainting import FETCH, FORWARD, PROFILE, forward, refusals, talking
 
 from ollim_bot.conversation.background_attempt import source_of
 from ollim_bot.conversation.careful import CarefulTimes

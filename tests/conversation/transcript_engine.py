@@ -26,14 +26,7 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.usage import Usage
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import (
-    Prompt,
-    SessionSpec,
-    StoredSession,
-    ToolCall,
-    Toolset,
-    Trace,
-)
+from ollim_bot.ports import Prompt, SessionSpec, StoredSession, ToolCall, Toolset, Trace
 
 WRITE = "write it down"
 ANSWER = "It is written down."

@@ -8,13 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 import pytest
 from tests.discord.draft_scene import DraftScene
 
-from ollim_bot.domain.events import (
-    AgentEvent,
-    EndCause,
-    TextStreamed,
-    ToolEnded,
-    ToolStarted,
-)
+from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, ToolEnded, ToolStarted
 from ollim_bot.domain.ids import TurnId
 from ollim_bot.errors import Unreachable
 from ollim_bot.ports import TurnStart

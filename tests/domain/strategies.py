@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.forks import ForkMessage
+from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.jobs import (
     Chain,
@@ -24,8 +25,6 @@ from ollim_bot.domain.jobs import (
     Reminder,
     ReportMode,
     Routine,
-    WebhookAuth,
-    WebhookSpec,
 )
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState

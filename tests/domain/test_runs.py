@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.domain.strategies import reminders, routines, webhooks
 
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine, WebhookSpec
+from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine
 from ollim_bot.domain.run_words import outcome
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 

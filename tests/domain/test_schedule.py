@@ -15,8 +15,9 @@ from tests.domain.cron_lines import NIGHTS, Line, lines
 from tests.domain.strategies import instants, reminders, zones
 
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine, WebhookSpec
+from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.schedule import (
     Agenda,
     count_between,

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ollim_bot.domain.jobs import JobSpec, Reminder, WebhookSpec
+from ollim_bot.domain.hook_jobs import WebhookSpec
+from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import taint_of_job
 from ollim_bot.domain.taint import (
     Reading,

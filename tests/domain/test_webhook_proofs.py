@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.jobs import WebhookAuth
+from ollim_bot.domain.hook_jobs import WebhookAuth
 from ollim_bot.domain.webhook_proofs import (
     LARGEST_HEAD,
     RawRequest,

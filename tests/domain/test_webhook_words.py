@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ollim_bot.domain.jobs import JobSpec, WebhookAuth, WebhookSpec
-from ollim_bot.domain.overviews import facts_of
+from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
+from ollim_bot.domain.job_card import facts_of
+from ollim_bot.domain.jobs import JobSpec
 
 SPEC = JobSpec(id="ci", message="Look.", background=True)
 

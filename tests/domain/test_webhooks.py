@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.jobs import JobSpec, WebhookSpec
+from ollim_bot.domain.hook_jobs import WebhookSpec
+from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.webhooks import is_wanted, picked, pointer_parts, read_object
 
 SPEC = JobSpec(id="a", message="Look.")

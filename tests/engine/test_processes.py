@@ -14,13 +14,7 @@ import pytest
 from tests.engine.processes import engines_at, eventually
 from tests.engine.scene import SOON, Scene, ask, provider, texts
 
-from ollim_bot.domain.events import (
-    AgentEvent,
-    EndCause,
-    SessionNamed,
-    TextStreamed,
-    TurnEnded,
-)
+from ollim_bot.domain.events import AgentEvent, EndCause, SessionNamed, TextStreamed, TurnEnded
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.connection import Connection
 from ollim_bot.engine.options import engine_variables, options_for

@@ -23,14 +23,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from devtools.doubles.engine import (
-    CallsTool,
-    Fails,
-    Says,
-    ScriptedEngine,
-    ScriptedSession,
-    Step,
-)
+from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, ScriptedSession, Step
 from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.surface import RecordingSurface
 from tests.hostile.attack_scene import AppWithParts

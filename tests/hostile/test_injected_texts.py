@@ -36,7 +36,8 @@ from ollim_bot.domain.calendar import (
     question_card,
 )
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.jobs import JobSpec, ReportMode, WebhookSpec
+from ollim_bot.domain.hook_jobs import WebhookSpec
+from ollim_bot.domain.jobs import JobSpec, ReportMode
 from ollim_bot.domain.overviews import today_overview
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.schedule import Skips

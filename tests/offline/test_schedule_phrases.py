@@ -7,13 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.offline.schedule_phrases import (
-    ASKED_BACK,
-    CANCELLING,
-    LEFT_ALONE,
-    REMINDING,
-    REPEATING,
-)
+from tests.offline.schedule_phrases import ASKED_BACK, CANCELLING, LEFT_ALONE, REMINDING, REPEATING
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.phrases.moment import parse_moment

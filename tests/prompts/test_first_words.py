@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.prompts.prompt_parts import (
-    NOW,
-    ago,
-    attachments,
-    call,
-    file,
-    hostile,
-    image,
-    message,
-)
+from tests.prompts.prompt_parts import NOW, ago, attachments, call, file, hostile, image, message
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.cron import Cron

@@ -12,8 +12,9 @@ from hypothesis import given
 from tests.prompts.prompt_parts import NOW, ago, hostile, reads_as_ours
 
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.inbox import InputId, JobTurn
-from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine, WebhookSpec
+from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.prompts.context import FOR_MAIN, READ_ONLY, restored, updates_block
 from ollim_bot.prompts.turns import (

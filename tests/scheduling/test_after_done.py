@@ -23,10 +23,10 @@ from tests.scheduling.test_travelling import (
     wait_for,
 )
 
+from ollim_bot.domain.job_card import job_card
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import JobKind, Routine
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.overviews import job_card
 from ollim_bot.domain.rehearsal import Assumptions, rehearse
 from ollim_bot.domain.schedule import Skips
 from ollim_bot.store.answer_plans import open_plans

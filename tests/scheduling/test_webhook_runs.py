@@ -8,14 +8,7 @@ from pathlib import Path
 
 import pytest
 from devtools.doubles.clock import ManualClock
-from devtools.doubles.engine import (
-    CallsTool,
-    Fails,
-    Says,
-    ScriptedEngine,
-    ScriptedSession,
-    Waits,
-)
+from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, ScriptedSession, Waits
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.scheduling.test_costs import spend
 from tests.scheduling.test_firing import pings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
+from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
 from ollim_bot.store import frontmatter
 from ollim_bot.store.webhook_format import WEBHOOKS
 

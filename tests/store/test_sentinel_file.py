@@ -23,12 +23,7 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.opening import open_database
-from ollim_bot.store.sentinel import (
-    ChannelTry,
-    SentinelDelivery,
-    SentinelFile,
-    deliveries_left,
-)
+from ollim_bot.store.sentinel import ChannelTry, SentinelDelivery, SentinelFile, deliveries_left
 from ollim_bot.store.store import DatabaseStore
 
 DISCORD, PHONE = "discord", "ntfy"

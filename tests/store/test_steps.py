@@ -20,13 +20,7 @@ from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import StorageError
 from ollim_bot.store.connection import Connect, connect
-from ollim_bot.store.errors import (
-    Busy,
-    DiskFull,
-    NoDatabase,
-    OtherSchema,
-    OutcomeUnknown,
-)
+from ollim_bot.store.errors import Busy, DiskFull, NoDatabase, OtherSchema, OutcomeUnknown
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import DatabaseStore
 from ollim_bot.store.transaction import Step, Transaction

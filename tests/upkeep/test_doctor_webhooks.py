@@ -13,7 +13,8 @@ import pytest
 from tests.environment.machine import FakeMachine
 from tests.ports import unused_port
 
-from ollim_bot.domain.jobs import JobSpec, WebhookSpec
+from ollim_bot.domain.hook_jobs import WebhookSpec
+from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.provider import Provider, ProviderKind
 from ollim_bot.upkeep.checks.network import HttpAnswer
 from ollim_bot.upkeep.checks.webhooks import check_webhooks, port, screening, secrets

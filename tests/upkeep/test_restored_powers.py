@@ -18,12 +18,7 @@ from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.tool_servers import (
-    PinnedTool,
-    ServerState,
-    ToolDefinition,
-    ToolServerRecord,
-)
+from ollim_bot.domain.tool_servers import PinnedTool, ServerState, ToolDefinition, ToolServerRecord
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_files import add_snoozed

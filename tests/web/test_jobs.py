@@ -12,15 +12,7 @@ from tests.web.scene import SUNDAY, Scene
 
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.job_list import (
-    DAYS,
-    DayState,
-    JobDay,
-    JobLine,
-    JobList,
-    JobPast,
-    LastRun,
-)
+from ollim_bot.domain.job_list import DAYS, DayState, JobDay, JobLine, JobList, JobPast, LastRun
 from ollim_bot.domain.usage import Price
 from ollim_bot.domain.views import ViewAnswer
 

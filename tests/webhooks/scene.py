@@ -12,7 +12,7 @@ from devtools.doubles.clock import ManualClock, run_ready_tasks
 from tests.stores import Stores, memory_stores
 from tests.webhooks import calls
 
-from ollim_bot.domain.jobs import WebhookSpec
+from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.store.webhook_format import WEBHOOKS
 from ollim_bot.webhooks.server import WebhookLimits, WebhookServer

@@ -17,7 +17,7 @@ from tests.cli.terminal import Terminal
 from tests.webhooks import calls
 from tests.webhooks.scene import NOW, SECRET, HookScene, new_scene, serving
 
-from ollim_bot.domain.jobs import WebhookSpec
+from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.shared_files import JobFile, JobFolder
 from ollim_bot.domain.webhook_data import has_free_text, unknown_places
 from ollim_bot.paths import DataPaths

@@ -14,11 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ollim_bot import __version__
-from ollim_bot.app.build import (
-    ConversationDeps,
-    ConversationParts,
-    build_schedule,
-)
+from ollim_bot.app.build import ConversationDeps, ConversationParts, build_schedule
 from ollim_bot.app.lead import end_process
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, engine_on_standby, open_provider_engine
@@ -31,8 +27,9 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.delivery import always
 from ollim_bot.conversation.desktop import Reach
 from ollim_bot.domain.calendar import CalendarCopy
+from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec, job_key
+from ollim_bot.domain.jobs import Job, JobKind, job_key
 from ollim_bot.domain.pasted_addresses import AddressAnswer, AddressKind
 from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.provider import Provider
@@ -101,12 +98,7 @@ from ollim_bot.store.task_file import TaskFile
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers, opened_in
-from ollim_bot.tools.gates import (
-    Abilities,
-    BackgroundTools,
-    Careful,
-    main_gate,
-)
+from ollim_bot.tools.gates import Abilities, BackgroundTools, Careful, main_gate
 from ollim_bot.tools.guards import JobValidator, SubagentGuard
 from ollim_bot.tools.note_marks import is_own
 from ollim_bot.tools.path_rules import PathPolicy

@@ -48,12 +48,7 @@ from ollim_bot.conversation.delivery import (
 )
 from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.desktop import DesktopWatch, Reach
-from ollim_bot.conversation.forks.commands import (
-    ForkButtons,
-    ForkCommands,
-    ForkRequests,
-    IdleWatch,
-)
+from ollim_bot.conversation.forks.commands import ForkButtons, ForkCommands, ForkRequests, IdleWatch
 from ollim_bot.conversation.forks.forks import Forks, ForkSession, Replies, fork_spec
 from ollim_bot.conversation.google import EventButtons, EventCalendar, GoogleConnection
 from ollim_bot.conversation.greeting import Greeting

@@ -14,9 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.framework import (
-    plain,
-)
+from ollim_bot.cli.framework import plain
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.errors import AlreadyRunning, OllimError, StorageError

@@ -11,36 +11,15 @@ from typing import TYPE_CHECKING
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, heartbeat, open_data
-from ollim_bot.cli.framework import (
-    JSON,
-    Given,
-    Noun,
-    argument,
-    columns,
-    plain,
-    print_json,
-    title,
-)
+from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
 from ollim_bot.cli.messages import EXPORT_ARGUMENTS, PAGE_SIZE, export
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.phrases.durations import parse_duration
-from ollim_bot.domain.run_history import (
-    DROPPED,
-    HELD,
-    RELEASED,
-    RunStory,
-    part_in_words,
-)
-from ollim_bot.domain.run_pages import (
-    find_run,
-    page_object,
-    refused_pings,
-    run_object,
-    sent_by,
-)
+from ollim_bot.domain.run_history import DROPPED, HELD, RELEASED, RunStory, part_in_words
+from ollim_bot.domain.run_pages import find_run, page_object, refused_pings, run_object, sent_by
 from ollim_bot.domain.run_words import (
     answer_in_words,
     decisions,

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.sentinel import Outcome, SentinelReport
     from ollim_bot.domain.standby import Leader
     from ollim_bot.store.transaction import Step
-    from ollim_bot.upkeep.direct_channels import (
-        DirectChannel,
-        SentinelClock,
-        SentinelEnvironment,
-    )
+    from ollim_bot.upkeep.direct_channels import DirectChannel, SentinelClock, SentinelEnvironment
 
 T = TypeVar("T")
 

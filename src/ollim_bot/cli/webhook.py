@@ -17,8 +17,8 @@ from ollim_bot.cli.jobs.changes import job_argument, job_command, setter
 from ollim_bot.cli.jobs.fields import CalledNoun, flag, standard_input
 from ollim_bot.cli.jobs.views import list_jobs
 from ollim_bot.cli.terminal import show
+from ollim_bot.domain.hook_jobs import SWITCHED_OFF, WebhookAuth, WebhookSpec, hook_address
 from ollim_bot.domain.initiative import NO_RUN
-from ollim_bot.domain.jobs import SWITCHED_OFF, WebhookAuth, WebhookSpec, hook_address
 from ollim_bot.domain.webhook_data import has_free_text, plain_text, unknown_places
 from ollim_bot.domain.webhook_proofs import signed_headers
 from ollim_bot.domain.webhooks import (

@@ -18,8 +18,9 @@ from ollim_bot.conversation.screening import Screening
 from ollim_bot.domain.about_me import OWNERS_WORDS
 from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.events import Compacted, EndCause, FailureKind, SessionNamed, TurnEnded
+from ollim_bot.domain.hook_jobs import CalledJob
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.jobs import CalledJob, Job, Model, ReportMode
+from ollim_bot.domain.jobs import Job, Model, ReportMode
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason

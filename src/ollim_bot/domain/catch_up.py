@@ -9,9 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from ollim_bot.domain.decision import Circumstances, Decision, Miss, Skip, decide
 from ollim_bot.domain.jobs import Job, Routine, is_ordered
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.occurrences import (
-    Occurrence,
-)
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_history import MUST, RunStory
 from ollim_bot.domain.schedule import (
     ScheduledJob,

@@ -35,28 +35,13 @@ from ollim_bot.domain.due_items import (
     settling_buttons,
 )
 from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import (
-    CalledJob,
-    Job,
-    JobKind,
-    JobSpec,
-    Reminder,
-    Routine,
-    list_names,
-)
-from ollim_bot.domain.moments import (
-    MONTHS,
-    WEEKDAYS,
-    clock_time,
-    describe,
-    describe_with_distance,
-    midnight_after,
-)
+from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine, list_names
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, midnight_after
 from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, next_due, occurrence_at
 from ollim_bot.domain.tasks import TASK, TASK_DONE, Task, in_order, is_due, task_words
-from ollim_bot.domain.text import FROM_UNTRUSTED, as_code, one_line
+from ollim_bot.domain.text import one_line
 
 if TYPE_CHECKING:
     from ollim_bot.domain.task_cards import TaskUndo
@@ -69,8 +54,6 @@ TURN = "today_page"
 
 _LONGEST_TITLE = 200
 _LONGEST_EVENT = 100
-_LONGEST_NAME = 60
-_SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}
 _MOST_JOBS = 10
 # Lines that routines leave to jobs that are called on their overview.
 _LEFT_TO_CALLED = 3
@@ -130,94 +113,39 @@ def skipped_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime |
     return moment if is_skipped else None
 
 
-def job_card(job: Job, skips: Skips, now: datetime, webhook_port: int | None = None) -> Card:
-    """One job with all that can be done with it; webhooks are called at `webhook_port`."""
-    if isinstance(job, Routine | Reminder):
-        is_skipped = skipped_moment(job, skips, now) is not None
-        lines, buttons = _about(job, skips, now), _buttons(job, is_skipped=is_skipped)
-    else:
-        lines, buttons = _about_called(job, webhook_port), _called_buttons(job)
-    mark = f" {FROM_UNTRUSTED}" if job.spec.untrusted else ""
-    title = (one_line(job.spec.words, _LONGEST_TITLE) or job.spec.id) + mark
-    return Card(title, "\n".join(lines), buttons=tuple(buttons), job=job.spec.id)
-
-
-def _about_called(job: Job, port: int | None) -> Iterator[str]:
-    if not job.spec.enabled:
-        yield "Paused: calls are refused until it is resumed."
-    if isinstance(job, CalledJob):
-        yield from facts_of(job, port)
-
-
-def _called_buttons(job: Job) -> Iterator[Button]:
-    yield _first_called_button(job)
-    yield Button("Cancel", CANCEL, _name(job), ButtonStyle.DANGER)
-
-
-def _first_called_button(job: Job) -> Button:
+def first_called_button(job: Job) -> Button:
     if job.spec.enabled:
-        return Button("Pause", PAUSE, _name(job))
-    return Button("Resume", RESUME, _name(job))
+        return Button("Pause", PAUSE, button_data(job))
+    return Button("Resume", RESUME, button_data(job))
 
 
-def _about(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
-    if isinstance(job, Routine):
-        yield f"{_rhythm(job)}."
-    if not job.spec.enabled:
-        yield "Paused: it does not run until it is resumed."
-    elif isinstance(job, Reminder):
-        due = job.due(now.tzinfo or UTC)
-        word = "Due" if due.astimezone(UTC) > now.astimezone(UTC) else "Overdue since"
-        yield f"{word}: {describe_with_distance(due, now)}."
-    else:
-        skipped, following = skipped_moment(job, skips, now), next_moment(job, skips, now)
-        if skipped is not None:
-            yield f"Skipped: {describe(skipped, now)}."
-        if following is not None:
-            yield f"Next: {describe_with_distance(following, now)}."
-        elif skipped is None and isinstance(job, Routine):
-            yield f"It {job.standstill}."
-    if job.spec.set_by:
-        yield f"Set by {job.spec.set_by} in the background, within the ping budget."
-
-
-def _rhythm(routine: Routine) -> str:
-    zone = f" ({routine.spec.timezone})" if routine.spec.timezone else ""
-    return f"{routine.rhythm.explain()}{zone}"
-
-
-def _buttons(job: ScheduledJob, *, is_skipped: bool) -> Iterator[Button]:
-    name = _name(job)
-    yield Button("Run now", RUN, name)
-    if not job.spec.enabled:
-        yield Button("Resume", RESUME, name)
-    else:
-        if isinstance(job, Reminder):
-            waits = _SNOOZES.items()
-            yield from (Button(label, SNOOZE_JOB, f"{name}:{wait}") for wait, label in waits)
-        else:
-            yield _first_button(job, is_skipped=is_skipped)
-        yield Button("Pause", PAUSE, name)
-    yield Button("Cancel", CANCEL, name, ButtonStyle.DANGER)
-
-
-def _first_button(job: ScheduledJob, *, is_skipped: bool) -> Button:
+def first_button(job: ScheduledJob, *, is_skipped: bool) -> Button:
     """The button that is most wanted beside a job."""
     if not job.spec.enabled:
-        return Button("Resume", RESUME, _name(job))
+        return Button("Resume", RESUME, button_data(job))
     if isinstance(job, Reminder):
-        return Button("Snooze 1 h", SNOOZE_JOB, f"{_name(job)}:1h")
+        return Button("Snooze 1 h", SNOOZE_JOB, f"{button_data(job)}:1h")
     if is_skipped:
-        return Button("Do not skip", RESUME, _name(job))
-    return Button("Skip once", SKIP, _name(job))
+        return Button("Do not skip", RESUME, button_data(job))
+    return Button("Skip once", SKIP, button_data(job))
 
 
 def ensure_button(job: Job) -> Button:
     """Gives `must` to a reminder that may be held back."""
-    return Button(ENSURE_LABEL, ENSURE, _name(job), ButtonStyle.PRIMARY)
+    return Button(ENSURE_LABEL, ENSURE, button_data(job), ButtonStyle.PRIMARY)
 
 
 def _name(job: Job) -> str:
+    return f"{job.kind}:{job.spec.id}"
+
+
+def rhythm_words(routine: Routine) -> str:
+    zone = f" ({routine.spec.timezone})" if routine.spec.timezone else ""
+    return f"{routine.rhythm.explain()}{zone}"
+
+
+def button_data(job: Job) -> str:
+    """What names the job in the buttons of its cards."""
     return f"{job.kind}:{job.spec.id}"
 
 
@@ -280,7 +208,7 @@ def jobs_card(
 
 
 def _called_line(job: Job, last_call: datetime | None, now: datetime) -> _Line:
-    buttons = (_first_called_button(job), Button("More", SHOW, _name(job)))
+    buttons = (first_called_button(job), Button("More", SHOW, button_data(job)))
     title = job.spec.short_title or job.spec.id
     if last_call is None:
         return _Line(title, buttons)
@@ -290,14 +218,14 @@ def _called_line(job: Job, last_call: datetime | None, now: datetime) -> _Line:
 
 def _job_line(job: ScheduledJob, skips: Skips, now: datetime) -> _Line:
     is_skipped = skipped_moment(job, skips, now) is not None
-    buttons = (_first_button(job, is_skipped=is_skipped), Button("More", SHOW, _name(job)))
+    buttons = (first_button(job, is_skipped=is_skipped), Button("More", SHOW, button_data(job)))
     title = job.spec.owner_title or job.spec.id
     return _Line(" · ".join((title, *_when(job, skips, now))), buttons)
 
 
 def _when(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
     if isinstance(job, Routine):
-        yield _rhythm(job)
+        yield rhythm_words(job)
     if not job.spec.enabled:
         return
     moment = next_moment(job, skips, now)
@@ -599,14 +527,14 @@ class UpcomingToday(NamedTuple):
         """What there is to say beside the title."""
         notes = ["skipped"] if self.is_skipped else []
         if self.more is not None and isinstance(self.job, Routine):
-            rhythm = _rhythm(self.job)
+            rhythm = rhythm_words(self.job)
             notes.append(f"{rhythm[:1].lower()}{rhythm[1:]}")
         return [*notes, f"{self.more} more today"] if self.more else notes
 
     @property
     def buttons(self) -> tuple[Button, ...]:
         """What can be done about it before it comes."""
-        return (_first_button(self.job, is_skipped=self.is_skipped),) if self.is_next else ()
+        return (first_button(self.job, is_skipped=self.is_skipped),) if self.is_next else ()
 
 
 def coming_today(
@@ -645,9 +573,3 @@ def _overview(title: str, words: str, groups: _Groups) -> Card:
 def closed(card: Card) -> Card:
     """The overview as it was, without buttons: a newer one has taken its place."""
     return replace(card, buttons=())
-
-
-def facts_of(job: CalledJob, port: int | None) -> Iterator[str]:
-    """The facts as lines of a card."""
-    for name, fact in job.facts(port, lambda text: as_code(text, _LONGEST_NAME)):
-        yield f"{name.capitalize()}: {fact}."

@@ -64,8 +64,7 @@ class Task:
         return FROM_UNTRUSTED if self.untrusted else self.title
 
 
-@dataclass(frozen=True, slots=True)
-class TaskChange:
+class TaskChange(NamedTuple):
     """What to change of a task; None leaves a part as it is."""
 
     title: str | None = None
@@ -74,8 +73,7 @@ class TaskChange:
     clears_due: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedTask:
+class DeletedTask(NamedTuple):
     """A task that was deleted. `receipt` is what its list needs to bring it back."""
 
     task: Task

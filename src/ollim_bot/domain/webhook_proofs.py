@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
+from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.webhooks import WebhookCall
 
 # In bytes. The headers of services and of the tunnels before them have some three kilobytes.

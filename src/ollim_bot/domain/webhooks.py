@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ollim_bot.domain.jobs import JobKind, WebhookSpec, list_names
+from ollim_bot.domain.hook_jobs import WebhookSpec
+from ollim_bot.domain.jobs import JobKind, list_names
 from ollim_bot.domain.text import nearest
 
 if TYPE_CHECKING:

@@ -36,8 +36,9 @@ from ollim_bot.domain.decision import (
     needs_ping_token,
 )
 from ollim_bot.domain.due_items import why_now
+from ollim_bot.domain.hook_jobs import CalledJob
 from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import CalledJob, Job, Reminder, Routine, is_ordered
+from ollim_bot.domain.jobs import Job, Reminder, Routine, is_ordered
 from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import (

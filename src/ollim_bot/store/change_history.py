@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ollim_bot.domain.change_list import (
-    ChangeFilter,
-    OlderChange,
-)
+from ollim_bot.domain.change_list import ChangeFilter, OlderChange
 from ollim_bot.domain.changes import ChangeRow
 from ollim_bot.store.journal import commits_before
 

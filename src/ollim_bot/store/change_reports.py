@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
-from ollim_bot.domain.change_list import (
-    ChangeLine,
-    KeptChange,
-    why_elsewhere,
-)
+from ollim_bot.domain.change_list import ChangeLine, KeptChange, why_elsewhere
 from ollim_bot.domain.changes import ANSWER, SETTING, TASK, ChangeRow, NotUndone
 from ollim_bot.domain.runtime_config import CONFIG_KEYS
 from ollim_bot.store.changes import CUT, FileChanges, Rows, UndoRefused, refuse_setting_undo

@@ -8,10 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
-from ollim_bot.domain.change_list import (
-    ChangeFilter,
-    KeptChange,
-)
+from ollim_bot.domain.change_list import ChangeFilter, KeptChange
 from ollim_bot.domain.changes import KEPT_FOR, MOST_ROWS, SETTING, Changer, ChangeRow
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 from ollim_bot.store.codecs.plain import decode_plain, encode_plain

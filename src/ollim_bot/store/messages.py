@@ -12,19 +12,8 @@ from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.search import Search, Speaker, who_spoke
 from ollim_bot.store.codecs.messages import CHAT_MESSAGES
-from ollim_bot.store.connection import (
-    Row,
-    Statements,
-    Value,
-    escaped,
-    microseconds,
-    unescaped,
-)
-from ollim_bot.store.search_index import (
-    SESSION,
-    SearchIndex,
-    conditions_of,
-)
+from ollim_bot.store.connection import Row, Statements, Value, escaped, microseconds, unescaped
+from ollim_bot.store.search_index import SESSION, SearchIndex, conditions_of
 
 # The session of an answer is known; a message of the owner belongs to that of the next answer.
 _READ_FOR_OPENING = 10

@@ -22,14 +22,7 @@ from ollim_bot.domain.run_history import (
     claiming_row,
 )
 from ollim_bot.store.codecs.ledger import LEDGER_ROWS
-from ollim_bot.store.connection import (
-    Row,
-    Statements,
-    escaped,
-    microseconds,
-    moment_of,
-    unescaped,
-)
+from ollim_bot.store.connection import Row, Statements, escaped, microseconds, moment_of, unescaped
 from ollim_bot.store.lookup import look_up
 
 if TYPE_CHECKING:

@@ -18,17 +18,12 @@ from ollim_bot.domain.agent_caller import MARKED, asks
 from ollim_bot.domain.cards import ButtonPrompt, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, numbered_id
 from ollim_bot.domain.due_items import DueItem, open_card
-from ollim_bot.domain.jobs import CalledJob, Reminder, Routine
+from ollim_bot.domain.hook_jobs import CalledJob
+from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import clock_time, late_label
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.outgoing import ON_ITS_WAY
-from ollim_bot.domain.pings import (
-    Charge,
-    PingRefused,
-    PingVerdict,
-    charged,
-    is_must_ping,
-)
+from ollim_bot.domain.pings import Charge, PingRefused, PingVerdict, charged, is_must_ping
 from ollim_bot.domain.runs import DeliveryRight, RefusedPing
 from ollim_bot.domain.schedule import late_since
 from ollim_bot.domain.taint import Taint, untrusted_label, untrusted_message

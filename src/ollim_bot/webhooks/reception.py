@@ -16,7 +16,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from ollim_bot.domain.jobs import WebhookAuth, WebhookSpec
+from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.webhook_proofs import RawRequest, call_of, claimed_ways, proof_in

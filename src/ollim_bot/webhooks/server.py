@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from ollim_bot.domain.jobs import WebhookSpec
+from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.webhooks import LARGEST_BODY
 from ollim_bot.errors import StorageError
 from ollim_bot.loopback import Connections, serving

@@ -13,7 +13,8 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import ArgumentSpec, Given, argument
-from ollim_bot.domain.jobs import CalledJob, ItemKind, Job, Routine, named_by_words
+from ollim_bot.domain.hook_jobs import CalledJob
+from ollim_bot.domain.jobs import ItemKind, Job, Routine, named_by_words
 from ollim_bot.domain.moments import describe, near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
 from ollim_bot.store.job_folder import MarkdownRepository

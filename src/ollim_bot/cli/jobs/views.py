@@ -13,8 +13,8 @@ from ollim_bot.cli.data import note, open_data
 from ollim_bot.cli.framework import Given, columns, is_past, plain, print_json, title
 from ollim_bot.cli.jobs.fields import JobNoun, S, without_moment
 from ollim_bot.cli.terminal import show
+from ollim_bot.domain.hook_jobs import CalledJob
 from ollim_bot.domain.jobs import (
-    CalledJob,
     ItemKind,
     JobSpec,
     Late,

@@ -14,10 +14,12 @@ from pathlib import PurePosixPath
 
 from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.due_items import move_button
+from ollim_bot.domain.hook_jobs import CalledJob
 from ollim_bot.domain.initiative import MAY_BE_HELD_BACK, may_be_held_back
-from ollim_bot.domain.jobs import CalledJob, Job, Reminder, Routine
+from ollim_bot.domain.job_card import facts_of
+from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
-from ollim_bot.domain.overviews import ensure_button, facts_of
+from ollim_bot.domain.overviews import ensure_button
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietSettings, quiet_until
 from ollim_bot.domain.shared_files import JobFile, ProfileFile, SharedFile, UndoOutcome
 from ollim_bot.domain.taint import Taint, marked_taint, untrusted_label

@@ -18,6 +18,7 @@ from ollim_bot.domain.calendar import EVENT_TEXT, CalendarCopy
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall
+from ollim_bot.domain.job_card import job_card
 from ollim_bot.domain.jobs import J, Job, JobKind
 from ollim_bot.domain.moments import elapsed, midnight_after
 from ollim_bot.domain.overviews import (
@@ -26,7 +27,6 @@ from ollim_bot.domain.overviews import (
     ShownOverview,
     closed,
     hidden_on_page,
-    job_card,
     jobs_card,
     still_today,
     today_overview,
