@@ -84,7 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     runs = past_runs.read(past_runs.FILE)
     is_whole = len(chosen) == len(PARTS)
     print(table(results, past_runs.usual_ratios(run, runs), is_whole=is_whole))
-    if is_whole and not (given.no_record or os.environ.get("CI")):
+    is_kept = is_whole if given.record is None else given.record
+    if is_kept and not os.environ.get("CI"):
         past_runs.append(past_runs.FILE, run)
     return 0 if all(result.passes for result in results) else 1
 
@@ -102,11 +103,13 @@ def _measured(parts: Sequence[str]) -> list[Result]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument(
-        "--only", nargs="+", choices=[*PARTS, *LONG], help="some parts; nothing is recorded"
-    )
+    parser.add_argument("--only", nargs="+", choices=[*PARTS, *LONG], help="some parts")
     parser.add_argument("--list", action="store_true", help="say what the parts are")
-    parser.add_argument("--no-record", action="store_true", help="leave past_runs.jsonl alone")
+    parser.add_argument(
+        "--record",
+        action=argparse.BooleanOptionalAction,
+        help="add a line to past_runs.jsonl; a whole run does if this is omitted",
+    )
     return parser
 
 

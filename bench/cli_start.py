@@ -93,8 +93,8 @@ def measure(folder: Path) -> list[Result]:
     ]
 
 
-def _asked_all_day(home: Path, command: str) -> list[Result]:
-    """The commands after two weeks of use."""
+def write_two_weeks(home: Path) -> None:
+    """The data directory of a bot that was used for two weeks."""
     paths, database = DataPaths(home / "data"), new_database(home / "data")
     write_reminders(paths.reminders, 25)
     write_routines(paths.routines, 25, 1)
@@ -111,6 +111,10 @@ def _asked_all_day(home: Path, command: str) -> list[Result]:
     write_copy(paths, copy)
     lines = (f"- [ ] Task number {number} (due {today})\n" for number in range(20))
     paths.tasks.write_text("".join(lines))
+
+
+def _asked_all_day(home: Path, command: str) -> list[Result]:
+    write_two_weeks(home)
     bare = running([sys.executable, "-c", "pass"], home)
     return [
         compare(

@@ -35,7 +35,7 @@ IDLE_SECONDS = 20.0
 # No growth; the rest allows for the noise between two half minutes.
 MOST_MORE_IDLE = 0.001
 LIMIT = 300.0
-KEPT = ("today", "runs", "money", "health", "settings", "sessions")
+KEPT = ("today", "jobs", "runs", "money", "changes", "health", "settings", "sessions")
 # What changes with each run.
 OF_RUNS = ("today", "runs")
 # Longer than a panel waits between two frames, and than it keeps what was read.

@@ -53,7 +53,7 @@ def test_a_whole_run_leaves_no_bar_out() -> None:
     lines = table(rows, {}, is_whole=True).splitlines()
     for number, bar in enumerate(Bar, 1):
         assert f"{number}. {bar.value}" in lines
-    assert lines[lines.index(f"9. {Bar.GIT.value}") + 1].strip() == "NOT MEASURED"
+    assert lines[lines.index(f"10. {Bar.GIT.value}") + 1].strip() == "NOT MEASURED"
 
 
 def test_what_has_become_slower_is_marked_beside_what_it_was() -> None:

@@ -13,7 +13,6 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion, time_zones
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import ArgumentSpec, Given, argument
-from ollim_bot.domain.hook_jobs import CalledJob
 from ollim_bot.domain.jobs import ItemKind, Job, Routine, named_by_words
 from ollim_bot.domain.moments import describe, near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
@@ -21,6 +20,7 @@ from ollim_bot.store.job_folder import MarkdownRepository
 from ollim_bot.store.job_formats import FieldRule, JobFormat
 
 if TYPE_CHECKING:
+    from ollim_bot.domain.hook_jobs import CalledJob
     from ollim_bot.domain.quiet import QuietHours
 
 # Far below the limit of a job file, in any script.
@@ -313,7 +313,7 @@ class JobNoun(ABC, Generic[S]):
 _OF_THE_CLOCK = frozenset(
     {"background", "timezone", "late", "must", "plain", "kind", "nag", "first-step", "before"}
 )
-C = TypeVar("C", bound=CalledJob)
+C = TypeVar("C", bound="CalledJob")
 
 
 class CalledNoun(JobNoun[C]):

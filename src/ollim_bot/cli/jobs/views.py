@@ -13,7 +13,6 @@ from ollim_bot.cli.data import note, open_data
 from ollim_bot.cli.framework import Given, columns, is_past, plain, print_json, title
 from ollim_bot.cli.jobs.fields import JobNoun, S, without_moment
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.hook_jobs import CalledJob
 from ollim_bot.domain.jobs import (
     ItemKind,
     JobSpec,
@@ -116,7 +115,7 @@ def _marks(noun: JobNoun[S], job: S) -> str:
         marks.append(job.spec.kind)
     if job.spec.nag:
         marks.append(f"nag {job.spec.nag}")
-    if isinstance(job, CalledJob) and job.is_plain:
+    if job.is_plain and not job.kind.has_moments:
         marks.append("plain")
     if job.chain.max:
         marks.append(f"chain {job.chain.depth + 1}/{job.chain.max + 1}")
