@@ -33,7 +33,8 @@ from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.occurrences import Answer
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
 from ollim_bot.integrations.google.tokens import GoogleTokenStore
@@ -133,9 +134,9 @@ def _asked_all_day(home: Path, command: str) -> list[Result]:
 def _live(tx: Transaction, now: datetime) -> None:
     for number in range(100):
         at = now - timedelta(hours=3 * (100 - number))
-        rows = [*run_rows(f"p{number % 25}", at)]
-        tx.ledger.append(*rows)
-        run = rows[0].occurrence.id
+        job = f"p{number % 25}"
+        tx.ledger.append(*run_rows(job, at))
+        run = Occurrence.scheduled(JobKind.ROUTINE, job, at).id
         tx.usage.add(UsageRow(at, UsageKind.RUN, "m", Price.LISTED, 900, 500, occurrence=run))
         text = f"A few words about number {number}."
         tx.messages.add(ChatMessage(MessageId(f"m{number}"), at, Author.OWNER, text))

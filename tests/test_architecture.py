@@ -438,7 +438,7 @@ NEEDS = {
     "version": (("dataclasses", "datetime", "json", "pathlib", "zoneinfo"), 8),
     "tasks list": (("argparse", "cronsim", "hashlib", "sqlite3", "subprocess"), 40),
     "sentinel": (("argparse", "cronsim", "hashlib", "sqlite3", "subprocess"), 32),
-    "reminder list": (("argparse", "cronsim", "hashlib", "sqlite3", "subprocess"), 35),
+    "reminder list": (("argparse", "cronsim", "hashlib", "sqlite3", "subprocess"), 34),
 }
 
 

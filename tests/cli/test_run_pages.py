@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -155,7 +154,7 @@ def test_of_a_long_ledger_only_a_part_is_read(monkeypatch: pytest.MonkeyPatch) -
         read += 1
         return decode(raw)
 
-    monkeypatch.setattr(run_ledger, "LEDGER_ROWS", replace(LEDGER_ROWS, decode=counting))
+    monkeypatch.setattr(run_ledger, "LEDGER_ROWS", LEDGER_ROWS._replace(decode=counting))
     old = (begun + timedelta(days=30)).date()
     asked: dict[str, Callable[[Transaction], object]] = {
         "newest": lambda tx: run_list(tx, _filter(), 5, SUNDAY, SUNDAY),

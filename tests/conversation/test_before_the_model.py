@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -38,7 +37,7 @@ async def decoded_for_a_message(before: int, monkeypatch: pytest.MonkeyPatch) ->
         talked(at, before)
         await at.ask("erste")
         with monkeypatch.context() as patched:
-            patched.setattr(messages, "CHAT_MESSAGES", replace(CHAT_MESSAGES, decode=counting))
+            patched.setattr(messages, "CHAT_MESSAGES", CHAT_MESSAGES._replace(decode=counting))
             await at.send("zweite")
             await at.quiet()
     return count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -229,7 +228,7 @@ def test_the_end_that_is_decided_may_follow_what_the_ledger_says(
     job: Routine | Reminder | None, state: OccurrenceState | None, now: Circumstances
 ) -> None:
     attempts = 0 if state in (None, DUE) else max(now.progress.attempts, 1)
-    progress = replace(now.progress, state=state, attempts=attempts)
+    progress = now.progress._replace(state=state, attempts=attempts)
     decision = decide(job, now._replace(progress=progress))
     # A run that was cut off is noted as such before it is skipped or repeated.
     before = CUT_OFF if state is RUNNING else state or DUE

@@ -33,7 +33,7 @@ class ServiceTasks(MemoryTasks):
 
     def restore(self, deleted: DeletedTask) -> Task:
         return super().restore(
-            replace(deleted, task=replace(deleted.task, id=f"new-{next(self.ids)}"))
+            deleted._replace(task=replace(deleted.task, id=f"new-{next(self.ids)}"))
         )
 
     def _put(self, task: Task) -> Task:

@@ -21,8 +21,7 @@ from ollim_bot.domain.run_history import (
     RunStory,
     moment_in,
 )
-from ollim_bot.domain.taint import marked_taint
-from ollim_bot.domain.text import counted
+from ollim_bot.domain.text import comma_parts, counted
 from ollim_bot.domain.usage import Price
 
 # The facts of a run that ended without its ping: how many were left of how many.
@@ -138,7 +137,7 @@ def tools_of(story: RunStory) -> Counter[str]:
 
 def sources_of(story: RunStory) -> tuple[str, ...]:
     """What it had read from others."""
-    return marked_taint(str(story.facts.get("untrusted") or "")).sources
+    return comma_parts(str(story.facts.get("untrusted") or ""))
 
 
 def used_in_words(story: RunStory) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ollim_bot.domain.agent_caller import PROGRAM, shell_words
+from ollim_bot.domain.text import comma_parts
 from ollim_bot.domain.tool_patterns import text_argument
 
 ATTACHMENT = "attachment"
@@ -111,7 +112,7 @@ def kind_of(source: str) -> str:
 
 def marked_taint(mark: str | None) -> Taint:
     """The taint of a run whose job file has this `untrusted:`."""
-    return Taint(tuple(part.strip() for part in (mark or "").split(",") if part.strip()))
+    return Taint(comma_parts(mark or ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,11 @@ def one_line(text: str, longest: int) -> str:
     return shortened(visible(words, besides=_JOINERS), longest)
 
 
+def comma_parts(text: str) -> tuple[str, ...]:
+    """The parts between the commas, without empty ones."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def as_code(text: str, longest: int) -> str:
     """The text on one line between backticks, which it cannot end."""
     return f"`{one_line(text, longest).replace('`', chr(0x2035))}`"

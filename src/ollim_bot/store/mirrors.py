@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -18,14 +19,7 @@ from ollim_bot.store.codecs.records import SESSION_EVENTS
 from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
 from ollim_bot.store.files import PRIVATE, FileLock, append_line, remove_durably, write_atomically
-from ollim_bot.store.records import (
-    MIRRORED,
-    RecordSpec,
-    hash_of,
-    note_hash,
-    store_record,
-    stored_record,
-)
+from ollim_bot.store.records import MIRRORED, RecordSpec, store_record, stored_record
 from ollim_bot.store.session_history import HISTORY_FILE, SessionHistory
 
 Report = Callable[[StoreProblem], None]
@@ -328,3 +322,27 @@ def _merged(in_file: list[SessionEvent], known: list[SessionEvent]) -> list[Sess
     written = set(in_file)
     after = max((place for place, event in enumerate(known) if event in written), default=-1) + 1
     return [*in_file, *known[after:]]
+
+
+def hash_of(content: bytes | None) -> str:
+    """The hash that identifies the content of a mirror; empty for no file."""
+    return "" if content is None else hashlib.sha256(content).hexdigest()
+
+
+def note_hash(statements: Statements, name: str, content: str) -> None:
+    """Store the hash of the newest content that the mirror may hold."""
+    statements.write(
+        "mirrors",
+        "INSERT INTO mirrors (name, hash, number)"
+        " VALUES (?, ?, (SELECT coalesce(max(number), 0) + 1 FROM mirrors))"
+        " ON CONFLICT (name, hash) DO UPDATE SET number = excluded.number",
+        name,
+        content,
+    )
+
+
+def note_content(statements: Statements, name: str, content: bytes | None) -> None:
+    """Store the hash of what the mirror will hold; at first also that of no file."""
+    if statements.row("SELECT 1 FROM mirrors WHERE name = ?", name) is None:
+        note_hash(statements, name, hash_of(None))
+    note_hash(statements, name, hash_of(content))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cached_property
@@ -196,23 +195,4 @@ def store_record(statements: Statements, spec: RecordSpec[T], encoded: bytes | N
             encoded.decode(),
         )
     if spec.file:
-        if statements.row("SELECT 1 FROM mirrors WHERE name = ?", spec.name) is None:
-            note_hash(statements, spec.name, hash_of(None))
-        note_hash(statements, spec.name, hash_of(encoded))
-
-
-def hash_of(content: bytes | None) -> str:
-    """The hash that identifies the content of a mirror; empty for no file."""
-    return "" if content is None else hashlib.sha256(content).hexdigest()
-
-
-def note_hash(statements: Statements, name: str, content: str) -> None:
-    """Store the hash of the newest content that the mirror may hold."""
-    statements.write(
-        "mirrors",
-        "INSERT INTO mirrors (name, hash, number)"
-        " VALUES (?, ?, (SELECT coalesce(max(number), 0) + 1 FROM mirrors))"
-        " ON CONFLICT (name, hash) DO UPDATE SET number = excluded.number",
-        name,
-        content,
-    )
+        look_up("store.mirrors:note_content")(statements, spec.name, encoded)
