@@ -13,8 +13,9 @@ from tests.cli.terminal import Terminal
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.digest import Digest, HeldMessage, digest_message
-from ollim_bot.domain.due_items import DueItem, card_message, item_message, open_card
+from ollim_bot.domain.due_items import DueItem, open_card
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.item_messages import card_message, item_message
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import Occurrence

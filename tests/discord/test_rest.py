@@ -13,7 +13,7 @@ from devtools.localdiscord.server import LocalDiscord
 
 from ollim_bot.domain.cards import Color
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.due_items import item_message
+from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.jobs import ItemKind, JobSpec, Reminder
 from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
+from ollim_bot.domain.button_prompts import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.forks import ForkMessage
 from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec

@@ -20,8 +20,9 @@ from ollim_bot.domain.digest import (
     HeldMessages,
     digest_message,
 )
-from ollim_bot.domain.due_items import DueItem, item_message
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.schedule import occurrence_at

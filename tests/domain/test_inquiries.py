@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import inquiries, inquiry, unix_seconds
 
-from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
+from ollim_bot.domain.button_prompts import ButtonPrompt, ButtonPrompts
 
 WEEK = 7 * 86400.0
 ASKED = ButtonPrompt("a1b2c3d4", "Show me the three mails", ts=1_770_000_000.0)

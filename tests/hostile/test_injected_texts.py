@@ -28,14 +28,9 @@ from tests.hostile.injected_texts import (
 from tests.prompts.prompt_parts import message
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.calendar import (
-    CalendarCopy,
-    CalendarEvent,
-    deleted_card,
-    kept_card,
-    question_card,
-)
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.cards import Card
+from ollim_bot.domain.event_cards import deleted_card, kept_card, question_card
 from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.jobs import JobSpec, ReportMode
 from ollim_bot.domain.overviews import today_overview

@@ -18,8 +18,9 @@ from tests.virtual_loop import LoopClock
 from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.due_items import DueItem, card_message, settled_card
+from ollim_bot.domain.due_items import DueItem, settled_card
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.item_messages import card_message
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.push import Pairing

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.due_items import DueItem, card_message
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.item_messages import card_message
 from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runtime_config import PushContent

@@ -13,9 +13,10 @@ from ollim_bot.cli.runs import page
 from ollim_bot.conversation.greeting import coming_back
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.digest import HeldMessage
-from ollim_bot.domain.due_items import NO_CARD, DueItem, card_message, delivery_id
+from ollim_bot.domain.due_items import NO_CARD, DueItem, delivery_id
 from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.inbox import Accepted, InputEnd, InputId, OwnerMessage
+from ollim_bot.domain.item_messages import card_message
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState

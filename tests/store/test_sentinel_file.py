@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from devtools.doubles.clock import ManualClock, run_ready_tasks
 
-from ollim_bot.domain.due_items import item_message
+from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import Occurrence

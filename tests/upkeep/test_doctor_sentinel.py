@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.domain.due_items import item_message
+from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.paths import DataPaths

@@ -9,7 +9,8 @@ from enum import Enum
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.domain.cards import Button, ButtonPrompt
+from ollim_bot.domain.button_prompts import ButtonPrompt
+from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.ids import MessageId

@@ -15,21 +15,20 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.domain.calendar import (
-    EVENT_DELETE,
-    EVENT_TEXT,
-    NO,
-    YES,
-    CalendarEvent,
-    deleted_card,
-    event_title,
-    kept_card,
-    question_card,
-)
+from ollim_bot.domain.calendar import CalendarEvent, event_title
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.changes import EVENT, OF_CALENDAR, Changer, ChangeRow, event_words
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.event_cards import (
+    EVENT_DELETE,
+    EVENT_TEXT,
+    NO,
+    YES,
+    deleted_card,
+    kept_card,
+    question_card,
+)
 from ollim_bot.domain.google import GoogleRedirect, in_words
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall

@@ -13,7 +13,8 @@ from ollim_bot import __version__
 from ollim_bot.conversation.commands.help import HELP_BUTTON
 from ollim_bot.conversation.commands.program import SET_UP
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonStyle, Card
+from ollim_bot.domain.button_prompts import ButtonPrompt
+from ollim_bot.domain.cards import Button, ButtonStyle, Card
 from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.ids import MessageId

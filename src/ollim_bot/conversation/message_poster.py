@@ -15,7 +15,8 @@ from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message, until
 from ollim_bot.conversation.jobs.cards import is_undo_of_change
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
-from ollim_bot.domain.cards import Button, ButtonPrompt, Card, Color
+from ollim_bot.domain.button_prompts import ButtonPrompt
+from ollim_bot.domain.cards import Button, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage, TurnCost, numbered_id
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import DueItem, delivery_id

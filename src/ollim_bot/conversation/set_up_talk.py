@@ -12,7 +12,8 @@ from zlib import crc32
 
 from ollim_bot.conversation.message_poster import MessagePoster, note_of
 from ollim_bot.domain.answer_words import meaning_of
-from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts, Card
+from ollim_bot.domain.button_prompts import ButtonPrompt, ButtonPrompts
+from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId

@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import NamedTuple
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, instant
-from ollim_bot.domain.taint import Untrusted
-from ollim_bot.domain.text import counted, literal, one_line
+from ollim_bot.domain.text import counted, one_line
 
 LONGEST_NAME = 40
 # A calendar is read again when its copy is older.
@@ -97,8 +96,7 @@ class CalendarCopy:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class BusyPeriod:
+class BusyPeriod(NamedTuple):
     """A time that one calendar marks as busy. It holds no untrusted text."""
 
     start: datetime
@@ -273,7 +271,7 @@ def _joined(
         start, end = event.begins(zone).astimezone(zone), event.ends(zone).astimezone(zone)
         if open_period is not None and _utc(start) <= _utc(open_period.end):
             end = max(open_period.end, end, key=_utc)
-            open_period = replace(open_period, end=end)
+            open_period = open_period._replace(end=end)
             continue
         if open_period is not None:
             yield open_period
@@ -319,42 +317,9 @@ def _utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
-EVENT_DELETE = "event_del"
-# The data of the two buttons of the question begin with these.
-YES, NO = "yes", "no"
-EVENT_TEXT = Untrusted("calendar entry", "the title of an event in the owner's calendar")
-
 _LONGEST_TITLE = 200
 _NO_TITLE = "(no title)"
 
 
-def question_card(event: CalendarEvent, now: datetime) -> Card:
-    return Card(
-        "Delete this event?",
-        f"{_in_words(event, now)}\nIt cannot be brought back with its guests.",
-        color=Color.YELLOW,
-        buttons=(
-            Button("Keep it", EVENT_DELETE, f"{NO}:{event.id}"),
-            Button("Delete", EVENT_DELETE, f"{YES}:{event.id}", ButtonStyle.DANGER),
-        ),
-    )
-
-
-def deleted_card(event: CalendarEvent, now: datetime) -> Card:
-    return Card("Event deleted", _in_words(event, now))
-
-
-def kept_card(asked: Card) -> Card:
-    return Card("Event kept", asked.description.partition("\n")[0])
-
-
 def event_title(event: CalendarEvent) -> str:
     return one_line(event.summary, _LONGEST_TITLE) or _NO_TITLE
-
-
-def _in_words(event: CalendarEvent, now: datetime) -> str:
-    zone = now.tzinfo or UTC
-    begins = event.begins(zone).astimezone(zone).date()
-    when = f"{day_words(begins, now)}, {time_words(event, now)}"
-    # A card shows markdown, and others write titles.
-    return f"{literal(event_title(event))}, {when} ({literal(event.calendar)})"

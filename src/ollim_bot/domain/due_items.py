@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
-from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import (
     Chain,
@@ -37,11 +36,10 @@ from ollim_bot.domain.moments import (
     later,
 )
 from ollim_bot.domain.occurrences import ANSWERED, Answer, LedgerRow, Occurrence
-from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
+from ollim_bot.domain.text import comma_parts
 
 if TYPE_CHECKING:
     from ollim_bot.domain.job_kinds import OccurrenceKind
-    from ollim_bot.domain.schedule import ScheduledJob
 
 _MORNING, _EVENING = 9, 20
 # A snooze is counted in whole minutes.
@@ -122,7 +120,8 @@ def with_first_step(item: DueItem, step: str, untrusted: str = "") -> DueItem:
     """The item with another first step, whose words may have a mark."""
     fields = json.loads(item.note)
     spec = fields["spec"]
-    mark = marked_taint(",".join(filter(None, (spec.get("untrusted"), untrusted)))).mark
+    sources = comma_parts(f"{spec.get('untrusted') or ''},{untrusted}")
+    mark = ", ".join(dict.fromkeys(sources))
     fields["spec"] = {**spec, "first_step": step, **({"untrusted": mark} if mark else {})}
     return replace(item, note=json.dumps(fields))
 
@@ -527,47 +526,6 @@ def delivery_id(occurrence: Occurrence) -> MessageId:
     """Derive the id from the occurrence, so that a crash cannot lead to a second message."""
     digest = hashlib.sha256(occurrence.id.encode()).digest()
     return MessageId(str(int.from_bytes(digest[:7])))
-
-
-def item_message(
-    job: ScheduledJob, occurrence: Occurrence, now: datetime, footer: str = ""
-) -> tuple[ChatMessage, DueItem]:
-    """The card that carries the job's own words, and the due item that it shows."""
-    item = DueItem.of(job, occurrence, delivery_id(occurrence), now)
-    taint, (title, words) = marked_taint(job.spec.untrusted), job.spec.said
-    message = ChatMessage(
-        item.card,
-        now,
-        Author.BACKGROUND,
-        "\n".join(filter(None, (title, words))),
-        footer=" ".join(filter(None, (footer, untrusted_label(taint)))),
-        card=open_card(item, now, words, title),
-        job=item.short_title,
-        occurrence=item.occurrence,
-        untrusted=untrusted_message(taint),
-        must=job.must,
-    )
-    return message, item
-
-
-def card_message(
-    item: DueItem, occurrence: Occurrence, now: datetime, footer: str = ""
-) -> ChatMessage:
-    """The message that shows an item by itself, for one of the times that it comes."""
-    card = open_card(item, now)
-    taint = marked_taint(item.untrusted)
-    return ChatMessage(
-        delivery_id(occurrence),
-        now,
-        Author.BACKGROUND,
-        card.text,
-        card=card,
-        footer=" ".join(filter(None, (footer, untrusted_label(taint)))),
-        job=item.short_title,
-        occurrence=occurrence.id,
-        untrusted=untrusted_message(taint),
-        must=item.as_reminder.must,
-    )
 
 
 def why_now(reason: str, late_since: datetime | None, now: datetime) -> str:

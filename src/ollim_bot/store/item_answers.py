@@ -22,7 +22,6 @@ from ollim_bot.domain.changes import ANSWER, Changer, ChangeRow, NotUndone
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import (
     DueItem,
-    card_message,
     delivery_id,
     item_key,
     open_card,
@@ -32,6 +31,7 @@ from ollim_bot.domain.due_items import (
     unanswered_card,
 )
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.item_messages import card_message
 from ollim_bot.domain.jobs import ItemKind, Job, JobKind, Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence, OccurrenceState, SkipReason

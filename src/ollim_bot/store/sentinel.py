@@ -17,8 +17,9 @@ from ollim_bot.domain.catch_up import claim_facts
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.decision import Circumstances, decide, has_to_come
 from ollim_bot.domain.definitions import Armed, Definition
-from ollim_bot.domain.due_items import DueItem, card_message
+from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.item_messages import card_message
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import BY, DELIVERED, PLAINLY, SENTINEL, THROUGH, claiming_row

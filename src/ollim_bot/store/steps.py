@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, tzinfo
 from uuid import uuid4
 
-from ollim_bot.domain.cards import ButtonPrompt
+from ollim_bot.domain.button_prompts import ButtonPrompt
 from ollim_bot.domain.careful import CarefulSession
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage

@@ -7,17 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.domain.agent_caller import MARKED, Does, asks
-from ollim_bot.domain.calendar import EVENT_DELETE
+from ollim_bot.domain.button_prompts import ButtonPrompt
 from ollim_bot.domain.cards import (
     MOST_BUTTONS,
     MOST_FIELDS,
     Button,
-    ButtonPrompt,
     ButtonStyle,
     Card,
     CardField,
     Color,
 )
+from ollim_bot.domain.event_cards import EVENT_DELETE
 from ollim_bot.domain.moments import clock_time, describe
 from ollim_bot.domain.quiet import QUIET
 from ollim_bot.domain.tasks import TASK_DELETE, TASK_DONE

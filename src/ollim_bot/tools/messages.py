@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ollim_bot.domain.agent_caller import MARKED, asks
-from ollim_bot.domain.cards import ButtonPrompt, Card
+from ollim_bot.domain.button_prompts import ButtonPrompt
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, numbered_id
 from ollim_bot.domain.due_items import DueItem, open_card
 from ollim_bot.domain.hook_jobs import CalledJob

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.definitions import holder_among
-from ollim_bot.domain.due_items import DueItem, item_message, why_now
+from ollim_bot.domain.due_items import DueItem, why_now
+from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence

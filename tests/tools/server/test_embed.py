@@ -7,7 +7,8 @@ import re
 import pytest
 from tests.tools.server.tool_scene import EVERYWHERE, MakeToolScene
 
-from ollim_bot.domain.cards import Button, ButtonPrompts, ButtonStyle, Card, CardField, Color
+from ollim_bot.domain.button_prompts import ButtonPrompts
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.runs import RunKind
 

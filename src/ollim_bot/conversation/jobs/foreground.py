@@ -15,9 +15,10 @@ from ollim_bot.conversation.notices import DiskGate
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.decision import WITHDRAWN
-from ollim_bot.domain.due_items import delivery_id, item_message
+from ollim_bot.domain.due_items import delivery_id
 from ollim_bot.domain.hook_jobs import CalledJob
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, InputId, JobTurn
+from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.moments import late_label

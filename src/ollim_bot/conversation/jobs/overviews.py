@@ -14,8 +14,9 @@ from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.tasks import DueTasks
-from ollim_bot.domain.calendar import EVENT_TEXT, CalendarCopy
+from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.cards import Card
+from ollim_bot.domain.event_cards import EVENT_TEXT
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.job_card import job_card

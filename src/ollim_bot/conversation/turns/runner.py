@@ -21,7 +21,7 @@ from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import TurnInput
 from ollim_bot.domain.activity import Activity, AnswerText
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage
-from ollim_bot.domain.due_items import DueItem, item_message, open_card, why_now
+from ollim_bot.domain.due_items import DueItem, open_card, why_now
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -52,6 +52,7 @@ from ollim_bot.domain.inbox import (
     Taken,
     TurnRequest,
 )
+from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
 from ollim_bot.domain.notices import Notice, failing_key
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
