@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ollim_bot.store.connection import Statements, escaped, unescaped
 from ollim_bot.store.file_store import parse_object, render_json
@@ -122,7 +123,8 @@ class Transaction(Records):
 Step = Callable[[Transaction], R]
 
 
-class JobOp(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class JobOp:
     """A change of a job file that belongs to a commit; `what` describes only the change."""
 
     id: str
