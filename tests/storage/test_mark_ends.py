@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from tests.file_changes import NOW, RowsBeside, file_changes
@@ -27,20 +30,26 @@ class Desk:
         self.changes = file_changes(data.paths, data.journal)
         self.changes.look()
 
-    def agent_writes(self, text: str, source: str) -> ChangeRow:
+    def agent_writes(self, text: str, source: str, *, is_killed: bool = False) -> ChangeRow:
         """As the bot has it: the mark first, then the file, then what was changed."""
         if source:
             self.rows.run(lambda tx: tx.marks.leave(TaintMark(source, NOW, path=PLAN)))
         self.changes.begin(PLAN, f"{len(text):08x}", CONVERSATION, source)
         (self.data.paths.root / PLAN).write_text(text)
         self.changes.look([PLAN], Changer.AGENT, CONVERSATION)
-        for mark in self.rows.query(lambda tx: tx.marks.of_files([PLAN])):
+        marks = self.rows.query(lambda tx: tx.marks.of_files([PLAN]))
+        for mark in [] if is_killed else marks:
             after = TaintMark(mark.source, mark.since, PLAN, hash=hash_of(text.encode()))
             self.rows.run(lambda tx, mark=mark, after=after: tx.marks.exchange(mark, after))  # type: ignore[misc]
         return self.rows.query(lambda tx: tx.changes.newest(1))[0]
 
     def marked(self) -> list[str]:
         return [each.path or each.title for each in self.changes.settle_marks()]
+
+    def age_marks(self, age: timedelta) -> None:
+        for mark in self.rows.query(lambda tx: tx.marks.left()):
+            older = replace(mark, since=mark.since - age)
+            self.rows.run(lambda tx, mark=mark, older=older: tx.marks.exchange(mark, older))  # type: ignore[misc]
 
     def mark_task(self, title: str, age: timedelta) -> None:
         mark = TaintMark("mail", NOW - age, title=title)
@@ -56,9 +65,10 @@ def desk(data: DataDirectory) -> Desk:
     return Desk(data)
 
 
-def test_an_undo_of_the_write_takes_its_mark_away(desk: Desk) -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_undo_of_the_write_takes_its_mark_away(desk: Desk, *, is_killed: bool) -> None:
     desk.agent_writes("mine\n", "")
-    change = desk.agent_writes(EVIL, "web page")
+    change = desk.agent_writes(EVIL, "web page", is_killed=is_killed)
     assert desk.marked() == [PLAN]
     desk.changes.undo_file(change, Changer.PAGE)
     assert (desk.data.paths.root / PLAN).read_text() == "mine\n"
@@ -71,6 +81,51 @@ def test_an_undo_that_brings_words_of_others_back_keeps_the_mark(desk: Desk) -> 
     desk.changes.undo_file(change, Changer.PAGE)
     assert (desk.data.paths.root / PLAN).read_text() == EVIL
     assert desk.marked() == [PLAN]
+
+
+def test_each_undo_of_a_careful_write_to_the_same_words_takes_its_mark_away(desk: Desk) -> None:
+    desk.agent_writes("mine\n", "")
+    for text in (EVIL, WORSE):
+        change = desk.agent_writes(text, "web page")
+        assert desk.marked() == [PLAN]
+        desk.changes.undo_file(change, Changer.PAGE)
+        assert desk.marked() == []
+
+
+@pytest.mark.parametrize(
+    ("which", "left"), [(0, f"{EVIL}\nsecond\n"), (1, f"{EVIL}\nfirst\n")], ids=["merged", "last"]
+)
+def test_an_undo_of_what_was_written_beside_words_of_others_keeps_their_mark(
+    desk: Desk, which: int, left: str
+) -> None:
+    """A session that is not careful wrote it, so neither of its changes has a source."""
+    desk.agent_writes(EVIL, "web page")
+    texts = (f"{EVIL}\nfirst\n", f"{EVIL}\nfirst\n\nsecond\n")
+    changes = [desk.agent_writes(text, "") for text in texts]
+    desk.changes.undo_file(changes[which], Changer.PAGE)
+    assert (desk.data.paths.root / PLAN).read_text() == left
+    assert desk.marked() == [PLAN]
+
+
+def test_an_undo_keeps_a_mark_that_is_older_than_all_changes_that_are_kept(desk: Desk) -> None:
+    old = desk.agent_writes(EVIL, "web page")
+    desk.rows.run(lambda tx: tx.changes.remove(old.key))
+    change = desk.agent_writes(WORSE, "mail")
+    assert desk.rows.query(lambda tx: tx.changes.newest(9)) == [change]
+    desk.age_marks(2 * DAY)
+    desk.changes.undo_file(change, Changer.PAGE)
+    assert desk.marked() == [PLAN]
+
+
+@pytest.mark.parametrize("change", [lambda note: note.write_text("mine now\n"), Path.unlink])
+def test_the_owners_hand_ends_a_mark_that_an_undo_has_kept(
+    desk: Desk, change: Callable[[Path], object]
+) -> None:
+    desk.agent_writes(EVIL, "web page")
+    desk.changes.undo_file(desk.agent_writes(WORSE, "web page"), Changer.PAGE)
+    assert desk.marked() == [PLAN]
+    change(desk.data.paths.root / PLAN)
+    assert desk.marked() == []
 
 
 def test_the_mark_of_a_task_goes_when_nothing_can_bring_the_task_back(desk: Desk) -> None:

@@ -46,7 +46,7 @@ from ollim_bot.store.files import (
     replace_unchanged,
 )
 from ollim_bot.store.job_checker import JobFileChecker, text_at
-from ollim_bot.store.marks import by_hand
+from ollim_bot.store.marks import by_hand, hash_of
 from ollim_bot.store.owner_files import policy_in
 from ollim_bot.store.task_file import titles_in
 from ollim_bot.store.transaction import Step, Transaction
@@ -295,7 +295,7 @@ class FileChanges:
             if not may_widen:
                 self._refuse_wider(change, now, wanted)
             mark = marked_taint(change.untrusted).mark
-            self._rows.run(lambda tx: _mark_again(tx, change.place, wanted))
+            marks = self._rows.run(lambda tx: _mark_more(tx, change.place))
             key = self.leave(change.place, wanted, by, undoes=change.key, untrusted=mark)
             try:
                 if wanted != now:
@@ -304,6 +304,7 @@ class FileChanges:
                 self.drop(key)
                 raise
             self._end(key)
+            self._rows.run(lambda tx: _mark_again(tx, marks, change.place, wanted))
         self._journal.note(self._paths.root / change.place, f"undo: {change.place}")
         return wanted
 
@@ -546,11 +547,17 @@ def _is_kept(mark: TaintMark, tx: Transaction) -> bool:
     return bool(tx.changes.likely("", mark.title, 1))
 
 
-def _mark_again(tx: Transaction, place: str, text: str | None) -> None:
-    """Keep the mark of a note that gets back what a careful session had written before."""
-    if text is not None and tx.changes.source_of(place, text):
-        for mark in tx.marks.of_files([place]):
-            tx.marks.exchange(mark, replace(mark, hash=""))
+def _mark_more(tx: Transaction, place: str) -> list[TaintMark]:
+    """Keep the mark of a file, whatever an Undo is about to write there."""
+    return [tx.marks.leave(replace(each, hash="")) for each in tx.marks.of_files([place])]
+
+
+def _mark_again(tx: Transaction, marks: Iterable[TaintMark], place: str, text: str | None) -> None:
+    """Keep these marks only if the text, which an Undo has brought back, has words of others."""
+    known = hash_of(_bytes(text or ""))
+    for mark in marks:
+        is_theirs = tx.changes.may_be_of_others(place, text, mark.since)
+        tx.marks.exchange(mark, replace(mark, hash=known) if is_theirs else None)
 
 
 def _as_begun(tx: Transaction, row: ChangeRow, begun: ChangeRow) -> ChangeRow:
