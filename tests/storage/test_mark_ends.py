@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -26,15 +25,22 @@ class Desk:
 
     def __init__(self, data: DataDirectory) -> None:
         self.data = data
-        self.rows = RowsBeside(data.paths, lambda: NOW)
-        self.changes = file_changes(data.paths, data.journal)
+        self.at = NOW
+        self.rows = RowsBeside(data.paths, self.now)
+        self.changes = file_changes(data.paths, data.journal, now=self.now)
         self.changes.look()
 
-    def agent_writes(self, text: str, source: str, *, is_killed: bool = False) -> ChangeRow:
+    def now(self) -> datetime:
+        return self.at
+
+    def agent_writes(
+        self, text: str, source: str, *, is_killed: bool = False, is_known: bool = True
+    ) -> ChangeRow:
         """As the bot has it: the mark first, then the file, then what was changed."""
+        self.at += DAY / 24
+        self.changes.begin(PLAN, f"{len(text):08x}", CONVERSATION, source if is_known else "")
         if source:
-            self.rows.run(lambda tx: tx.marks.leave(TaintMark(source, NOW, path=PLAN)))
-        self.changes.begin(PLAN, f"{len(text):08x}", CONVERSATION, source)
+            self.rows.run(lambda tx: tx.marks.leave(TaintMark(source, tx.now, path=PLAN)))
         (self.data.paths.root / PLAN).write_text(text)
         self.changes.look([PLAN], Changer.AGENT, CONVERSATION)
         marks = self.rows.query(lambda tx: tx.marks.of_files([PLAN]))
@@ -45,11 +51,6 @@ class Desk:
 
     def marked(self) -> list[str]:
         return [each.path or each.title for each in self.changes.settle_marks()]
-
-    def age_marks(self, age: timedelta) -> None:
-        for mark in self.rows.query(lambda tx: tx.marks.left()):
-            older = replace(mark, since=mark.since - age)
-            self.rows.run(lambda tx, mark=mark, older=older: tx.marks.exchange(mark, older))  # type: ignore[misc]
 
     def mark_task(self, title: str, age: timedelta) -> None:
         mark = TaintMark("mail", NOW - age, title=title)
@@ -110,10 +111,30 @@ def test_an_undo_of_what_was_written_beside_words_of_others_keeps_their_mark(
 def test_an_undo_keeps_a_mark_that_is_older_than_all_changes_that_are_kept(desk: Desk) -> None:
     old = desk.agent_writes(EVIL, "web page")
     desk.rows.run(lambda tx: tx.changes.remove(old.key))
+    desk.at += 2 * DAY
     change = desk.agent_writes(WORSE, "mail")
     assert desk.rows.query(lambda tx: tx.changes.newest(9)) == [change]
-    desk.age_marks(2 * DAY)
     desk.changes.undo_file(change, Changer.PAGE)
+    assert desk.marked() == [PLAN]
+
+
+def test_an_undo_of_an_undo_brings_the_mark_back_with_the_words(desk: Desk) -> None:
+    desk.agent_writes("mine\n", "")
+    change = desk.agent_writes(EVIL, "web page")
+    for text, marked in (("mine\n", []), (EVIL, [PLAN]), ("mine\n", [])):
+        desk.changes.undo_file(change, Changer.PAGE)
+        assert (desk.data.paths.root / PLAN).read_text() == text
+        assert desk.marked() == marked
+        change = desk.rows.query(lambda tx: tx.changes.newest(1))[0]
+
+
+def test_an_undo_keeps_the_mark_of_a_write_whose_session_was_let_go_on_meanwhile(
+    desk: Desk,
+) -> None:
+    """The run knows what it has read, and the session no more."""
+    desk.agent_writes(EVIL, "web page", is_known=False)
+    desk.changes.undo_file(desk.agent_writes(f"{EVIL}more\n", ""), Changer.PAGE)
+    assert (desk.data.paths.root / PLAN).read_text() == EVIL
     assert desk.marked() == [PLAN]
 
 

@@ -25,8 +25,8 @@ REMEMBER_FILE = (
     " DO UPDATE SET stamp = excluded.stamp, text = excluded.text"
 )
 _PLAIN = re.compile(r"[\w .,:;!?()-]*")
-# A change is found this much later than its write was marked, at most.
-_MARK_IS_OLDER = timedelta(days=1)
+# A write is marked so long after it is noted, or before it is found, at most.
+_MARK_IS_LATER, _MARK_IS_OLDER = timedelta(minutes=1), timedelta(days=1)
 # Follows every number of a row.
 _PAST_ALL = 2**62
 # Follows every letter of a key.
@@ -112,7 +112,8 @@ class ChangeRows:
             if each.undoes:
                 is_theirs = known.get(each.after, is_theirs)
             else:
-                is_theirs = each.by is Changer.AGENT and (is_theirs or bool(each.untrusted))
+                is_careful = bool(each.untrusted) or each.at >= since - _MARK_IS_LATER
+                is_theirs = each.by is Changer.AGENT and (is_theirs or is_careful)
             known[each.after] = is_theirs and each.after is not None
         return known.get(text, True)
 

@@ -295,7 +295,7 @@ class FileChanges:
             if not may_widen:
                 self._refuse_wider(change, now, wanted)
             mark = marked_taint(change.untrusted).mark
-            marks = self._rows.run(lambda tx: _mark_more(tx, change.place))
+            marks = self._rows.run(lambda tx: _mark_more(tx, change))
             key = self.leave(change.place, wanted, by, undoes=change.key, untrusted=mark)
             try:
                 if wanted != now:
@@ -547,9 +547,13 @@ def _is_kept(mark: TaintMark, tx: Transaction) -> bool:
     return bool(tx.changes.likely("", mark.title, 1))
 
 
-def _mark_more(tx: Transaction, place: str) -> list[TaintMark]:
-    """Keep the mark of a file, whatever an Undo is about to write there."""
-    return [tx.marks.leave(replace(each, hash="")) for each in tx.marks.of_files([place])]
+def _mark_more(tx: Transaction, change: ChangeRow) -> list[TaintMark]:
+    """Mark a file before an Undo writes it, which may bring words of others back."""
+    place, marks = change.place, tx.marks.of_files([change.place])
+    is_note = place not in (TASKS, _POLICY) and not place.endswith(CALENDAR)
+    if change.untrusted and is_note and not isinstance(shared_file(place), JobFile):
+        marks = marks or [TaintMark(change.untrusted, tx.now, place)]
+    return [tx.marks.leave(replace(each, hash=""), is_written=True) for each in marks]
 
 
 def _mark_again(tx: Transaction, marks: Iterable[TaintMark], place: str, text: str | None) -> None:
