@@ -88,9 +88,15 @@ class NoteMarks:
 
     async def _ended(self, one: _Writing) -> None:
         file, after = self._context.root / one.mark.path, one.former
-        if await asyncio.to_thread(_stamp, file) != one.stamp:
+        is_written = await asyncio.to_thread(_stamp, file) != one.stamp
+        if is_written:
             after = replace(one.mark, hash=await asyncio.to_thread(_hash, file))
-        await self._context.store.transact(lambda tx: tx.marks.exchange(one.mark, after))
+
+        def step(tx: Transaction) -> None:
+            if not tx.marks.exchange(one.mark, after) and is_written:
+                tx.marks.leave(one.mark, is_written=True)
+
+        await self._context.store.transact(step)
 
 
 def is_own(store: Store, root: Path, path: str, session: SessionId | None) -> bool:
