@@ -14,6 +14,7 @@ from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.taint import TaintMark
 from ollim_bot.store.marks import hash_of
+from ollim_bot.store.transaction import Transaction
 
 DAY = timedelta(days=1)
 PLAN = "plan.md"
@@ -135,6 +136,31 @@ def test_an_undo_keeps_the_mark_of_a_write_whose_session_was_let_go_on_meanwhile
     desk.agent_writes(EVIL, "web page", is_known=False)
     desk.changes.undo_file(desk.agent_writes(f"{EVIL}more\n", ""), Changer.PAGE)
     assert (desk.data.paths.root / PLAN).read_text() == EVIL
+    assert desk.marked() == [PLAN]
+
+
+def test_the_mark_of_a_note_that_never_came_goes_after_a_day(desk: Desk) -> None:
+    """A kill leaves one too many; a note that is about to be written keeps its own."""
+    mark = TaintMark("mail", NOW, path="never.md")
+    desk.rows.run(lambda tx: tx.marks.leave(mark))
+    desk.agent_writes(EVIL, "web page", is_killed=True)
+    for age, marked in ((DAY / 2, ["never.md", PLAN]), (2 * DAY, [PLAN])):
+        desk.at = NOW + age
+        assert desk.marked() == marked
+    # Nobody knows what the agent wrote there, so only that it is gone can be seen.
+    (desk.data.paths.root / PLAN).write_text("mine\n")
+    assert desk.marked() == [PLAN]
+    (desk.data.paths.root / PLAN).unlink()
+    assert desk.marked() == []
+
+
+def test_a_note_that_is_made_anew_where_one_never_came_has_its_own_mark(desk: Desk) -> None:
+    def step(tx: Transaction) -> TaintMark:
+        return tx.marks.leave(TaintMark("mail", tx.now, path=PLAN, session="main"))
+
+    desk.rows.run(step)
+    desk.at += 2 * DAY
+    desk.rows.run(step)
     assert desk.marked() == [PLAN]
 
 

@@ -62,7 +62,7 @@ CALENDAR = ".ics"
 _ALL = ""
 # So many files are looked at in one step: what is due must not wait for ten thousand.
 _AT_ONCE = 100
-# A task may be marked and not written yet.
+# A note or a task may be marked and not written yet.
 _GONE_AFTER = timedelta(days=1)
 CUT = "It was too long to be kept. `git log` there has it."
 _NOTHING_DONE = "; nothing was undone."
@@ -445,18 +445,18 @@ class FileChanges:
         Returns those that are left.
         """
         left = self._rows.query(lambda tx: tx.marks.left())
-        gone = [*by_hand(self._paths.root, left), *self._of_gone_tasks(left)]
+        before = self._now() - _GONE_AFTER
+        gone = [*by_hand(self._paths.root, left, before), *self._of_gone_tasks(left, before)]
         if gone:
             self._rows.run(lambda tx: tx.marks.remove(*gone))
         return [each for each in left if each not in gone]
 
-    def _of_gone_tasks(self, marks: Iterable[TaintMark]) -> Iterator[TaintMark]:
+    def _of_gone_tasks(self, marks: Iterable[TaintMark], before: datetime) -> Iterator[TaintMark]:
         """The marks of tasks that are in no list, and that no Undo may bring back."""
         if self._paths.token.exists():
             return
         with suppress(Unreadable):
             known = {title_key(each) for each in titles_in(self._text(TASKS) or "")}
-            before = self._now() - _GONE_AFTER
             old = (each for each in marks if each.title and each.since < before)
             missing = (each for each in old if title_key(each.title) not in known)
             yield from (each for each in missing if not self._rows.query(partial(_is_kept, each)))
