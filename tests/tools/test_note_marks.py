@@ -191,6 +191,12 @@ async def test_the_owners_hand_takes_the_mark_away(
     assert writer.marks() == []
 
 
+async def test_a_command_that_adds_a_task_takes_no_mark_of_the_list_away(writer: Writer) -> None:
+    await writer.writes("tasks.md", "- [ ] EVIL\n")
+    put(writer.root / "tasks.md", "- [ ] EVIL\n- [ ] mine\n")
+    assert await writer.reads("tasks.md") == ("web page",)
+
+
 async def test_a_note_that_may_be_half_written_keeps_its_mark(writer: Writer) -> None:
     await writer.begins(NOTE)
     assert await writer.reads() == ("web page",)
