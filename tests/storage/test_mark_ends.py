@@ -129,6 +129,19 @@ def test_an_undo_of_an_undo_brings_the_mark_back_with_the_words(desk: Desk) -> N
         change = desk.rows.query(lambda tx: tx.changes.newest(1))[0]
 
 
+def test_what_was_written_beside_them_comes_back_with_the_mark(desk: Desk) -> None:
+    desk.agent_writes("mine\n", "")
+    changes = [desk.agent_writes(EVIL, "web page"), desk.agent_writes(f"{EVIL}more\n", "")]
+    for change in reversed(changes):
+        desk.changes.undo_file(change, Changer.PAGE)
+    assert desk.marked() == []
+    for undo in desk.rows.query(lambda tx: tx.changes.newest(2)):
+        desk.at += DAY / 24
+        desk.changes.undo_file(undo, Changer.PAGE)
+        assert desk.marked() == [PLAN]
+    assert (desk.data.paths.root / PLAN).read_text() == f"{EVIL}more\n"
+
+
 def test_an_undo_keeps_the_mark_of_a_write_whose_session_was_let_go_on_meanwhile(
     desk: Desk,
 ) -> None:
@@ -187,6 +200,16 @@ def test_the_mark_of_a_task_goes_when_nothing_can_bring_the_task_back(desk: Desk
     for each in desk.rows.query(lambda tx: tx.changes.newest(9)):
         desk.rows.run(lambda tx, key=each.key: tx.changes.remove(key))  # type: ignore[misc]
     assert desk.marked() == ["Comes now"]
+
+
+def test_no_change_of_the_list_of_tasks_takes_the_mark_of_the_list_away(desk: Desk) -> None:
+    desk.rows.run(lambda tx: tx.marks.leave(TaintMark("mail", tx.now, path="tasks.md")))
+    for text in ("- [ ] EVIL\n", "- [ ] EVIL\n- [ ] mine\n", "- [ ] EVIL\n- [x] mine\n"):
+        desk.put_tasks(text)
+    desk.changes.undo_file(desk.rows.query(lambda tx: tx.changes.newest(1))[0], Changer.PAGE)
+    assert desk.marked() == ["tasks.md"]
+    desk.put_tasks("- [ ] EVIL\n")
+    assert desk.marked() == ["tasks.md"]
 
 
 def test_where_tasks_are_at_google_no_task_is_taken_for_gone(desk: Desk) -> None:

@@ -549,9 +549,13 @@ def _is_kept(mark: TaintMark, tx: Transaction) -> bool:
 
 def _mark_more(tx: Transaction, change: ChangeRow) -> list[TaintMark]:
     """Mark a file before an Undo writes it, which may bring words of others back."""
-    place, marks = change.place, tx.marks.of_files([change.place])
-    is_note = place not in (TASKS, _POLICY) and not place.endswith(CALENDAR)
-    if change.untrusted and is_note and not isinstance(shared_file(place), JobFile):
+    place = change.place
+    if place == TASKS:
+        # Many write it, so that nothing tells whose words an earlier text has.
+        return []
+    marks = tx.marks.of_files([place])
+    is_note = place.endswith(".md") and not isinstance(shared_file(place), JobFile)
+    if change.untrusted and is_note:
         marks = marks or [TaintMark(change.untrusted, tx.now, place)]
     return [tx.marks.leave(replace(each, hash=""), is_written=True) for each in marks]
 
