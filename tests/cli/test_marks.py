@@ -108,7 +108,7 @@ def test_what_changes_while_it_asks_does_not_become_the_owners(
     owner: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Slow(InteractiveInput):
-        def readline(self, size: int | None = -1, /) -> str:
+        def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
             leave(owner, TaintMark("mail", owner.now, path=NOTE))
             return super().readline(-1 if size is None else size)
 
