@@ -41,6 +41,11 @@ with hold(Path(sys.argv[2])):
 """
 
 
+class InteractiveInput(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 class CommandResult(NamedTuple):
     code: int
     out: str

@@ -12,7 +12,7 @@ from pathlib import Path
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import JSON, Given, argument, command, plain, print_json
-from ollim_bot.cli.terminal import show
+from ollim_bot.cli.terminal import agrees, show
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
@@ -114,11 +114,7 @@ def _accepted(typed: str) -> Set[Power]:
 def _agrees(brought: Sequence[Brought]) -> bool:
     _print(_list_powers("This backup brings things that can act, and that are new here:", brought))
     _print(iter(["Take them in only if the backup is your own, and nobody else could change it."]))
-    try:
-        answer = input("Take in all of them? [y/N] ")
-    except EOFError:
-        answer = ""
-    return answer.strip().casefold() in ("y", "yes")
+    return agrees("Take in all of them?")
 
 
 def _list_powers(head: str, brought: Sequence[Brought]) -> Iterator[str]:
