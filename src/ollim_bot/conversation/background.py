@@ -118,10 +118,7 @@ class BackgroundRuns:
         self._tasks: set[asyncio.Task[OccurrenceState]] = set()
 
     def start(
-        self,
-        job: Job,
-        occurrence: Occurrence,
-        attempt: Try = _ONLY_TRY,
+        self, job: Job, occurrence: Occurrence, attempt: Try = _ONLY_TRY
     ) -> asyncio.Task[OccurrenceState]:
         """Start `run_agent_background` in a task that `close` ends."""
         task = asyncio.create_task(self.run_agent_background(job, occurrence, attempt))
@@ -145,10 +142,7 @@ class BackgroundRuns:
         await asyncio.wait({alarm, *self._tasks})
 
     async def run_agent_background(
-        self,
-        job: Job,
-        occurrence: Occurrence,
-        attempt: Try = _ONLY_TRY,
+        self, job: Job, occurrence: Occurrence, attempt: Try = _ONLY_TRY
     ) -> OccurrenceState:
         """Run the job, and raise nothing: the ledger has the outcome, and a failure is told.
 

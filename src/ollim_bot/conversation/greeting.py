@@ -43,13 +43,7 @@ class Greeting:
     """
 
     def __init__(
-        self,
-        store: Store,
-        poster: MessagePoster,
-        clock: Clock,
-        *,
-        name: str,
-        prompt: str,
+        self, store: Store, poster: MessagePoster, clock: Clock, *, name: str, prompt: str
     ) -> None:
         self._store = store
         self._poster = poster

@@ -141,11 +141,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         (Argument("how_long", "2h, until 15:00, or off", takes_rest=True),),
         handler=lambda to: Immediate(to.quiet.quiet),
     ),
-    SlashCommand(
-        "help",
-        "What I can do for you",
-        handler=lambda to: Immediate(to.help.show),
-    ),
+    SlashCommand("help", "What I can do for you", handler=lambda to: Immediate(to.help.show)),
     SlashCommand(
         "setup",
         "A few questions, one at a time, so that the bot knows you",
@@ -239,9 +235,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         handler=lambda to: Immediate(to.program.doctor),
     ),
     SlashCommand(
-        "version",
-        "Which version this is",
-        handler=lambda to: Immediate(to.program.version),
+        "version", "Which version this is", handler=lambda to: Immediate(to.program.version)
     ),
     SlashCommand(
         "update",

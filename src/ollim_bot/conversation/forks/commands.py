@@ -200,10 +200,7 @@ class ForkButtons:
     """Answers the buttons of fork cards. `stop` ends the answer that is being written."""
 
     def __init__(
-        self,
-        state: ConversationState,
-        requests: ForkRequests,
-        stop: Callable[[], Awaitable[None]],
+        self, state: ConversationState, requests: ForkRequests, stop: Callable[[], Awaitable[None]]
     ) -> None:
         self._state = state
         self._requests = requests

@@ -21,14 +21,7 @@ from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import snoozed_until
-from ollim_bot.domain.jobs import (
-    J,
-    Job,
-    JobKind,
-    Reminder,
-    Routine,
-    StoredJob,
-)
+from ollim_bot.domain.jobs import J, Job, JobKind, Reminder, Routine, StoredJob
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.overviews import (
     CANCEL,

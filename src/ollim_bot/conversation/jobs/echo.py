@@ -30,13 +30,7 @@ from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolFailed, TurnEnded
 from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.permissions import FILE_ARGUMENTS
-from ollim_bot.domain.shared_files import (
-    FileChange,
-    JobFile,
-    ProfileFile,
-    SharedFile,
-    UndoOutcome,
-)
+from ollim_bot.domain.shared_files import FileChange, JobFile, ProfileFile, SharedFile, UndoOutcome
 from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.task_cards import added_card
 from ollim_bot.domain.text import literal

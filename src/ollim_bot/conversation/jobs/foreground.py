@@ -127,13 +127,7 @@ class ForegroundJobs:
         await self._state.transact(step)
 
     def end(
-        self,
-        tx: Transaction,
-        turn: JobTurn,
-        how: InputEnd,
-        run: Run,
-        usage: Usage,
-        error: str = "",
+        self, tx: Transaction, turn: JobTurn, how: InputEnd, run: Run, usage: Usage, error: str = ""
     ) -> OccurrenceState:
         """Write how it ended, in the step that ends its input. Call `note_end` after the commit.
 

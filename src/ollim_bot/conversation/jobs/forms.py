@@ -44,13 +44,7 @@ from ollim_bot.domain.overviews import CANCEL, PAUSE, RESUME, RUN, SKIP, skipped
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.domain.views import OtherReading, Preview, ViewAnswer
-from ollim_bot.errors import (
-    ChangedMeanwhile,
-    NotFound,
-    OllimError,
-    StorageError,
-    WrongInput,
-)
+from ollim_bot.errors import ChangedMeanwhile, NotFound, OllimError, StorageError, WrongInput
 from ollim_bot.ports import Clock, JobRepositories
 from ollim_bot.store.changes import acting
 from ollim_bot.store.job_folder import read_text

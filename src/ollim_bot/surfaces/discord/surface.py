@@ -418,12 +418,7 @@ class DiscordSurface:
         )
         start_up = StartupTasks(reception, facts, stale_drafts, self._background, clock)
         return DiscordListener(
-            reception,
-            inbound,
-            catch_up,
-            start_up,
-            connected=self._note_connection,
-            say=self._say,
+            reception, inbound, catch_up, start_up, connected=self._note_connection, say=self._say
         )
 
     def _session(self) -> LoggedInClient | None:

@@ -44,12 +44,7 @@ class PhoneReplies:
     """The buttons of one pairing."""
 
     def __init__(
-        self,
-        store: Store,
-        pairing: Pairing,
-        client: NtfyClient,
-        requests: Requests,
-        clock: Clock,
+        self, store: Store, pairing: Pairing, client: NtfyClient, requests: Requests, clock: Clock
     ) -> None:
         self._store = store
         self._pairing = pairing

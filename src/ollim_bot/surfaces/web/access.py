@@ -506,11 +506,7 @@ def _bearer(request: web.Request) -> str:
 
 
 def _key_json(given: BrowserKey) -> dict[str, object]:
-    return {
-        "browser": given.browser,
-        "generation": given.generation,
-        "key": encoded(given.key),
-    }
+    return {"browser": given.browser, "generation": given.generation, "key": encoded(given.key)}
 
 
 def refusing_changes(read_only: Callable[[], str]) -> Middleware:

@@ -37,12 +37,7 @@ from ollim_bot.surfaces.web.frames import Json, command_json, status_json
 from ollim_bot.surfaces.web.panels import Panels
 from ollim_bot.surfaces.web.presenter import RenderedMessages, WebPresenter
 from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
-from ollim_bot.surfaces.web.refusals import (
-    STATUS,
-    RequestRefused,
-    WebLimits,
-    refusals_in_shape,
-)
+from ollim_bot.surfaces.web.refusals import STATUS, RequestRefused, WebLimits, refusals_in_shape
 from ollim_bot.surfaces.web.secret import address
 
 _GOODBYE_SECONDS = 1.0
