@@ -115,7 +115,10 @@ def asking_card(
     offer: tuple[CardField, ...] = ()
     if grant is not None:
         offer = (CardField("🔓 allows from now on", f"`{grant}` ({in_words(grant)})"),)
-    warning = () if needs is None else (CardField("Why I ask", _why(needs)),)
+    warning: tuple[CardField, ...] = ()
+    if needs is not None:
+        why = f"I have read {needs.read}, and now want to {needs.does.wanted}. "
+        warning = (CardField("Why I ask", f"{why}Allow it only if you want that yourself."),)
     parts = _parts(call.arguments)
     whole = _described(parts, [len(text) for _, text in parts])
     if len(whole) > _LONGEST_DESCRIPTION:
@@ -135,13 +138,6 @@ def read_button(button: Button) -> tuple[str, ApprovalAnswer] | None:
     """The key of the question and the answer of the button; None for another kind of button."""
     key, _, word = button.data.partition(":")
     return next(((key, answer) for answer in ApprovalAnswer if answer.value == word), None)
-
-
-def _why(needs: NeedsWord) -> str:
-    return (
-        f"I have read {needs.read}, and now want to {needs.does.wanted}. "
-        "Allow it only if you want that yourself."
-    )
 
 
 def _title(call: ToolCall) -> str:
@@ -174,7 +170,12 @@ def _parts(arguments: Mapping[str, object]) -> list[tuple[str, str]]:
     if len(arguments) > _MOST_PARTS:
         return [("arguments", fenced(_json(dict(arguments))))]
     names = sorted(arguments, key=lambda name: name not in _DECISIVE)
-    return [(_plain_name(name), fenced(_words(arguments[name]))) for name in names]
+    plain = [re.sub(r"\W", "_", name, flags=re.ASCII) or "_" for name in names]
+    texts = [text if isinstance(text := arguments[name], str) else _json(text) for name in names]
+    return [
+        (shortened(name, _LONGEST_NAME), fenced(text))
+        for name, text in zip(plain, texts, strict=True)
+    ]
 
 
 def _shares(lengths: Sequence[int]) -> list[int]:
@@ -187,16 +188,8 @@ def _shares(lengths: Sequence[int]) -> list[int]:
     return shares
 
 
-def _words(value: object) -> str:
-    return value if isinstance(value, str) else _json(value)
-
-
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)
-
-
-def _plain_name(name: str) -> str:
-    return shortened(re.sub(r"\W", "_", name, flags=re.ASCII) or "_", _LONGEST_NAME)
 
 
 _logger = logging.getLogger(__name__)

@@ -233,7 +233,10 @@ class BackgroundRuns:
             if is_begun.is_set():
                 cut = AttemptOutcome(OccurrenceState.CUT_OFF, error=background_attempt.BOT_STOPPED)
                 cut = attempt.with_usage(cut)
-                await _at_once(partial(self._end, run, occurrence, cut, this.number))
+                hurry = asyncio.Event()
+                hurry.set()
+                ending = self._end(run, occurrence, cut, this.number, hurry)
+                await asyncio.wait({asyncio.ensure_future(ending)})
             raise
         except Exception as error:  # a fault of one job must not reach the others
             _logger.exception("A background run failed")
@@ -367,9 +370,3 @@ async def _to_its_end(work: _Work) -> None:
         hurry.set()
         await asyncio.wait({task})
         raise
-
-
-async def _at_once(work: _Work) -> None:
-    hurry = asyncio.Event()
-    hurry.set()
-    await asyncio.wait({asyncio.ensure_future(work(hurry))})

@@ -84,13 +84,14 @@ class AutoCommit:
             await tools.after_call(call, result)
             if call.tool in _WRITING:
                 path = (self._root / str(call.arguments.get("file_path", ""))).resolve()
-                self._note(path, _WRITING[call.tool], source_of(run()))
+                if path.suffix == ".md" and path.is_relative_to(self._root):
+                    self._journal.note(
+                        path,
+                        f"auto: {_WRITING[call.tool]} {path.relative_to(self._root)}",
+                        source_of(run()),
+                    )
 
         return replace(tools, after_call=after_call)
-
-    def _note(self, path: Path, verb: str, source: str) -> None:
-        if path.suffix == ".md" and path.is_relative_to(self._root):
-            self._journal.note(path, f"auto: {verb} {path.relative_to(self._root)}", source)
 
 
 def source_of(run: Run) -> str:
@@ -359,7 +360,12 @@ class Attempt:
 
     async def _whole(self) -> AttemptOutcome:
         if isinstance(self._job, CalledJob):
-            await self._read_call()
+            # Read what was sent, and when it came; a manual run has no data.
+            run, occurrence = self.run, Occurrence.parse(self.run.occurrence)
+            call = await self._around.store.read(lambda tx: tx.webhook_deliveries.get(occurrence))
+            if call is not None:
+                self._data = call.fields
+                run.late_since = call.at if is_late(call.at, run.began) else None
             refused = await self._screened(self._job)
             if refused is not None:
                 return refused
@@ -374,14 +380,6 @@ class Attempt:
             _logger.warning("A background run begins without the history of the main session")
             self.run.parent = None
             return await self._turn()
-
-    async def _read_call(self) -> None:
-        """Read what was sent, and when it came; a manual run has no data."""
-        run, occurrence = self.run, Occurrence.parse(self.run.occurrence)
-        call = await self._around.store.read(lambda tx: tx.webhook_deliveries.get(occurrence))
-        if call is not None:
-            self._data = call.fields
-            run.late_since = call.at if is_late(call.at, run.began) else None
 
     async def _screened(self, hook: CalledJob) -> AttemptOutcome | None:
         """Have the free text of the call judged; returns how the attempt ends unless it is safe."""
@@ -449,7 +447,12 @@ class Attempt:
             finally:
                 self.usage = agent.usage
         if end is None or end.failure is not None or end.cause is not EndCause.COMPLETED:
-            return self._failure(end)
+            # The outcome of a turn that failed, was stopped, or never came to its end.
+            reason = ENGINE_SILENT if end is None else STOPPED
+            failure = None if end is None else end.failure
+            if failure is None:
+                return AttemptOutcome(OccurrenceState.FAILED, error=reason)
+            return AttemptOutcome(OccurrenceState.FAILED, error=failure.sentence, kind=failure.kind)
         return AttemptOutcome(OccurrenceState.DONE)
 
     def _finishing(self, tool: Tool) -> Tool:
@@ -560,11 +563,3 @@ class Attempt:
             note_reading(tx, run)
 
         await self._around.store.transact(step)
-
-    def _failure(self, end: TurnEnded | None) -> AttemptOutcome:
-        """The outcome of a turn that failed, was stopped, or never came to its end."""
-        reason = ENGINE_SILENT if end is None else STOPPED
-        failure = None if end is None else end.failure
-        if failure is None:
-            return AttemptOutcome(OccurrenceState.FAILED, error=reason)
-        return AttemptOutcome(OccurrenceState.FAILED, error=failure.sentence, kind=failure.kind)

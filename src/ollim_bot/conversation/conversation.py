@@ -223,18 +223,17 @@ class MessageIntake:
 
         shown, item, is_for_agent = await self._state.transact(step)
         if item is not None:
-            await self._carry_out(item)
+            # Change the job files that belong to the answer; tell the owner if that failed.
+            try:
+                await self._items.carry_out(item)
+            except OllimError as refused:
+                await self._poster.post(
+                    note_of(str(refused), self._clock.now(), MessageId(item.copy))
+                )
         elif is_for_agent:
             await self._runner.make_way(accepted.id)
             await self._board.tell()
         return shown
-
-    async def _carry_out(self, item: DueItem) -> None:
-        """Change the job files that belong to the answer; tell the owner if that failed."""
-        try:
-            await self._items.carry_out(item)
-        except OllimError as refused:
-            await self._poster.post(note_of(str(refused), self._clock.now(), MessageId(item.copy)))
 
     async def _take(self, message: IncomingMessage, pasted: PastedAddresses) -> ChatMessage:
         """Use the addresses, and add the message as what it was; only its files reach the agent."""

@@ -343,7 +343,10 @@ class DeliveryQueue:
         A channel that only sends may be set up later, or never: until then nothing is looked at.
         """
         if isinstance(self._channel, PushChannel):
-            await self._until_joined()
+            with self._store.changes("channels") as changed:
+                while not await self._store.read(lambda tx: tx.channels.is_joined(self.name)):
+                    await changed.wait()
+                    changed.clear()
             await self._channel.connected()
             self._is_joined = True
         lanes = [self._joined(), self._lane(self._deliver_next), self._lane(self._edit_next)]
@@ -394,12 +397,6 @@ class DeliveryQueue:
         if held.attempt.is_in_doubt:
             tx.deliveries.require(self.name, message.id, held.refs, tx.now)
 
-    async def _until_joined(self) -> None:
-        with self._store.changes("channels") as changed:
-            while not await self._store.read(lambda tx: tx.channels.is_joined(self.name)):
-                await changed.wait()
-                changed.clear()
-
     async def _joined(self) -> None:
         identity = await self._channel.connected()
         await self._lane(lambda: self._join(identity), repeats=False)
@@ -418,7 +415,8 @@ class DeliveryQueue:
                     return
                 in_vain = 0
             else:
-                await self._pause(min(_LONGEST_PAUSE, 2.0**in_vain))
+                self._is_back.clear()
+                await wait_until_set(self._is_back, self._clock, min(_LONGEST_PAUSE, 2.0**in_vain))
                 in_vain = min(in_vain + 1, 10)
 
     async def _try_once(self, work: Callable[[], Awaitable[bool]]) -> bool:
@@ -431,10 +429,6 @@ class DeliveryQueue:
         ):  # a try must be committed before it is made, so the message waits
             _logger.warning("A message waits for the disk", exc_info=True)
         return False
-
-    async def _pause(self, seconds: float) -> None:
-        self._is_back.clear()
-        await wait_until_set(self._is_back, self._clock, seconds)
 
     async def _deliver_next(self) -> bool:
         self._has_open.clear()
@@ -477,14 +471,11 @@ class DeliveryQueue:
         divided = await self._store.transact(step)
         self._conclude(divided)
         if drafts and divided is not None and divided.state is DeliveryState.OPEN:
-            await self._edit_drafts(divided)
-
-    async def _edit_drafts(self, delivery: Delivery) -> None:
-        """Edit the drafts before further parts are sent; if it fails, after the last part."""
-        try:
-            await self._edit(delivery)
-        except errors.DeliveryFailed:
-            await self._drop_drafts(delivery)
+            # Edit the drafts before further parts are sent; if it fails, after the last part.
+            try:
+                await self._edit(divided)
+            except errors.DeliveryFailed:
+                await self._drop_drafts(divided)
 
     async def _drop_drafts(self, delivery: Delivery) -> None:
         """Give up drafts that cannot be edited: the message is sent anew."""
@@ -504,7 +495,11 @@ class DeliveryQueue:
             try:
                 attempt.ref = await self._looked_up(delivery, part, attempt)
             except errors.DeliveryUncertain:
-                return await self._give_up_after_readings(delivery, attempt)
+                attempt.readings += 1
+                if attempt.readings < _READINGS:
+                    return False
+                await self._give_up(delivery)
+                return True
             except errors.DeliveryFailed:
                 await self._give_up(delivery)
                 return True
@@ -584,14 +579,6 @@ class DeliveryQueue:
         self._forget(message.id)
         self._transport.ended(message, delivery.refs)
 
-    async def _give_up_after_readings(self, delivery: Delivery, attempt: PartAttempt) -> bool:
-        """Count a reading that failed, and end the delivery after some; False if it must wait."""
-        attempt.readings += 1
-        if attempt.readings < _READINGS:
-            return False
-        await self._give_up(delivery)
-        return True
-
     async def _give_up(self, delivery: Delivery) -> None:
         message = delivery.message
         await self._store.transact(
@@ -614,7 +601,8 @@ class DeliveryQueue:
         if _shows_draft(delivery):
             self._draft_edits.setdefault(delivery.message.id, self._clock.monotonic())
         try:
-            if not _came_from_there(delivery):
+            # The bot cannot edit what the owner wrote on this channel.
+            if delivery.message.author is not Author.OWNER or delivery.parts:
                 await self._edit(delivery)
         except errors.DeliveryFailed as refused:
             _logger.info("A message on %s cannot be edited: %s", self.name, refused)
@@ -679,11 +667,6 @@ def _record(tx: Transaction, delivery: Delivery | None) -> None:
 def _shows_draft(delivery: Delivery) -> bool:
     """Whether what the channel shows is still a draft of the answer."""
     return delivery.shown_change == 0 and delivery.message.turn is not None
-
-
-def _came_from_there(delivery: Delivery) -> bool:
-    """Whether the owner wrote the message on this channel, where the bot cannot edit it."""
-    return delivery.message.author is Author.OWNER and not delivery.parts
 
 
 # The owner may reply to a message before the service has confirmed it, which can take as long as

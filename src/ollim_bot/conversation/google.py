@@ -35,7 +35,7 @@ from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.pasted_addresses import AddressAnswer
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import EventNotFound, OllimError, StorageError, WrongInput
-from ollim_bot.integrations.google.login import TIMED_OUT, Connected, SignIn
+from ollim_bot.integrations.google.login import TIMED_OUT, SignIn
 from ollim_bot.integrations.google.tokens import GoogleTokenStore
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
@@ -148,7 +148,10 @@ class GoogleConnection:
             self._end(sign_in)
             return AddressAnswer(f"{failed} {_AGAIN}")
         self._end(sign_in)
-        return AddressAnswer(connected.sentence(self._clock.now()), _update(connected))
+        return AddressAnswer(
+            connected.sentence(self._clock.now()),
+            f"User connected Google: {in_words(connected.token.services)}.",
+        )
 
     def _end(self, sign_in: SignIn) -> None:
         if self._open is sign_in:
@@ -181,10 +184,6 @@ class GoogleConnection:
                 await self._notices.forget(told)
             told = key
             await self._clock.sleep(_BETWEEN_LOOKS)
-
-
-def _update(connected: Connected) -> str:
-    return f"User connected Google: {in_words(connected.token.services)}."
 
 
 class EventCalendar(Protocol):

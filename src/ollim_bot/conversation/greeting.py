@@ -91,18 +91,15 @@ class Greeting:
 
         def step(tx: Transaction) -> None:
             if _is_first(tx):
-                self._welcome(tx, inquiry, now)
+                tx.inquiries.change(lambda known: known.stored(inquiry))
+                card = welcome_card(tx.names.get().bot or self._name, inquiry.key)
+                welcome = ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card)
+                self._poster.add_to_log(tx, welcome)
             else:
                 self._come_back(tx, now)
             tx.presence.change(Presence.greeted)
 
         return step
-
-    def _welcome(self, tx: Transaction, inquiry: ButtonPrompt, now: datetime) -> None:
-        tx.inquiries.change(lambda known: known.stored(inquiry))
-        card = welcome_card(tx.names.get().bot or self._name, inquiry.key)
-        welcome = ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card)
-        self._poster.add_to_log(tx, welcome)
 
     def _come_back(self, tx: Transaction, now: datetime) -> None:
         goes_on, fork = tx.session.get() is not None, tx.fork.get()

@@ -128,19 +128,16 @@ class MessagePoster:
     def add_to_log(self, tx: Transaction, message: ChatMessage, sender: Sender = MAIN) -> None:
         is_new = tx.messages.get(message.id) is None
         if message.author is Author.PROGRAM:
-            message = self._as_typed(message)
+            card = message.card
+            if card is not None:
+                card = replace(card, description=with_program(card.description, self._program))
+            message = replace(message, text=with_program(message.text, self._program), card=card)
         tx.messages.add(message, sender)
         if is_new:
             if sender.fork is not None:
                 record_fork_message(tx, message, sender)
             for queue in self._queues:
                 queue.recorded(tx, message)
-
-    def _as_typed(self, message: ChatMessage) -> ChatMessage:
-        card = message.card
-        if card is not None:
-            card = replace(card, description=with_program(card.description, self._program))
-        return replace(message, text=with_program(message.text, self._program), card=card)
 
     def add_received(
         self, tx: Transaction, message: ChatMessage, surface: str, refs: Mapping[str, str]

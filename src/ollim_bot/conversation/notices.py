@@ -124,12 +124,20 @@ class Notices:
                 message = _message(MessageId(each.id), [dated], now)
                 hold(tx, HeldMessage(message, _held(each.key)), until or now)
             return
-        self._poster.add_to_log(tx, _message(_notice_id(untold), untold, now))
+        self._poster.add_to_log(tx, _message(MessageId(f"notice-{untold[0].id}"), untold, now))
 
     async def _post_in_time(self) -> None:
         try:
-            await self._keep_rest()
-            await self._gather()
+            while self._unkept:
+                await self._keep(self._unkept[0])
+                self._unkept.pop(0)
+                await self._show_unkept()
+            # Wait for further notices. Each new one may shorten the wait, and none prolongs it.
+            ends_at = await self._earliest()
+            while (left := ends_at - self._clock.monotonic()) > 0:
+                self._wanted.clear()
+                await wait_until_set(self._wanted, self._clock, left)
+                ends_at = min(ends_at, await self._earliest())
             if await self._untold():
                 await self._state.until_idle()
                 await self.flush()
@@ -141,26 +149,12 @@ class Notices:
             await self._clock.sleep(_BETWEEN_TRIES)
             self._wanted.set()
 
-    async def _keep_rest(self) -> None:
-        while self._unkept:
-            await self._keep(self._unkept[0])
-            self._unkept.pop(0)
-            await self._show_unkept()
-
     async def _show_unkept(self) -> None:
         await self._board.show_unkept(self._unkept[0].text if self._unkept else "")
 
     async def _keep(self, notice: Notice) -> None:
         now = self._clock.now()
         await self._store.transact(lambda tx: leave_notice(tx, notice, now))
-
-    async def _gather(self) -> None:
-        """Wait for further notices. Each new one may shorten the wait, and none prolongs it."""
-        ends_at = await self._earliest()
-        while (left := ends_at - self._clock.monotonic()) > 0:
-            self._wanted.clear()
-            await wait_until_set(self._wanted, self._clock, left)
-            ends_at = min(ends_at, await self._earliest())
 
     async def _earliest(self) -> float:
         """When the notices that wait may be posted, on the monotonic clock."""
@@ -169,10 +163,6 @@ class Notices:
 
     async def _untold(self) -> Sequence[Notice]:
         return await self._store.read(lambda tx: tx.notices.get().untold)
-
-
-def _notice_id(untold: Sequence[Notice]) -> MessageId:
-    return MessageId(f"notice-{untold[0].id}")
 
 
 def _message(name: MessageId, notices: Sequence[Notice], now: datetime) -> ChatMessage:

@@ -92,7 +92,11 @@ class PhonePage:
                 case "pair":
                     return await self._begin(fields.get("server", ""))
                 case "cancel-pairing":
-                    return self._cancel()
+                    if self._attempt is None:
+                        return ViewAnswer(_NOTHING_TO_CANCEL, is_error=True)
+                    self._attempt.is_cancelled.set()
+                    self._end()
+                    return ViewAnswer(_CANCELLED)
                 case "test-phone":
                     return ViewAnswer(await asyncio.to_thread(self._link.send_test))
                 case _:
@@ -116,13 +120,6 @@ class PhonePage:
         self._wanted.set()
         self.news.publish()
         return ViewAnswer()
-
-    def _cancel(self) -> ViewAnswer:
-        if self._attempt is None:
-            return ViewAnswer(_NOTHING_TO_CANCEL, is_error=True)
-        self._attempt.is_cancelled.set()
-        self._end()
-        return ViewAnswer(_CANCELLED)
 
     async def _pair(self, attempt: _Attempt) -> None:
         try:

@@ -109,7 +109,8 @@ class QuickAdds:
             # Noted first: a task that may be there already is looked for before it is added again.
             await self._note(AddedLine(key))
             task = await asyncio.to_thread(self._add_task, what, may_be_there=is_begun)
-            told = _task_told(task, now)
+            due = f", {due_words(task.due, now.date())}" if task.due else ""
+            told = f"Task added: {literal(task.title)}{due}."
         else:
             job = await asyncio.to_thread(self._add_job, what, key)
             told, task = _job_told(job, now) + await self._reach_told(job), None
@@ -238,8 +239,3 @@ def _job_told(job: Reminder | Routine, now: datetime) -> str:
     then = f" Next: {describe(coming, now)}." if coming else ""
     words = job.rhythm.explain()
     return f"Routine set: {title}, {words[:1].lower()}{words[1:]}.{then}"
-
-
-def _task_told(task: Task, now: datetime) -> str:
-    due = f", {due_words(task.due, now.date())}" if task.due else ""
-    return f"Task added: {literal(task.title)}{due}."

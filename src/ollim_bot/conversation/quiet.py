@@ -59,15 +59,11 @@ def add_digest(tx: Transaction, poster: MessagePoster, now: datetime) -> None:
     # Before the receipt, which counts what comes now as come.
     tx.ledger.append(*(_released(each, digest, now) for each in held if each.message.occurrence))
     if tx.config.get().receipt_in_digest:
-        digest = replace(digest, receipt=_receipt(tx, now))
+        digest = replace(digest, receipt=receipt_for(tx, told_day(now), now, None).sentence(now))
     _close_oldest(tx, poster, digest)
     poster.add_to_log(tx, _drawn(tx, digest), _sender(digest))
     if len(held) == 1:
         record_fork_message(tx, held[0].message, _sender(digest))
-
-
-def _receipt(tx: Transaction, now: datetime) -> str:
-    return receipt_for(tx, told_day(now), now, None).sentence(now)
 
 
 def _is_to_be_told(tx: Transaction, held: HeldMessage) -> bool:
@@ -196,7 +192,10 @@ class QuietWatch:
         """Watch the clock and the settings, and the items of digests, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_answers())
-            await self._watch_quiet()
+            with self._store.changes(*_CAUSES, event=self._changed):
+                while True:
+                    self._changed.clear()
+                    await self._post_or_wait()
 
     async def _follow_answers(self) -> None:
         """Redraw the digests whenever an item may have its answer, as long as one is kept."""
@@ -211,12 +210,6 @@ class QuietWatch:
                 if digests.kept:
                     await self._store.transact(lambda tx: redraw_digests(tx, self._poster))
                 await (has_answer if digests.kept else has_digest).wait()
-
-    async def _watch_quiet(self) -> None:
-        with self._store.changes(*_CAUSES, event=self._changed):
-            while True:
-                self._changed.clear()
-                await self._post_or_wait()
 
     async def _post_or_wait(self) -> None:
         now = self._clock.now()

@@ -111,7 +111,9 @@ class SetUpTalk:
             asked = with_program(question.ask(tx, now), self._program)
             texts = {"Skip": "skip", **({"Yes": "yes"} if question.is_yes_enough else {})}
             prompts = [
-                ButtonPrompt(_key(f"{message.id} {number} {text}"), text, now.timestamp())
+                ButtonPrompt(
+                    f"{crc32(f'{message.id} {number} {text}'.encode()):08x}", text, now.timestamp()
+                )
                 for text in texts.values()
             ]
             for prompt in prompts:
@@ -166,10 +168,6 @@ _FORGET = (
     "What do you forget most? Write it with a time, and I remind you: `take my pills every day at "
     "8am`.\n\nIn a terminal, `ollim-bot setup` asks about Claude, Discord and your calendar."
 )
-
-
-def _key(text: str) -> str:
-    return f"{crc32(text.encode()):08x}"
 
 
 def _with_prompt(prompt: ButtonPrompt, known: ButtonPrompts) -> ButtonPrompts:

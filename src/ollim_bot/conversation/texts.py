@@ -132,11 +132,7 @@ def _words(message: OwnerMessage) -> str:
     """The owner's words. Untrusted words are not quoted: the agent reads this outside a fence."""
     if message.untrusted is not None:
         return f"a {message.untrusted.source}"
-    return message.text or _names(message)
-
-
-def _names(message: OwnerMessage) -> str:
-    return ", ".join(attachment.name for attachment in message.attachments)
+    return message.text or ", ".join(attachment.name for attachment in message.attachments)
 
 
 def _short(text: str) -> str:

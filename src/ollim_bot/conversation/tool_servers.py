@@ -92,7 +92,11 @@ class ServerCards:
             await self._store.transact(lambda tx: tx.updates.put(_pending(tx).without(over)))
         troubles = {name: state.trouble for name, state in servers.items() if state.trouble}
         for name, trouble in troubles.items():
-            await self._notices.tell(_not_working(name, trouble), key=_key(name))
+            await self._notices.tell(
+                f"The tool server {name} {trouble} All else goes on without it. "
+                f"`ollim-bot mcp test {name}` shows whether it works again.",
+                key=_key(name),
+            )
         for name in self._told - set(troubles):
             await self._notices.forget(_key(name))
         self._told = set(troubles)
@@ -229,13 +233,6 @@ def _tool(old: ToolDefinition | None, new: ToolDefinition) -> Iterator[str]:
 
 def _block(lines: list[str]) -> str:
     return "\n".join(["```", fenced("\n".join(lines)), "```"])
-
-
-def _not_working(name: str, trouble: str) -> str:
-    return (
-        f"The tool server {name} {trouble} All else goes on without it. "
-        f"`ollim-bot mcp test {name}` shows whether it works again."
-    )
 
 
 def _key(name: str) -> str:

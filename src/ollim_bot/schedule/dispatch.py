@@ -430,7 +430,10 @@ class Dispatcher:
             decision = decide(due.job, given._replace(has_ping_token=has_token))
         is_cut_off = given.progress.state is OccurrenceState.RUNNING
         if is_cut_off and isinstance(decision, RunInBackground | DeliverPlainly | Skip):
-            await self._note_cut_off(due.occurrence)
+            state = OccurrenceState.CUT_OFF.value
+            await self._gate.commit(
+                lambda tx: tx.ledger.append(LedgerRow(tx.now, state, due.occurrence, {}))
+            )
         return decision
 
     async def _why_plainly(self, due: DueOccurrence, state: OccurrenceState) -> str:
@@ -492,12 +495,6 @@ class Dispatcher:
         key, for_reminder = f"cut off {due.occurrence.id}", isinstance(due.job, Reminder)
         notice = new_notice(sentence, key=key, for_reminder=for_reminder) if is_told else None
         await self._end(due, decision.state, {**known, "error": sentence}, notice)
-
-    async def _note_cut_off(self, occurrence: Occurrence) -> None:
-        state = OccurrenceState.CUT_OFF.value
-        await self._gate.commit(
-            lambda tx: tx.ledger.append(LedgerRow(tx.now, state, occurrence, {}))
-        )
 
     async def _end(
         self,

@@ -152,13 +152,11 @@ class HeadsUps:
         if job.spec.before and isinstance(job, Routine | Reminder):
             at = next_heads_up(job, after, zone_of(self._clock))
         if at is None:
-            self._remove(key_of(job))
+            key = key_of(job)
+            self._agenda.remove(key)
+            self._unrecorded.pop(key, None)
         else:
             self._agenda.put(key_of(job), at)
-
-    def _remove(self, key: JobKey) -> None:
-        self._agenda.remove(key)
-        self._unrecorded.pop(key, None)
 
     async def _send(self, job: ScheduledJob, since: datetime, now: datetime) -> None:
         """Send or skip the heads-ups of the job from `since` until `now`, and plan the next."""

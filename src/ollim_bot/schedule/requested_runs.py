@@ -61,16 +61,15 @@ class RunRequests:
                 # empty.
                 if self._folder.has_any():
                     for request in await asyncio.to_thread(self._folder.all):
-                        await self._serve(request)
+                        job = await asyncio.to_thread(self._wanted, request)
+                        if job is not None:
+                            await self._dispatch.claim_and_start(
+                                DueOccurrence.by_hand(job, request.at)
+                            ).wait()
+                        await asyncio.to_thread(self._folder.finish, request)
             except (OllimError, OSError):
                 _logger.warning("The requests to run jobs could not be looked at", exc_info=True)
             await self._clock.sleep(_BETWEEN_LOOKS)
-
-    async def _serve(self, request: RunRequest) -> None:
-        job = await asyncio.to_thread(self._wanted, request)
-        if job is not None:
-            await self._dispatch.claim_and_start(DueOccurrence.by_hand(job, request.at)).wait()
-        await asyncio.to_thread(self._folder.finish, request)
 
     def _wanted(self, request: RunRequest) -> Job | None:
         """The job to run; None if the request is too old, or the file of the job is gone."""

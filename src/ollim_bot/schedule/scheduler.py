@@ -178,7 +178,10 @@ class Scheduler:
     async def _tick(self) -> None:
         now = self._now
         if now < self._watched_until:
-            await self._follow_clock(now)
+            self._watched_until = now
+            await self._heartbeat.checkpoint(now, now)
+            for source in self._sources:
+                await source.follow_clock(now)
         if not self._is_behind:
             await self._follow_plans()
         await self._serve(now)
@@ -210,12 +213,6 @@ class Scheduler:
     def jobs(self) -> list[Job]:
         """All jobs whose files are right, or were before their last change."""
         return [one.job for one in self._index.jobs.values()]
-
-    async def _follow_clock(self, now: datetime) -> None:
-        self._watched_until = now
-        await self._heartbeat.checkpoint(now, now)
-        for source in self._sources:
-            await source.follow_clock(now)
 
     async def _serve(self, now: datetime) -> None:
         for source in self._sources:

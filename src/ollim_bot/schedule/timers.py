@@ -49,7 +49,8 @@ class TimerCards:
         return False
 
     async def start(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
-        self._running = {each.spec.id: each for each in map(_timer, self._jobs()) if each}
+        timers = map(_timer, scheduled_jobs(self._index))
+        self._running = {each.spec.id: each for each in timers if each}
 
     async def serve_due(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
         if not (self._running or self._gone):
@@ -80,9 +81,6 @@ class TimerCards:
 
     async def close(self) -> None:
         """Nothing goes on beside the loop."""
-
-    def _jobs(self) -> list[Job]:
-        return [*scheduled_jobs(self._index)]
 
     def _show(self, tx: Transaction) -> None:
         now = self._clock.now()

@@ -66,14 +66,6 @@ def _left(fork: Fork | None) -> str:
     return f" The side conversation{about} was left too."
 
 
-def _cleared_card(fork: Fork | None, key: str) -> Card:
-    return Card(
-        "Cleared",
-        f"The next message begins a new conversation; `/sessions` keeps the old one.{_left(fork)}",
-        buttons=(Button("Undo", "undo", f"clear:{key}"),),
-    )
-
-
 async def _queue(
     state: ConversationState, clock: Clock, surface: str, name: str, arguments: Mapping[str, str]
 ) -> None:
@@ -124,7 +116,9 @@ class ConversationCommands:
             tx.cleared.put(ClearedConversation(call.id, answer_name(call.id), session, now))
             tx.cleared_fork.put(fork)
             tx.cleared_grants.put(grants)
-            return _cleared_card(fork, call.id)
+            kept = "The next message begins a new conversation; `/sessions` keeps the old one."
+            undo = Button("Undo", "undo", f"clear:{call.id}")
+            return Card("Cleared", f"{kept}{_left(fork)}", buttons=(undo,))
 
         return CommandChange(step, after=self._forks.close)
 
@@ -157,17 +151,14 @@ class ConversationCommands:
             tx.cleared.put(ClearedConversation())
             tx.cleared_fork.put(None)
             tx.cleared_grants.put(Grants())
-            self._note_return(tx, MessageId(call.arguments["message"]), since)
+            message = tx.messages.get(MessageId(call.arguments["message"]))
+            if message is not None:
+                newer = "" if since is None else " What was said since is in `/sessions`."
+                card = Card("Undone", f"You are back in the conversation as it was.{newer}")
+                self._poster.add_to_log(tx, replace(message, text=card.text, card=card))
             return ""
 
         return CommandChange(step, after=self._forks.close)
-
-    def _note_return(self, tx: Transaction, cleared: MessageId, since: SessionId | None) -> None:
-        message = tx.messages.get(cleared)
-        if message is not None:
-            newer = "" if since is None else " What was said since is in `/sessions`."
-            card = Card("Undone", f"You are back in the conversation as it was.{newer}")
-            self._poster.add_to_log(tx, replace(message, text=card.text, card=card))
 
 
 class Compaction:
@@ -446,7 +437,11 @@ class SearchCommands:
 
         def question(tx: Transaction) -> list[tuple[ChatMessage, str]]:
             found = [each.message for each in tx.messages.search(wanted)]
-            return [(one, _place(tx, one, call.surface)) for one in found]
+            # The id of the message on the surface; empty if it is not shown there.
+            return [
+                (one, next(iter(tx.deliveries.refs(one.id).get(call.surface, ())), ""))
+                for one in found
+            ]
 
         found, now = await self._store.read(question), self._clock.now()
         if not found:
@@ -456,11 +451,6 @@ class SearchCommands:
         )
         more = ["There are more. A further word narrows it down."] if len(found) > _FOUND else []
         return "\n".join([*lines[:_FOUND], *more])
-
-
-def _place(tx: Transaction, message: ChatMessage, surface: str) -> str:
-    """The id of the message on the surface; empty if it is not shown there."""
-    return next(iter(tx.deliveries.refs(message.id).get(surface, ())), "")
 
 
 def _found_line(message: ChatMessage, place: str, terms: Sequence[Term], now: datetime) -> str:

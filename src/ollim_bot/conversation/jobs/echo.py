@@ -172,7 +172,11 @@ class ChangeEcho:
         text = undone(literal(name), end)
         if end in (UndoOutcome.GONE, UndoOutcome.CHANGED_SINCE) or file is None:
             return CommandAnswer(text, is_error=True)
-        await self._tell_agent(for_agent(file, end), button.data)
+        update = owner_did(self.clock.now(), for_agent(file, end), f"undo-{button.data}")
+        try:
+            await self.store.transact(lambda tx: leave_update(tx, update))
+        except StorageError:  # the Undo is done, and the file shows it
+            _logger.exception("The agent could not be told of an undone change")
         card = Card(undone(name, end))
         try:
             await self.post(replace(message, text=card.text, card=card))
@@ -180,13 +184,6 @@ class ChangeEcho:
             _logger.warning("An Undo could not be shown on its card", exc_info=True)
             return CommandAnswer(text)
         return CommandAnswer(text, is_shown=True)
-
-    async def _tell_agent(self, sentence: str, key: str) -> None:
-        update = owner_did(self.clock.now(), sentence, f"undo-{key}")
-        try:
-            await self.store.transact(lambda tx: leave_update(tx, update))
-        except StorageError:  # the Undo is done, and the file shows it
-            _logger.exception("The agent could not be told of an undone change")
 
 
 class ChangeWatch:

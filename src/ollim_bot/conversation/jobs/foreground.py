@@ -303,7 +303,12 @@ class PlainDelivery:
             self._poster.hold_or_add(tx, message, Sender(Charge.TOKEN))
             facts |= {**PLAINLY, "pings": [message.id]}
         else:
-            unsaid = _unsaid(message, hook)
+            # One update for each hook: its callers decide how often this happens.
+            text = shortened(" ".join(message.text.split()), _LONGEST_IN_UPDATE)
+            said = f"“{message.job}” was called and not shown, because {_BUDGET_USED_UP}."
+            said = f"{said} Its text: {text}"
+            source = message.untrusted.source if message.untrusted else ""
+            unsaid = PendingUpdate(message.at, said, f"budget {hook.spec.id}", source)
             leave_update(tx, unsaid)
             why = {"silent_because": _BUDGET_USED_UP, "report": unsaid.message}
             state, facts = (
@@ -332,11 +337,3 @@ def _message(
         occurrence=occurrence.id,
         untrusted=untrusted_message(taint),
     )
-
-
-def _unsaid(message: ChatMessage, hook: CalledJob) -> PendingUpdate:
-    """One update for each hook: its callers decide how often this happens."""
-    text = shortened(" ".join(message.text.split()), _LONGEST_IN_UPDATE)
-    said = f"“{message.job}” was called and not shown, because {_BUDGET_USED_UP}. Its text: {text}"
-    source = message.untrusted.source if message.untrusted else ""
-    return PendingUpdate(message.at, said, f"budget {hook.spec.id}", source)

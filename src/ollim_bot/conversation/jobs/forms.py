@@ -233,7 +233,12 @@ class JobFormView:
         moments = next_moments(job, now)
         when = f", {dated(moments[0], now)}" if moments else ""
         text = f"Saved: {job.spec.short_title}{when}."
-        await self._tell_agent(f"changed: {job.spec.short_title}{when}.")
+        told = f"changed: {job.spec.short_title}{when}."
+        update = owner_did(self._clock.now(), told, secrets.token_hex(4))
+        try:
+            await self._store.transact(lambda tx: leave_update(tx, update))
+        except StorageError:  # the file is saved, and shows it
+            _logger.warning("The agent could not be told of an edit", exc_info=True)
         return ViewAnswer(text, go=address_of(fields.get("id", "")))
 
     async def _conflict(self, action: str, fields: Mapping[str, str]) -> ViewAnswer:
@@ -280,13 +285,6 @@ class JobFormView:
         quiet = self._store.query(quiet_settings).hours
         now = self._clock.now()
         return stored, edited_by_fields(stored.job, stored.file.text, typed_fields, now, quiet)
-
-    async def _tell_agent(self, sentence: str) -> None:
-        update = owner_did(self._clock.now(), sentence, secrets.token_hex(4))
-        try:
-            await self._store.transact(lambda tx: leave_update(tx, update))
-        except StorageError:  # the file is saved, and shows it
-            _logger.warning("The agent could not be told of an edit", exc_info=True)
 
 
 def _typed(form: JobForm, fields: Mapping[str, str]) -> Mapping[str, str]:

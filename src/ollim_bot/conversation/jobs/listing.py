@@ -152,7 +152,8 @@ class JobListing:
         shown = found[:most]
         unread = [each for each in shown if each.key not in kept.past]
         if unread:
-            kept.past.update(self._store.query(lambda tx: _pasts(tx, unread, now)))
+            read = self._store.query(lambda tx: {k.key: _past(tx, k.job, now) for k in unread})
+            kept.past.update(read)
         return JobList(
             now,
             [_line(each, kept, now) for each in shown],
@@ -185,10 +186,6 @@ def _line(known: _Known, kept: _Kept, now: datetime) -> JobLine:
     if isinstance(job, Routine) and job.spec.enabled:
         is_skipped = skipped_moment(job, kept.skips, now) is not None
     return line_of(job, known.key, now, kept.past[known.key], is_skipped=is_skipped)
-
-
-def _pasts(tx: Transaction, jobs: Sequence[_Known], now: datetime) -> dict[str, JobPast]:
-    return {each.key: _past(tx, each.job, now) for each in jobs}
 
 
 def _past(tx: Transaction, job: Job, now: datetime) -> JobPast:

@@ -71,22 +71,19 @@ class InputLoop:
         """Run until cancelled or told to end. Inputs wait while the disk refuses writes."""
         while not self._is_ending:
             try:
-                await self._work()
+                await self._recovery.run()
+                await self._board.tell()
+                while not self._is_ending:
+                    await self._forks.current.be_ready()
+                    await self._state.work()
+                    await self._take_next()
+                    await self._board.tell()
             except StorageError as refused:
                 await self._gate.wait(refused)
 
     def end_soon(self) -> None:
         """Take no further input: `run` returns when the current turn has ended."""
         self._is_ending = True
-
-    async def _work(self) -> None:
-        await self._recovery.run()
-        await self._board.tell()
-        while not self._is_ending:
-            await self._forks.current.be_ready()
-            await self._state.work()
-            await self._take_next()
-            await self._board.tell()
 
     async def _take_next(self) -> None:
         batch = self._state.inbox.next_batch(in_fork=self._state.fork is not None)

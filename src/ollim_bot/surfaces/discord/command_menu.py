@@ -37,7 +37,10 @@ def payload(specs: Sequence[CommandSpec]) -> list[dict[str, Any]]:
             "type": _SLASH_COMMAND,
             "name": spec.name,
             "description": _cut(spec.about),
-            "options": [_option(spec.name, one) for one in _required_first(spec.arguments)],
+            "options": [
+                _option(spec.name, one)
+                for one in sorted(spec.arguments, key=lambda each: not each.is_required)
+            ],
             "contexts": [_BOT_DM],
         }
         for spec in specs
@@ -92,11 +95,6 @@ def _option(command: str, argument: Argument) -> dict[str, Any]:
         "required": argument.is_required,
         "autocomplete": bool(argument.choices) or (command, argument.name) in _ALSO_COMPLETED,
     }
-
-
-def _required_first(arguments: Sequence[Argument]) -> list[Argument]:
-    """Put required arguments first, as Discord demands; the order is otherwise kept."""
-    return sorted(arguments, key=lambda each: not each.is_required)
 
 
 def _cut(text: str) -> str:

@@ -63,7 +63,13 @@ async def download(file: RemoteFile, target: Path, most: int) -> None:
     """As `DmChannel.fetch`. Raises `WriteFailed` if the disk refuses the content."""
     try:
         async with _answer(file) as answer:
-            await _keep(answer, file, target, most)
+            size = 0
+            with await _on_disk(target, lambda: _created(target)) as kept:
+                async for chunk in answer.content.iter_chunked(_CHUNK):
+                    size += len(chunk)
+                    if size > most:
+                        raise DeliveryFailed(_TOO_LARGE.format(name=file.name))
+                    await _on_disk(target, partial(kept.write, chunk))
     except BaseException:  # also on cancellation: a partial file must not remain
         await asyncio.to_thread(target.unlink, missing_ok=True)
         raise
@@ -78,16 +84,6 @@ async def _answer(file: RemoteFile) -> AsyncIterator[aiohttp.ClientResponse]:
         if answer.status != _OK:
             raise Unreachable(OUT_OF_REACH)
         yield answer
-
-
-async def _keep(answer: aiohttp.ClientResponse, file: RemoteFile, target: Path, most: int) -> None:
-    size = 0
-    with await _on_disk(target, lambda: _created(target)) as kept:
-        async for chunk in answer.content.iter_chunked(_CHUNK):
-            size += len(chunk)
-            if size > most:
-                raise DeliveryFailed(_TOO_LARGE.format(name=file.name))
-            await _on_disk(target, partial(kept.write, chunk))
 
 
 def _created(target: Path) -> BinaryIO:
@@ -361,7 +357,10 @@ class MessageCatchUp:
     async def _bring(self, *, is_poll: bool) -> None:
         start = self._read_to or await self._facts.last_seen()
         if start is None:
-            start = await self._beginning()
+            # On the very first start, all earlier messages count as seen.
+            newest = await self._channel.newest(1)
+            start = newest[-1].ref if newest else _BEFORE_ALL
+            self._facts.saw(start)
             found: Sequence[ReceivedMessage] = ()
         else:
             found = await self._channel.after(start)
@@ -376,13 +375,6 @@ class MessageCatchUp:
             self._is_deaf = True
             _logger.warning("Discord brings no messages any more; the connection is made anew")
             await self._reconnect()
-
-    async def _beginning(self) -> str:
-        """On the very first start, count all earlier messages as seen; returns the newest."""
-        newest = await self._channel.newest(1)
-        start = newest[-1].ref if newest else _BEFORE_ALL
-        self._facts.saw(start)
-        return start
 
     def _was_not_brought(self, seen: ReceivedMessage) -> bool:
         return not self._inbound.knows(seen.ref) and self._clock.now() - seen.at > _SURELY

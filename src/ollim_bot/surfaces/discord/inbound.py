@@ -103,7 +103,9 @@ class InboundQueue:
     def release(self, found: Iterable[ReceivedMessage] = ()) -> None:
         """Queue the messages that were `found` before those that arrived while it was held."""
         new = [
-            QueuedMessage(self._as_it_is_now(each)) for each in found if not self.knows(each.ref)
+            QueuedMessage(replace(each, text=self._changed_while_held.get(each.ref) or each.text))
+            for each in found
+            if not self.knows(each.ref)
         ]
         for each in new:
             each.is_deleted = self._changed_while_held.get(each.seen.ref, "") is None
@@ -146,9 +148,6 @@ class InboundQueue:
 
     def _all_of(self, ref: str) -> list[QueuedMessage]:
         return [each for each in (*self._line, *self._apart) if each.seen.ref == ref]
-
-    def _as_it_is_now(self, seen: ReceivedMessage) -> ReceivedMessage:
-        return replace(seen, text=self._changed_while_held.get(seen.ref) or seen.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +315,11 @@ class Inbound:
         if not seen.text.strip() and not seen.files:
             return NOTHING_TO_READ
         if self._is_command(seen):
-            await self._begin_command(seen, group)
+            # Written before the command runs: unlike a message, a repeated command would run twice.
+            self._facts.saw(seen.ref)
+            await self._facts.flush()
+            command = group.create_task(self._command(seen))
+            await finishes_within(command, _COMMAND_FIRST, self._clock)
             return ""
         received = await self._received(waiting, group)
         if waiting.is_deleted:
@@ -384,13 +387,6 @@ class Inbound:
         word = seen.text.partition("\n")[0].partition(" ")[0]
         names = (f"/{spec.name}" for spec in self._reception.commands)
         return not seen.files and word in names
-
-    async def _begin_command(self, seen: ReceivedMessage, group: asyncio.TaskGroup) -> None:
-        # Written before the command runs: unlike a message, a repeated command would run twice.
-        self._facts.saw(seen.ref)
-        await self._facts.flush()
-        command = group.create_task(self._command(seen))
-        await finishes_within(command, _COMMAND_FIRST, self._clock)
 
     async def _command(self, seen: ReceivedMessage) -> None:
         try:

@@ -301,7 +301,10 @@ def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
     for number, each in enumerate(fields):
         missing = len(fields) - number
         rest = CardField(_LEFT_OUT, f"{missing} more")
-        fitting = _field(each)
+        # Fill an empty name or value, which Discord refuses.
+        name = shortened(each.name, _LONGEST_NAME) if each.name.strip() else _LEFT_OUT
+        value = shortened(each.value, _LONGEST_VALUE) if each.value.strip() else _LEFT_OUT
+        fitting = replace(each, name=name, value=value)
         size = len(fitting.name) + len(fitting.value)
         is_last = missing == 1
         kept = 0 if is_last else len(rest.name) + len(rest.value)
@@ -310,13 +313,6 @@ def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
             return
         room -= size
         yield fitting
-
-
-def _field(field: CardField) -> CardField:
-    """Fill an empty name or value, which Discord refuses."""
-    name = shortened(field.name, _LONGEST_NAME) if field.name.strip() else _LEFT_OUT
-    value = shortened(field.value, _LONGEST_VALUE) if field.value.strip() else _LEFT_OUT
-    return replace(field, name=name, value=value)
 
 
 def _buttons(buttons: Sequence[Button]) -> Iterator[Button]:

@@ -51,7 +51,10 @@ class LiveText:
         live = replace(self, activity=self.activity.after(event))
         match event:
             case TextStreamed(text=text):
-                return live._with_more(text)
+                if live.is_streaming:
+                    return replace(live, text=_limited(live.text + text))
+                begin = text.lstrip()
+                return replace(live, text=_followed(live.whole, begin), is_streaming=bool(begin))
             case TextWithdrawn():
                 return replace(live, text=live.whole, is_streaming=False)
             case TextCompleted(text=text):
@@ -67,12 +70,6 @@ class LiveText:
         if not is_too_long(self.text, shown):
             return shown
         return (*shown[: MOST_PIECES - 1], GOES_ON_LATER)
-
-    def _with_more(self, text: str) -> LiveText:
-        if self.is_streaming:
-            return replace(self, text=_limited(self.text + text))
-        begin = text.lstrip()
-        return replace(self, text=_followed(self.whole, begin), is_streaming=bool(begin))
 
 
 def pieces(
@@ -145,17 +142,16 @@ def _with_block(
 
 def _details(activity: Activity) -> list[str]:
     notes = activity.notes[-_MOST_NOTES:]
-    tools = _most_telling(activity.tools, _MOST_LINES - len(notes))
+    # The last tools; running ones come before finished ones.
+    order = sorted(
+        range(len(activity.tools)),
+        key=lambda at: (activity.tools[at].state is ToolState.RUNNING, at),
+    )
+    tools = [activity.tools[at] for at in sorted(order[-(_MOST_LINES - len(notes)) :])]
     return [
         *(small(without_markup(one_line(note, _LONGEST_LABEL))) for note in notes),
         *(small(_tool(line)) for line in tools),
     ]
-
-
-def _most_telling(tools: Sequence[ToolLine], most: int) -> list[ToolLine]:
-    """The last tools; running ones come before finished ones."""
-    order = sorted(range(len(tools)), key=lambda at: (tools[at].state is ToolState.RUNNING, at))
-    return [tools[at] for at in sorted(order[-most:])]
 
 
 def _tool(line: ToolLine) -> str:

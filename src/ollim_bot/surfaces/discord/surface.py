@@ -340,7 +340,11 @@ class DiscordSurface:
             for task in done:
                 task.result()
         except asyncio.CancelledError:
-            await self._say_goodbye()
+            try:
+                async with asyncio.timeout(_LONGEST_GOODBYE):
+                    await self._attempt(OutgoingMessage(SHUTTING_DOWN))
+            except TimeoutError:
+                _logger.info("Discord could not be told that the bot stops")
             raise
         finally:
             for task in tasks:
@@ -357,15 +361,13 @@ class DiscordSurface:
 
     async def changed(self, status: Status) -> None:
         self._is_in_fork, self._careful = status.fork is not None, status.careful
-        await self._show_model(_answering(status))
-        if not status.is_busy:
-            self._pending_reaction.close_all()
-
-    async def _show_model(self, words: str) -> None:
+        words = _answering(status)
         if words != self._shown_model:
             self._shown_model = words
             if self._connection is not None:
                 await self._connection.show_status(words)
+        if not status.is_busy:
+            self._pending_reaction.close_all()
 
     def concerns(self, message: ChatMessage) -> bool:  # noqa: ARG002
         return True
@@ -453,13 +455,6 @@ class DiscordSurface:
     async def _say(self, text: str) -> None:
         for piece in split_notice(text):
             await self._attempt(OutgoingMessage(piece))
-
-    async def _say_goodbye(self) -> None:
-        try:
-            async with asyncio.timeout(_LONGEST_GOODBYE):
-                await self._attempt(OutgoingMessage(SHUTTING_DOWN))
-        except TimeoutError:
-            _logger.info("Discord could not be told that the bot stops")
 
     async def _attempt(self, outgoing: OutgoingMessage) -> None:
         try:

@@ -195,7 +195,8 @@ class NtfyClient:
         status = answer.status
         if status == 429:
             is_of_day = _object(answer.body).get("code") == _DAY_IS_USED_UP
-            wait = _seconds(answer.headers.get("retry-after", ""))
+            given = answer.headers.get("retry-after", "")
+            wait = float(given) if given.isascii() and given.isdigit() and len(given) < 8 else None
             return TooMany(self._said(_TOO_MANY), wait, is_of_day=is_of_day)
         if status in (401, 403):
             return NotLetIn(self._said(_NOT_LET_IN, status))
@@ -305,7 +306,3 @@ def _object(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _seconds(given: str) -> float | None:
-    return float(given) if given.isascii() and given.isdigit() and len(given) < 8 else None

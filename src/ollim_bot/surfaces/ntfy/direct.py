@@ -74,7 +74,9 @@ class NtfyDirect:
         try:
             return self._client.publish(push)
         except TooMany as refused:
-            self._fall_silent(refused)
+            # Keep the pause that the server wants, for the next run and for the bot.
+            until = silent_until(self._clock.now(), 0, refused.wait, is_of_day=refused.is_of_day)
+            self._commit(lambda tx: tx.push.change(lambda state: state.silent_until(until)))
             raise
         except DeliveryUncertain:
             found = self._found_after_loss(nonce, look)
@@ -134,11 +136,6 @@ class NtfyDirect:
         ]
         words = wording(message, content, self._access.bot)
         return Push(pairing.topic, nonce, *words, buttons=tuple(buttons))
-
-    def _fall_silent(self, refused: TooMany) -> None:
-        """Keep the pause that the server wants, for the next run and for the bot."""
-        until = silent_until(self._clock.now(), 0, refused.wait, is_of_day=refused.is_of_day)
-        self._commit(lambda tx: tx.push.change(lambda state: state.silent_until(until)))
 
 
 def _is_kept(events: Sequence[Event], since: datetime, others: Collection[str]) -> bool:

@@ -280,16 +280,13 @@ class PressTest:
                 on_wait(left)
                 if (press := watch.next_press(min(_LOOK, left.total_seconds()))) is not None:
                     self.last_reply = press.id
-                    self._clear()
+                    # Take the test off other phones, too.
+                    with suppress(OllimError):
+                        self._client.clear(self._topic, self._sequence)
                     return self._now()
             return None
         finally:
             watch.close()
-
-    def _clear(self) -> None:
-        """Take the test off other phones, too."""
-        with suppress(OllimError):
-            self._client.clear(self._topic, self._sequence)
 
 
 class _PressWatch:
@@ -329,13 +326,10 @@ class _PressWatch:
                     pause = _SHORT_PAUSE
                     if event.kind == MESSAGE:
                         since = event.id
-                        self._take(event)
+                        if hmac.compare_digest(event.text.encode(), self._nonce.encode()):
+                            self._presses.put(event)
             self._is_over.wait(pause)
             pause = min(pause * 2, _LONG_PAUSE)
-
-    def _take(self, event: Event) -> None:
-        if hmac.compare_digest(event.text.encode(), self._nonce.encode()):
-            self._presses.put(event)
 
 
 def keep(pairing: Pairing, last_reply: str, file: PushFile, rows: Rows) -> None:

@@ -120,21 +120,17 @@ def _size(text: str) -> int:
 def _words(message: ChatMessage, content: PushContent) -> tuple[str, str]:
     """Title and text; the bot's name stands for an empty one."""
     if content is PushContent.FULL:
-        return _all_words(message)
+        card = message.card
+        if card is None or is_digest(message):
+            title, words = message.job, message.text or (card.text if card else "")
+        else:
+            title, words = card.title, card.text.removeprefix(card.title).strip()
+        return title, "\n\n".join(filter(None, (words.strip(), message.footer.strip())))
     is_own = message.untrusted is None
     if content is PushContent.TITLE and is_own and not is_digest(message):
         head = message.card.title if message.card else message.job
         return (head, "") if head else ("", _sort(message))
     return "", _sort(message) if is_own else f"{_sort(message)} {FROM_UNTRUSTED}"
-
-
-def _all_words(message: ChatMessage) -> tuple[str, str]:
-    card = message.card
-    if card is None or is_digest(message):
-        title, words = message.job, message.text or (card.text if card else "")
-    else:
-        title, words = card.title, card.text.removeprefix(card.title).strip()
-    return title, "\n\n".join(filter(None, (words.strip(), message.footer.strip())))
 
 
 def _sort(message: ChatMessage) -> str:

@@ -70,7 +70,9 @@ class PhoneReplies:
                 async with aclosing(self._batches()) as batches:
                     async for events in batches:
                         failures = 0
-                        await self._work_again(service)
+                        if self._trouble and service.status.trouble in ("", self._trouble):
+                            await service.trouble("")
+                        self._trouble = ""
                         await self._take(service, events)
             except TooMany as refused:
                 await self._requests.fall_silent(refused)
@@ -78,7 +80,8 @@ class PhoneReplies:
                 _logger.info("The replies of the phone cannot be read: %s", broken)
                 failures += 1
                 if failures == _SHOWN_AFTER:
-                    await self._fail(service, str(broken))
+                    self._trouble = f"Your phone gets nothing now: {broken!s}"
+                    await service.trouble(self._trouble)
             await self._clock.sleep(min(_LONGEST_PAUSE, 2.0 ** min(failures, 6)))
 
     async def _batches(self) -> AsyncGenerator[Sequence[Event], None]:
@@ -145,15 +148,6 @@ class PhoneReplies:
                 leave_notice(tx, notice, now)
 
         await self._store.transact(step)
-
-    async def _fail(self, service: ChatService, sentence: str) -> None:
-        self._trouble = f"Your phone gets nothing now: {sentence}"
-        await service.trouble(self._trouble)
-
-    async def _work_again(self, service: ChatService) -> None:
-        if self._trouble and service.status.trouble in ("", self._trouble):
-            await service.trouble("")
-        self._trouble = ""
 
 
 class LineReader:

@@ -205,7 +205,12 @@ class BrowserKeys:
             raise AccessDenied
         self._challenges.close(challenge)
         if generation < browser.generation:
-            await self._forget(browser_id)
+            self._report(_REPLACED)
+            self._sessions = {
+                name: held for name, held in self._sessions.items() if held[0] != browser_id
+            }
+            await self._keep(self._browsers.without(browser_id))
+            self.ended(browser_id)
             raise AccessDenied
         if generation > browser.generation:
             # Only this bot can have made the newer key.
@@ -217,7 +222,11 @@ class BrowserKeys:
             self._offered[browser_id] = generation + 1
             return self._key_of(replace(browser, generation=generation + 1))
         await self._keep(self._browsers.used(browser_id, now))
-        return self._begun(browser_id)
+        bearer = secrets.token_urlsafe(32)
+        while len(self._sessions) >= _MOST_SESSIONS:
+            del self._sessions[min(self._sessions, key=lambda each: self._sessions[each][1])]
+        self._sessions[_name(bearer)] = browser_id, self._clock.monotonic()
+        return BrowserSession(bearer, browser_id, bot_key(self.secret, browser_id))
 
     def browser_of(self, bearer: str) -> str | None:
         """The browser of a session, which this use prolongs."""
@@ -281,21 +290,6 @@ class BrowserKeys:
     def _key_of(self, browser: KnownBrowser) -> BrowserKey:
         key = browser_key(self.secret, browser.id, browser.generation)
         return BrowserKey(browser.id, browser.generation, key)
-
-    def _begun(self, browser_id: str) -> BrowserSession:
-        bearer = secrets.token_urlsafe(32)
-        while len(self._sessions) >= _MOST_SESSIONS:
-            del self._sessions[min(self._sessions, key=lambda each: self._sessions[each][1])]
-        self._sessions[_name(bearer)] = browser_id, self._clock.monotonic()
-        return BrowserSession(bearer, browser_id, bot_key(self.secret, browser_id))
-
-    async def _forget(self, browser_id: str) -> None:
-        self._report(_REPLACED)
-        self._sessions = {
-            name: held for name, held in self._sessions.items() if held[0] != browser_id
-        }
-        await self._keep(self._browsers.without(browser_id))
-        self.ended(browser_id)
 
     async def _keep(self, browsers: KnownBrowsers) -> None:
         if browsers == self._browsers:
@@ -383,11 +377,15 @@ class AccessControl:
 
     @web.middleware
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        host = self._known_host(request)
+        # A site may resolve other names here (DNS rebinding).
+        given = request.headers.getall("Host", [])
+        found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
+        host = found[1] if found is not None and found[1] in self._hosts else None
         if host is None:
             raise RequestRefused(403, frames.WRONG_HOST)
         if "Service-Worker" in request.headers:
-            return _without_service_workers()
+            # Remove service workers: the page has none, so another program at the port left it.
+            return web.Response(status=404, headers={"Clear-Site-Data": '"cache", "storage"'})
         is_harmless = request.method in _HARMLESS
         if is_harmless and SHELLS.fullmatch(request.path):
             return _redirect_to_loopback(request, host) or await handler(request)
@@ -406,12 +404,6 @@ class AccessControl:
             request[BROWSER] = browser
             self._trust(request)
         return await handler(request)
-
-    def _known_host(self, request: web.Request) -> str | None:
-        """The host of the request; None for names that a site may resolve here (DNS rebinding)."""
-        given = request.headers.getall("Host", [])
-        found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
-        return found[1] if found is not None and found[1] in self._hosts else None
 
     async def _enter(self, request: web.Request) -> web.Response:
         [code] = await self._texts(request, "code")
@@ -480,11 +472,6 @@ def forget_former_cookie(request: web.Request, response: web.StreamResponse) -> 
     # Anybody can send cookies, and to parse many takes long.
     if f"{_FORMER_COOKIE}=" in request.headers.get("Cookie", ""):
         response.del_cookie(_FORMER_COOKIE, path="/", httponly=True, samesite="Strict")
-
-
-def _without_service_workers() -> web.Response:
-    """Remove service workers: the page has none, so another program at the port left it."""
-    return web.Response(status=404, headers={"Clear-Site-Data": '"cache", "storage"'})
 
 
 def _with_empty_cache(answer: web.Response) -> web.Response:

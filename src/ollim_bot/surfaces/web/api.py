@@ -70,9 +70,10 @@ async def _send(request: web.Request, name: str, file: BinaryIO) -> web.StreamRe
     first = await asyncio.to_thread(file.read, _CHUNK)
     kind = _image_type(first[:_LONGEST_MARK])
     how = "inline" if kind else "attachment"
+    quoted = quote(name, safe="", errors="replace")
     answer = web.StreamResponse(
         headers={
-            "Content-Disposition": f"{how}; filename*=UTF-8''{_quoted(name)}",
+            "Content-Disposition": f"{how}; filename*=UTF-8''{quoted}",
             "Content-Type": kind or "application/octet-stream",
             "Content-Security-Policy": "default-src 'none'; sandbox",
         }
@@ -80,18 +81,14 @@ async def _send(request: web.Request, name: str, file: BinaryIO) -> web.StreamRe
     answer.content_length = status.st_size
     await answer.prepare(request)
     if request.method != "HEAD":
-        await _write(answer, first, file, status.st_size)
+        # The file may have grown.
+        chunk, left = first, status.st_size
+        while chunk and left > 0:
+            await answer.write(chunk[:left])
+            left -= len(chunk)
+            chunk = await asyncio.to_thread(file.read, _CHUNK)
+        await answer.write_eof()
     return answer
-
-
-async def _write(answer: web.StreamResponse, first: bytes, file: BinaryIO, size: int) -> None:
-    """Write no more than `size` bytes, although the file may have grown."""
-    chunk = first
-    while chunk and size > 0:
-        await answer.write(chunk[:size])
-        size -= len(chunk)
-        chunk = await asyncio.to_thread(file.read, _CHUNK)
-    await answer.write_eof()
 
 
 def _image_type(start: bytes) -> str | None:
@@ -104,10 +101,6 @@ def _image_type(start: bytes) -> str | None:
     if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
         return "image/webp"
     return None
-
-
-def _quoted(name: str) -> str:
-    return quote(name, safe="", errors="replace")
 
 
 @dataclass(slots=True)
@@ -184,28 +177,26 @@ class Uploads:
     async def _take_file(self, part: BodyPartReader, given: str, upload: Upload) -> None:
         if len(upload.files) >= self._limits.files:
             raise RequestRefused(413, frames.too_many_files(self._limits.files))
-        name = _plain_name(given)
+        # Remove folders, and characters that confuse a terminal or a file system.
+        # Browsers escape only quotes in a name.
+        last = given.replace("%22", '"').replace("\\", "/").rpartition("/")[2]
+        name = "".join(each if each.isprintable() else " " for each in last).strip(" .")
+        name = name[-_LONGEST_NAME:] or "file"
         path = upload.folder / str(len(upload.files))
-        with await _on_disk(name, lambda: _created(path)) as target:
-            await self._save(part, name, target)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with await _on_disk(name, lambda: open(open_file(path, flags, 0o600), "wb")) as target:
+            size = 0
+            while chunk := await self._in_time(part.read_chunk(_CHUNK)):
+                size += len(chunk)
+                if size > self._limits.file:
+                    raise RequestRefused(413, frames.file_too_large(name, self._limits.file))
+                await _on_disk(name, target.write, chunk)
             await _on_disk(name, target.flush)
         upload.files.append(IncomingFile(name, path))
-
-    async def _save(self, part: BodyPartReader, name: str, target: BinaryIO) -> None:
-        size = 0
-        while chunk := await self._in_time(part.read_chunk(_CHUNK)):
-            size += len(chunk)
-            if size > self._limits.file:
-                raise RequestRefused(413, frames.file_too_large(name, self._limits.file))
-            await _on_disk(name, target.write, chunk)
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
         async with asyncio.timeout(self._limits.stall_seconds):
             return await step
-
-
-def _created(path: Path) -> BinaryIO:
-    return open(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 async def _on_disk(name: str, step: Callable[..., R], *details: object) -> R:
@@ -214,14 +205,6 @@ async def _on_disk(name: str, step: Callable[..., R], *details: object) -> R:
     except OSError as refused:
         reason = refused.strerror or str(refused)
         raise RequestRefused(507, frames.not_saved(name, reason)) from refused
-
-
-def _plain_name(given: str) -> str:
-    """Remove folders, and characters that confuse a terminal or a file system."""
-    # Browsers escape only quotes in a name.
-    last = given.replace("%22", '"').replace("\\", "/").rpartition("/")[2]
-    name = "".join(each if each.isprintable() else " " for each in last).strip(" .")
-    return name[-_LONGEST_NAME:] or "file"
 
 
 def _emptied(folder: Path) -> None:
