@@ -104,7 +104,7 @@ _ONLY_TRY = Try()
 _Word = Step[None]
 
 # Work that stops waiting for the disk when the event is set.
-_Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
+_Work = Callable[[asyncio.Event], Coroutine[None, None, object]]
 
 
 class BackgroundRuns:
@@ -200,7 +200,7 @@ class BackgroundRuns:
             word(tx)
             tx.ledger.append(LedgerRow(tx.now, OccurrenceState.SKIPPED.value, occurrence, named))
 
-        await _to_its_end(partial(self._commit_last, step))
+        await _to_its_end(partial(self._commit, step))
 
     async def _run(
         self, job: Job, occurrence: Occurrence, limit: int, this: Try
@@ -259,9 +259,11 @@ class BackgroundRuns:
     ) -> None:
         """Write the `running` row before anything runs; on a full disk, wait for room."""
         state = OccurrenceState.RUNNING.value
-        if await self._commit(
-            lambda tx: tx.ledger.append(LedgerRow(tx.now, state, occurrence, facts)), hurry
-        ):
+
+        def step(tx: Transaction) -> None:
+            tx.ledger.append(LedgerRow(tx.now, state, occurrence, facts))
+
+        if await self._commit(step, hurry):
             is_begun.set()
 
     async def _end(
@@ -342,9 +344,6 @@ class BackgroundRuns:
         untrusted = quoted.spec.untrusted if quoted is not None else None
         update = PendingUpdate(self._around.clock.now(), text, update_id, untrusted or "")
         return lambda tx: leave_update(tx, update)
-
-    async def _commit_last(self, step: Step[None], hurry: asyncio.Event) -> None:
-        await self._commit(step, hurry)
 
     async def _commit(self, step: Step[None], hurry: asyncio.Event) -> bool:
         """Commit, waiting for room on the disk; False if `hurry` ended the wait."""

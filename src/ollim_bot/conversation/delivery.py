@@ -279,9 +279,8 @@ class Transport:
             await asyncio.wait({asked, alarm}, return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
                 raise late
-            if (
-                asked.cancelled()
-            ):  # raised by a client that is closing, not by a cancellation of this task
+            # Raised by a client that is closing, not by a cancellation of this task.
+            if asked.cancelled():
                 raise errors.DeliveryUncertain("It was broken off.")
             return asked.result()
         except (errors.DeliveryFailed, errors.Unreachable, errors.DeliveryUncertain):
@@ -424,9 +423,7 @@ class DeliveryQueue:
             return await work()
         except (errors.Unreachable, errors.DeliveryUncertain) as silent:
             _logger.info("A message waits for %s: %s", self.name, silent)
-        except (
-            errors.StorageError
-        ):  # a try must be committed before it is made, so the message waits
+        except errors.StorageError:  # a try is committed before it is made, so the message waits
             _logger.warning("A message waits for the disk", exc_info=True)
         return False
 
@@ -435,9 +432,12 @@ class DeliveryQueue:
         delivery = await self._store.read(lambda tx: tx.deliveries.next_to_send(self.name))
         if delivery is not None and is_late(delivery.message, now := self._clock.now()):
             concerns = self._transport.concerns
-            delivery = await self._store.transact(
-                lambda tx: _next_to_send(tx, self.name, now, concerns)
-            )
+
+            def step(tx: Transaction) -> Delivery | None:
+                skip_late(tx, self.name, now, concerns)
+                return tx.deliveries.next_to_send(self.name)
+
+            delivery = await self._store.transact(step)
         if delivery is None:
             self._attempts.clear()
             await self._has_open.wait()
@@ -632,13 +632,6 @@ class DeliveryQueue:
         parts = await self._transport.parts_of_any(delivery.message)
         for ref, content in zip(delivery.refs, parts, strict=False):
             await self._transport.edit(ref, content, within)
-
-
-def _next_to_send(
-    tx: Transaction, channel: str, now: datetime, concerns: Callable[[ChatMessage], bool]
-) -> Delivery | None:
-    skip_late(tx, channel, now, concerns)
-    return tx.deliveries.next_to_send(channel)
 
 
 def record_fork_message(

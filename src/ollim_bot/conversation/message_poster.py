@@ -364,12 +364,12 @@ def context_of(tx: Transaction, session: SessionId) -> int:
 def with_open_button(tx: Transaction, action: str) -> list[ChatMessage]:
     """The newest messages that have an unused button of this action."""
     newest = (each.message for each in tx.messages.page(_NEWEST))
-    return [each for each in newest if _can_be_clicked(each, action)]
-
-
-def _can_be_clicked(message: ChatMessage, action: str) -> bool:
-    buttons = message.card.buttons if message.card else ()
-    return any(button.action == action and not button.is_used for button in buttons)
+    with_buttons = ((each, each.card.buttons) for each in newest if each.card)
+    return [
+        each
+        for each, buttons in with_buttons
+        if any(button.action == action and not button.is_used for button in buttons)
+    ]
 
 
 def undo_of_change(

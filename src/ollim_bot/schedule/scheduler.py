@@ -119,7 +119,11 @@ class Scheduler:
             for run in self._beside:
                 group.create_task(run())
             while True:
-                is_calm = await self._watcher.wait(self._pause())
+                now, next_at = self._now, self._next_at
+                waits = [_LONGEST_SLEEP, self._look_at - self._clock.monotonic()]
+                if next_at is not None:
+                    waits.append((next_at - now).total_seconds())
+                is_calm = await self._watcher.wait(max(min(waits), _SHORTEST_SLEEP))
                 if not (is_calm and self._may_rest()):
                     await self._look()
                 await self._tick()
@@ -245,13 +249,6 @@ class Scheduler:
     def _next_at(self) -> datetime | None:
         found = (source.next_at for source in self._sources)
         return min((at for at in found if at is not None), default=None)
-
-    def _pause(self) -> float:
-        now, next_at = self._now, self._next_at
-        waits = [_LONGEST_SLEEP, self._look_at - self._clock.monotonic()]
-        if next_at is not None:
-            waits.append((next_at - now).total_seconds())
-        return max(min(waits), _SHORTEST_SLEEP)
 
 
 def _utc(moment: datetime) -> datetime:

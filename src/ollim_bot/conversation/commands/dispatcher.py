@@ -257,14 +257,10 @@ def read_line(line: str) -> tuple[SlashCommand, Mapping[str, str]]:
     name, _, rest = line.strip().removeprefix("/").partition(" ")
     command = _BY_NAME.get(name.lower())
     if command is None:
-        raise _unknown(name)
+        meant = nearest(name.lower(), _BY_NAME)
+        hint = f"Did you mean `/{meant}`?" if meant else "`/help` shows what I can do."
+        raise WrongInput(f"There is no command `/{name}`. {hint}")
     return command, command.read(rest)
-
-
-def _unknown(name: str) -> WrongInput:
-    meant = nearest(name.lower(), _BY_NAME)
-    hint = f"Did you mean `/{meant}`?" if meant else "`/help` shows what I can do."
-    return WrongInput(f"There is no command `/{name}`. {hint}")
 
 
 _MOST_COMPLETIONS = 25
@@ -353,17 +349,15 @@ class CommandDispatcher:
 
     async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
         """The values that begin with the typed text, then those that contain it."""
-        values = await self._proposed(command, argument)
+        if (command, argument) in self._completions:
+            values = await self._completions[command, argument]()
+        else:
+            arguments = (one for spec in COMMANDS if spec.name == command for one in spec.arguments)
+            values = next((one.choices for one in arguments if one.name == argument), ())
         word = typed.lower()
         begins = [value for value in values if value.lower().startswith(word)]
         holds = [value for value in values if word in value.lower() and value not in begins]
         return [*begins, *holds][:_MOST_COMPLETIONS]
-
-    async def _proposed(self, command: str, argument: str) -> Sequence[str]:
-        if (command, argument) in self._completions:
-            return await self._completions[command, argument]()
-        arguments = (one for spec in COMMANDS if spec.name == command for one in spec.arguments)
-        return next((one.choices for one in arguments if one.name == argument), ())
 
     async def _wait_for_turn(self, call: CommandCall) -> CommandAnswer:
         answer: asyncio.Future[CommandAnswer] = asyncio.get_running_loop().create_future()

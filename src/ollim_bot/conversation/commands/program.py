@@ -241,7 +241,9 @@ class PingCommands:
             )
 
         budget = await self._store.transact(lambda tx: tx.budget.change(after))
-        return f"{budget.full_status(now)}\n{_limits(budget)}"
+        many = "1 ping" if budget.capacity == 1 else f"{budget.capacity} pings"
+        limits = f"It holds {many} at most, and gets one more every"
+        return f"{budget.full_status(now)}\n{limits} {budget.refill_rate_minutes} min."
 
 
 def _number(word: str | None, before: int) -> int:
@@ -250,11 +252,6 @@ def _number(word: str | None, before: int) -> int:
         return before
     is_number = word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS
     return int(word) if is_number else 0
-
-
-def _limits(budget: PingBudget) -> str:
-    many = "1 ping" if budget.capacity == 1 else f"{budget.capacity} pings"
-    return f"It holds {many} at most, and gets one more every {budget.refill_rate_minutes} min."
 
 
 class ProgramCommands:

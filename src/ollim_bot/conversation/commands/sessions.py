@@ -172,7 +172,8 @@ class Compaction:
         session_id = self._forks.current.id
         if session_id is None:
             return texts.NOTHING_TO_COMPACT
-        began = await self._began(session_id)
+        events = await self._store.read(lambda tx: tx.session_history.all())
+        began = began_at(session_id, events) or self._clock.now()
         line = f"/compact {call.arguments.get('instructions', '')}".strip()
         turn, end = await self._turns.run_command(call.id, line)
         if end.failure is not None:
@@ -182,13 +183,8 @@ class Compaction:
         now = self._clock.now()
         logged = await self._store.read(lambda tx: tx.messages.since(began))
         messages = [each.message for each in logged]
-        return str(
-            compacted_history(session_id, began, now, messages, turn.compacted.tokens_before or 0)
-        )
-
-    async def _began(self, session_id: SessionId) -> datetime:
-        events = await self._store.read(lambda tx: tx.session_history.all())
-        return began_at(session_id, events) or self._clock.now()
+        tokens = turn.compacted.tokens_before or 0
+        return str(compacted_history(session_id, began, now, messages, tokens))
 
 
 RESUME = "resume"
@@ -386,8 +382,7 @@ class SessionCommands:
 
     def _line(self, conversation: _Conversation) -> str:
         mark = " (this one)" if conversation.id == self._forks.current.id else ""
-        count = conversation.answers
-        size = f" · {counted(count, 'answer')}" if count else ""
+        size = f" · {counted(conversation.answers, 'answer')}" if conversation.answers else ""
         return f"{self._when(conversation)} · {conversation.words or 'no words yet'}{size}{mark}"
 
     def _when(self, conversation: _Conversation) -> str:
@@ -437,11 +432,8 @@ class SearchCommands:
 
         def question(tx: Transaction) -> list[tuple[ChatMessage, str]]:
             found = [each.message for each in tx.messages.search(wanted)]
-            # The id of the message on the surface; empty if it is not shown there.
-            return [
-                (one, next(iter(tx.deliveries.refs(one.id).get(call.surface, ())), ""))
-                for one in found
-            ]
+            places = [tx.deliveries.refs(each.id).get(call.surface, ()) for each in found]
+            return [(one, next(iter(refs), "")) for one, refs in zip(found, places, strict=True)]
 
         found, now = await self._store.read(question), self._clock.now()
         if not found:

@@ -72,7 +72,14 @@ def ways_out(fork: Fork) -> tuple[Button, ...]:
 
 
 def end_card(how: ForkExit) -> Card:
-    return Card(end_title(how), _what_became(how), Color.PURPLE)
+    match how:
+        case Save():
+            text = "This is the main conversation now."
+        case Report(summary):
+            text = _cut(summary, _LONGEST_SUMMARY)
+        case Discard():
+            text = "You are back in the main conversation, which knows nothing of it."
+    return Card(end_title(how), text, Color.PURPLE)
 
 
 def confirm_card(fork: Fork) -> Card:
@@ -101,16 +108,6 @@ def idle_note(limit: timedelta) -> str:
     minutes = max(1, int(limit.total_seconds() // 60))
     span = "a minute" if minutes == 1 else f"{minutes} minutes"
     return f"Nothing was said here for {span}. After {span} more, a summary is kept and it ends."
-
-
-def _what_became(how: ForkExit) -> str:
-    match how:
-        case Save():
-            return "This is the main conversation now."
-        case Report(summary):
-            return _cut(summary, _LONGEST_SUMMARY)
-        case Discard():
-            return "You are back in the main conversation, which knows nothing of it."
 
 
 def _cut(text: str, longest: int) -> str:
@@ -231,15 +228,13 @@ class ForkSession(ChatSession):
         await self._state.transact(step)
 
     async def _compacted(self, session_id: SessionId) -> None:
-        now = self._clock.now()
+        now, change = self._clock.now(), SessionChange.COMPACTED
 
         def step(tx: Transaction) -> None:
             fork = tx.fork.get()
             if fork is not None:
                 before = fork.session or session_id
-                tx.session_history.append(
-                    SessionEvent(session_id, SessionChange.COMPACTED, now, before)
-                )
+                tx.session_history.append(SessionEvent(session_id, change, now, before))
                 tx.marks.go_on(session_id, tx.marks.of_session(before))
                 tx.fork.put(fork.named(session_id))
 

@@ -144,17 +144,9 @@ class ChangeEcho:
             return
         card, now = added_card(new), self.clock.now()
         read = marked_taint(",".join(mark.source for mark in new))
-        await self.post(
-            ChatMessage(
-                MessageId(f"task-added-{new[0].untold}"),
-                now,
-                Author.PROGRAM,
-                card.text,
-                card=card,
-                in_fork=in_fork,
-                untrusted=untrusted_message(read),
-            )
-        )
+        name = MessageId(f"task-added-{new[0].untold}")
+        message = ChatMessage(name, now, Author.PROGRAM, card.text, card=card, in_fork=in_fork)
+        await self.post(replace(message, untrusted=untrusted_message(read)))
 
         def note_shown(tx: Transaction) -> None:
             for mark in new:
@@ -240,14 +232,16 @@ class ChangeWatch:
         echo = self._echo
         async with echo.one_at_a_time:
             for change in await asyncio.to_thread(echo.former.unseen):
-                if not self._is_mine(change):
+                is_mine = change.by == self._by if self._by else not echo.watched[change.by]
+                if not is_mine:
                     continue
                 watched = self._watched.get(change.file)
                 if watched is None or not (watched.is_writing or watched.seen == change.before):
                     # Another writer changed the file in between; the Undo must not revert that
-                    # change.
-                    watched = _begun_by(change)
-                    self._watched[change.file] = watched
+                    # change. The id is the same after a crash, so that no second card comes.
+                    name = numbered_id(change.at, int(change.key, 16))
+                    begun = _Watched(change.file, change.before, change.before, change.key, name)
+                    watched = self._watched[change.file] = begun
                 card = self._card(watched, change.after, change.before)
                 if card is not None:
                     await self._tell(watched, change.after, card, job, in_fork=in_fork)
@@ -255,9 +249,6 @@ class ChangeWatch:
                 is_included = card is not None and watched.key != change.key
                 done = echo.former.absorb if is_included else echo.former.forget
                 await asyncio.to_thread(done, change.key)
-
-    def _is_mine(self, change: FileChange) -> bool:
-        return change.by == self._by if self._by else not self._echo.watched[change.by]
 
     def _note_writing(self, call: ToolCall) -> None:
         echo, path = self._echo, str(call.arguments.get(FILE_ARGUMENTS[call.tool], ""))
@@ -415,9 +406,3 @@ class ChangeWatch:
 def _is_silent(job: Job | None) -> bool:
     """Whether a run set the job that may not ping, and so shows nothing by a card either."""
     return job is not None and job.spec.set_by is not None and not job.spec.allow_ping
-
-
-def _begun_by(change: FileChange) -> _Watched:
-    """Derive the card's id from the change, so that a crash does not lead to a second card."""
-    card = numbered_id(change.at, int(change.key, 16))
-    return _Watched(change.file, change.before, change.before, change.key, card)

@@ -267,7 +267,11 @@ class TurnRunner:
     async def interrupt(self) -> bool:
         """Stop the running or the next turn; False if there is none."""
         if self.running is None:
-            self._unwanted = frozenset(each.id for each in self._upcoming())
+            # The inputs of the next turn, before it has begun.
+            inbox = self._state.inbox
+            inputs = inbox.taken or inbox.next_batch(in_fork=self._state.fork is not None)
+            asked = (each.id for each in inputs if not isinstance(each, CommandCall))
+            self._unwanted = frozenset(asked)
             return bool(self._unwanted)
         if self.running.has_ended:
             return False
@@ -327,12 +331,6 @@ class TurnRunner:
         self._state.turn = None
         self._state.wake()
         await turn.shown.end(end)
-
-    def _upcoming(self) -> Iterable[TurnRequest]:
-        """The inputs of the next turn, before it has begun."""
-        in_fork = self._state.fork is not None
-        inputs = self._state.inbox.taken or self._state.inbox.next_batch(in_fork=in_fork)
-        return (each for each in inputs if not isinstance(each, CommandCall))
 
     async def _run(
         self, turn: RunningTurn, dialogue: ChatSession, question: TurnInput
@@ -464,7 +462,6 @@ class TurnRunner:
         if end.failure is not None and end.failure.kind in _CUT_OFF:
             await self._cut_off(turn, dialogue, end, end.failure.kind, spent)
             return True
-        how = _how_ended(turn, end)
         answer = None
         if _is_wanted(turn, asked, end, self._state.inbox):
             answer = self._answer(turn, dialogue, end)
@@ -641,16 +638,13 @@ def _is_wanted(
     """Whether the answer is posted; a part of an answer always is."""
     if end.cause is not EndCause.COMPLETED or any(each.wants_answer for each in asked):
         return True
-    has_words = bool(turn.text.so_far or end.text.strip())
-    return has_words and not _ends_with_report(asked, inbox)
-
-
-def _ends_with_report(asked: Sequence[TurnRequest], inbox: Inbox) -> bool:
-    """Whether the turn was to write a report and has: any further words would only repeat it."""
+    # Where the turn was to write a report and has, any further words would only repeat it.
     occasions = (each.occasion for each in asked if isinstance(each, ProgramTurn))
     calls = (each for each in inbox.waiting if isinstance(each, CommandCall))
-    is_made = any("summary" in call.arguments for call in calls)
-    return is_made and ProgramTurnReason.FORK_REPORT in occasions
+    has_reported = any("summary" in call.arguments for call in calls)
+    if has_reported and ProgramTurnReason.FORK_REPORT in occasions:
+        return False
+    return bool(turn.text.so_far or end.text.strip())
 
 
 def _is_superseded(turn: RunningTurn, inbox: Inbox) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import discord
 
 from ollim_bot.clock import Backoff
-from ollim_bot.domain.commands import Argument, CommandSpec
+from ollim_bot.domain.commands import CommandSpec
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
@@ -38,7 +38,14 @@ def payload(specs: Sequence[CommandSpec]) -> list[dict[str, Any]]:
             "name": spec.name,
             "description": _cut(spec.about),
             "options": [
-                _option(spec.name, one)
+                {
+                    "type": _STRING,
+                    "name": one.name,
+                    "description": _cut(one.about),
+                    "required": one.is_required,
+                    "autocomplete": bool(one.choices) or (spec.name, one.name) in _ALSO_COMPLETED,
+                }
+                # Discord demands the required ones first.
                 for one in sorted(spec.arguments, key=lambda each: not each.is_required)
             ],
             "contexts": [_BOT_DM],
@@ -85,16 +92,6 @@ async def sync(
         else:
             remember(mark)
             return
-
-
-def _option(command: str, argument: Argument) -> dict[str, Any]:
-    return {
-        "type": _STRING,
-        "name": argument.name,
-        "description": _cut(argument.about),
-        "required": argument.is_required,
-        "autocomplete": bool(argument.choices) or (command, argument.name) in _ALSO_COMPLETED,
-    }
 
 
 def _cut(text: str) -> str:

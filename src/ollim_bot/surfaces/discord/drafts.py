@@ -316,17 +316,16 @@ class Drafts:
 
     async def _discarded(self, draft: DraftMessage) -> None:
         async def gone() -> None:
-            ref = draft.ref or await self._found(draft)
+            ref = draft.ref
+            if ref is None:
+                newest = await self._channel.newest(_LOOK_BACK)
+                ref = next((each.ref for each in newest if each.nonce == draft.nonce), None)
             if ref is not None:
                 await self._channel.delete(ref)
 
         await self._background.keep_trying(gone)
         if draft.ref is not None:
             self._memory.remove_draft(draft.ref)
-
-    async def _found(self, draft: DraftMessage) -> str | None:
-        newest = await self._channel.newest(_LOOK_BACK)
-        return next((each.ref for each in newest if each.nonce == draft.nonce), None)
 
     async def _close(self, turn_drafts: TurnDrafts, cause: EndCause) -> None:
         """End the drafts of a turn without an answer; a completed turn leaves none behind."""

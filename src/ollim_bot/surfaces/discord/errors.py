@@ -107,11 +107,7 @@ def _answered(error: discord.HTTPException) -> OllimError:
             return DeliveryFailed(GONE)
         case 413:
             return DeliveryFailed(_FILE_TOO_LARGE)
-    return DeliveryFailed(_REFUSED.format(reason=_reason(error)))
-
-
-def _reason(error: discord.HTTPException) -> str:
-    """The last line of the error: for an invalid field the first line gives no details."""
+    # For an invalid field the first line gives no details.
     lines = [line.strip() for line in error.text.splitlines() if line.strip()]
     last = lines[-1] if lines else f"{error.status}, without a reason"
-    return shortened(last, _LONGEST_REASON)
+    return DeliveryFailed(_REFUSED.format(reason=shortened(last, _LONGEST_REASON)))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ollim_bot.clock import Backoff
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import (
     DeliveryFailed,
@@ -197,7 +196,10 @@ class FileFetcher:
             target = folder / str(number)
             problem = _problem(file, number) or await self._fetch(file, target)
             if problem:
-                notes.append(f"[{_plain(file.name)} could not be fetched: {problem}]")
+                # On one printable line, without brackets, which would end the note.
+                plain = (c if c.isprintable() and c not in "[]" else " " for c in file.name)
+                name = "".join(plain).strip()[-_LONGEST_NAME:] or "file"
+                notes.append(f"[{name} could not be fetched: {problem}]")
             else:
                 here.append(IncomingFile(file.name, target))
         return FetchedFiles(tuple(here), tuple(notes))
@@ -222,12 +224,6 @@ def _problem(file: RemoteFile, number: int) -> str:
     if file.size > MOST_BYTES:
         return "too large"
     return "empty" if file.size == 0 else ""
-
-
-def _plain(name: str) -> str:
-    """The name on one printable line without brackets, which would end the note."""
-    kept = "".join(each if each.isprintable() and each not in "[]" else " " for each in name)
-    return kept.strip()[-_LONGEST_NAME:] or "file"
 
 
 def not_kept_yet(reason: str) -> str:
@@ -355,13 +351,14 @@ class Inbound:
         notes = "\n".join(fetched.notes)
         if notes:
             self._notes.put(seen.ref, notes)
-        answered, quote = await self._answered(seen)
+        # The message that it replies to, or the quoted words if the log lacks it.
+        known = await self._reception.by_ref(NAME, seen.reply_to) if seen.reply_to else None
         incoming = IncomingMessage(
             input_of(seen.ref),
             NAME,
             _with_notes(seen.text, notes),
-            reply_to=answered,
-            quote=quote,
+            reply_to=known.id if known else None,
+            quote=seen.quote if seen.reply_to is not None and known is None else "",
             files=fetched.files,
             refs={NAME: seen.ref},
             untrusted=self._untrusted(seen.forwarded),
@@ -369,13 +366,6 @@ class Inbound:
         )
         await self._reception.receive(incoming)
         return seen.text
-
-    async def _answered(self, seen: ReceivedMessage) -> tuple[MessageId | None, str]:
-        """The message that it replies to, or the quoted words if the log lacks it."""
-        if seen.reply_to is None:
-            return None, ""
-        known = await self._reception.by_ref(NAME, seen.reply_to)
-        return (known.id, "") if known else (None, seen.quote)
 
     def _untrusted(self, forwarded: Forwarded | None) -> Untrusted | None:
         return None if forwarded is None else untrusted_of(forwarded, self._clock.now().tzinfo)

@@ -219,7 +219,9 @@ class CommandInteractions:
     async def answer(self, interaction: discord.Interaction) -> None:
         if await acknowledge(interaction, thinking=True):
             answer = await self._done(_call(interaction))
-            await self._replies.answer(interaction, _with_links(answer.text, interaction))
+            # The text with its links to messages as addresses in this conversation.
+            place = f"https://discord.com/channels/@me/{interaction.channel_id}/"
+            await self._replies.answer(interaction, answer.text.replace(f"]({LINK}", f"]({place}"))
 
     async def complete(self, interaction: discord.Interaction) -> None:
         """Propose values for the argument that is being typed."""
@@ -255,12 +257,6 @@ class CommandInteractions:
             _logger.info("No proposals for /%s: %s", call.name, error)
             return []
         return [each for each in values if 0 < len(each) <= _LONGEST_CHOICE][:_MOST_CHOICES]
-
-
-def _with_links(text: str, interaction: discord.Interaction) -> str:
-    """The text with its links to messages as addresses in this conversation."""
-    place = f"https://discord.com/channels/@me/{interaction.channel_id}/"
-    return text.replace(f"]({LINK}", f"]({place}")
 
 
 def line_of(spec: CommandSpec, given: Mapping[str, str]) -> str:

@@ -188,8 +188,13 @@ class DiscordRest:
 
     def _answer(self, method: str, path: str, body: Mapping[str, object] | None) -> _Answer:
         data = None if body is None else json.dumps(body).encode()
+        headers = {
+            "Authorization": f"Bot {self._token.reveal()}",
+            "User-Agent": f"DiscordBot (ollim-bot, {__version__})",
+            "Content-Type": "application/json",
+        }
         try:
-            answer = exchange(method, f"{self._base}{path}", self._headers, data, limits=_LIMITS)
+            answer = exchange(method, f"{self._base}{path}", headers, data, limits=_LIMITS)
         except ResponseLost:
             if body is None:
                 raise Unreachable(_OUT_OF_REACH) from None
@@ -200,14 +205,6 @@ class DiscordRest:
             raise DeliveryUncertain(_LOST)
         said = _json(answer.body)
         return _Answer(answer.status, said, _wait(said, answer.headers.get("retry-after")))
-
-    @property
-    def _headers(self) -> dict[str, str]:
-        return {
-            "Authorization": f"Bot {self._token.reveal()}",
-            "User-Agent": f"DiscordBot (ollim-bot, {__version__})",
-            "Content-Type": "application/json",
-        }
 
 
 def payload_of(outgoing: OutgoingMessage, nonce: str) -> dict[str, object]:

@@ -84,8 +84,15 @@ def pieces(
     `text` replaces the text of `live`, in pieces.
     """
     *before, last = (live.shown if text is None else text) or ("",)
-    phase = _phase(live.activity, is_silent=not last)
-    head = [small(f"{phase}{_in_brackets(elapsed_seconds)}")] if phase else []
+    # The phase in words; empty while the growing text itself shows progress.
+    if live.activity.phase:
+        phase = live.activity.phase
+    elif any(line.state is ToolState.RUNNING for line in live.activity.tools):
+        phase = WORKING
+    else:
+        phase = THINKING if not last else ""
+    since = "" if elapsed_seconds < 1 else f" ({elapsed(elapsed_seconds)})"
+    head = [small(f"{phase}{since}")] if phase else []
     foot = [small(without_markup(one_line(careful, _LONGEST_CAREFUL)))] if careful else []
     foot += [small(FORK)] if in_fork else []
     return (*before, *_with_block(last, head, _details(live.activity), foot))
@@ -108,19 +115,6 @@ def _followed(before: str, text: str) -> str:
 def _limited(text: str) -> str:
     """Enough of the text to see whether it is too long."""
     return text[: LONGEST_SHOWN + 1]
-
-
-def _phase(activity: Activity, *, is_silent: bool) -> str:
-    """The phase in words; empty while the growing text itself shows progress."""
-    if activity.phase:
-        return activity.phase
-    if any(line.state is ToolState.RUNNING for line in activity.tools):
-        return WORKING
-    return THINKING if is_silent else ""
-
-
-def _in_brackets(seconds: float) -> str:
-    return "" if seconds < 1 else f" ({elapsed(seconds)})"
 
 
 def _with_block(

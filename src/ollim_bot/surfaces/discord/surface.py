@@ -124,14 +124,11 @@ class DiscordDelivery:
             newest = await self._channel.newest(_LOOK_BACK)
             if len(newest) < _LOOK_BACK or newest[0].at < since:
                 return newest
-            return [*await self._channel.after(_ref_at(since)), *newest]
+            # The id that a message of that moment would have.
+            ref = max(0, int(since.timestamp() * 1000) - _DISCORD_EPOCH) << 22
+            return [*await self._channel.after(str(ref)), *newest]
         except HistoryHidden as hidden:
             raise DeliveryUncertain(str(hidden)) from hidden
-
-
-def _ref_at(moment: datetime) -> str:
-    """The id that a message of that moment would have."""
-    return str(max(0, int(moment.timestamp() * 1000) - _DISCORD_EPOCH) << 22)
 
 
 _PAGE_GOES_ON = "The page goes on; what is said meanwhile will arrive there later."
@@ -361,7 +358,10 @@ class DiscordSurface:
 
     async def changed(self, status: Status) -> None:
         self._is_in_fork, self._careful = status.fork is not None, status.careful
-        words = _answering(status)
+        # Others may read it too, so it is without the address of a server.
+        words = "" if status.model == "default" else status.model
+        if status.is_offline:
+            words = status.provider
         if words != self._shown_model:
             self._shown_model = words
             if self._connection is not None:
@@ -461,10 +461,3 @@ class DiscordSurface:
             await self._channel.send(outgoing, uuid4().hex[:24])
         except (DeliveryFailed, Unreachable, DeliveryUncertain) as lost:
             _logger.info("Something could not be said on Discord: %s", lost)
-
-
-def _answering(status: Status) -> str:
-    """Which model answers, in words that others may read too: without the address of a server."""
-    if status.is_offline:
-        return status.provider
-    return "" if status.model == "default" else status.model

@@ -199,9 +199,8 @@ class BrowserKeys:
         browser = self._browsers.find(browser_id, now)
         key = browser_key(self.secret, browser_id, generation)
         is_right = is_equal(proof, mac(key, "session", challenge))
-        if browser is None or not is_right:
-            raise AccessDenied
-        if not self._challenges.is_open(challenge, CHALLENGE_SECONDS):
+        is_open = self._challenges.is_open(challenge, CHALLENGE_SECONDS)
+        if browser is None or not (is_right and is_open):
             raise AccessDenied
         self._challenges.close(challenge)
         if generation < browser.generation:

@@ -28,7 +28,10 @@ def money_html(report: CostReport, most: int) -> str:
 def _parts(report: CostReport, most: int) -> Iterator[str]:
     yield "<h2>Money</h2>"
     yield _sums(report)
-    yield _span(report.since)
+    links = " ".join(
+        f'<a href="/money{f"?since={span}" if span else ""}">{words}</a>' for span, words in _SPANS
+    )
+    yield f'<p class="choices">Since {_day(report.since)}: {links}</p>'
     if not report.by_day:
         yield f'<p class="empty">{_EMPTY}<br>{_HINT}</p>'
         return
@@ -61,13 +64,6 @@ def _sums(report: CostReport) -> str:
         f"<figure><figcaption>{today}{joint}{rest} today · {cap}</figcaption>"
         f"{bar}</figure><p>{escape(report.month.in_words())} this month{at_pace}</p>{about}"
     )
-
-
-def _span(since: date) -> str:
-    links = " ".join(
-        f'<a href="/money{f"?since={span}" if span else ""}">{words}</a>' for span, words in _SPANS
-    )
-    return f'<p class="choices">Since {_day(since)}: {links}</p>'
 
 
 def _days(days: Sequence[CostLine]) -> str:

@@ -230,8 +230,15 @@ class TabSocket:
         """
         # Read the number first: a change in between is then sent twice instead of being lost.
         last = await self._reception.last_change()
-        missed = None if change is None else await self._missed(change)
-        messages, has_more = (None, False) if missed is not None else await self._newest()
+        missed = messages = None
+        has_more = False
+        if change is not None:
+            changes = await self._reception.changes_since(change, self._limits.missed_messages)
+            if changes is not None:
+                missed = await self._book.shown([each.message for each in changes])
+        if missed is None:
+            newest = await self._reception.history(_NEWEST + 1)
+            messages, has_more = await self._book.shown(newest[-_NEWEST:]), len(newest) > _NEWEST
         panels = await self._panels.states()
         known = {str(each["id"]): each for each in messages or missed or ()}
         # No await from here on, so that no frame comes in between.
@@ -251,14 +258,6 @@ class TabSocket:
             },
             known,
         )
-
-    async def _missed(self, change: int) -> list[Json] | None:
-        missed = await self._reception.changes_since(change, self._limits.missed_messages)
-        return None if missed is None else await self._book.shown([each.message for each in missed])
-
-    async def _newest(self) -> tuple[list[Json], bool]:
-        messages = await self._reception.history(_NEWEST + 1)
-        return await self._book.shown(messages[-_NEWEST:]), len(messages) > _NEWEST
 
 
 def _hello(first: object) -> tuple[int | None, str]:
