@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Receive, Uses
+from ollim_bot.conversation.tasks import refused_answer
 from ollim_bot.domain.breakdowns import STEPS, TYPE_STEPS, Thing, steps_in
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage
@@ -18,7 +19,7 @@ from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import BREAK_DOWN, UNDO
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.taint import Untrusted, marked_taint
-from ollim_bot.errors import OllimError, TaskNotFound
+from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, IncomingMessage
 from ollim_bot.prompts.turns import break_down_request
 from ollim_bot.store.breakdowns import StepWriter, ask_agent, ask_for_unanswered, ask_owner
@@ -91,7 +92,7 @@ class BreakdownButtons:
                     return CommandAnswer(texts.STEPS_COME, is_error=True)
                 await self._ask(surface, thing, button.label)
             except OllimError as refused:
-                return _refused(refused)
+                return refused_answer(refused)
         return CommandAnswer()
 
     async def _is_asked(self, thing: Thing) -> bool:
@@ -121,14 +122,14 @@ class BreakdownButtons:
         try:
             await self._writer.write(one.thing.ref, steps_in(words))
         except OllimError as refused:
-            return _refused(refused)
+            return refused_answer(refused)
         return CommandAnswer()
 
     async def _undo(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
         try:
             is_undone = await self._writer.undo(button.data.removeprefix(f"{STEPS}:"))
         except OllimError as refused:
-            return _refused(refused)
+            return refused_answer(refused)
         return CommandAnswer() if is_undone else CommandAnswer(texts.UNDO_OVER, is_error=True)
 
 
@@ -138,8 +139,3 @@ def _untrusted(thing: Thing) -> Untrusted | None:
         return None
     read = marked_taint(thing.untrusted).in_words
     return Untrusted(thing.untrusted, f"a task that was written after reading {read}")
-
-
-def _refused(refused: OllimError) -> CommandAnswer:
-    sentence = texts.TASK_GONE if isinstance(refused, TaskNotFound) else str(refused)
-    return CommandAnswer(sentence, is_error=True)

@@ -190,8 +190,9 @@ def _ways(line: str, settings: _Settings) -> QuickLine:
                 ways.append(QuickAdd(name, _made(intent, settings)))
             except BadPhrase as refused:
                 problem = str(refused)
-                others = _readings(intent, refused)
-                ways += [QuickAdd(each.every, _made(each, settings)) for each in others]
+                if isinstance(intent, RoutineWish):
+                    others = [replace(intent, every=each) for each in refused.readings]
+                    ways += [QuickAdd(each.every, _made(each, settings)) for each in others]
     except OllimError as refused:
         return QuickLine(problem=str(refused))
     zone = settings.now.tzinfo or UTC
@@ -202,13 +203,6 @@ def _ways(line: str, settings: _Settings) -> QuickLine:
         for each in ways
     )
     return QuickLine(tuple(seen), read.problem or problem)
-
-
-def _readings(intent: Addition, refused: BadPhrase) -> list[RoutineWish]:
-    """The routines with a rhythm that may be meant."""
-    if not isinstance(intent, RoutineWish):
-        return []
-    return [replace(intent, every=each) for each in refused.readings]
 
 
 def _made(intent: Addition, settings: _Settings) -> Reminder | Routine | NewTask:

@@ -21,7 +21,6 @@ from ollim_bot.domain.digest import (
     SHOW_HELD,
     TURN_PAGE,
     Digest,
-    HeldMessage,
     HeldMessages,
     digest_message,
     waits_for_digest,
@@ -57,7 +56,9 @@ def add_digest(tx: Transaction, poster: MessagePoster, now: datetime) -> None:
         return
     digest = Digest.of(held, now)
     # Before the receipt, which counts what comes now as come.
-    tx.ledger.append(*(_released(each, digest, now) for each in held if each.message.occurrence))
+    for message in (each.message for each in held if each.message.occurrence):
+        facts = {"message": message.id, "digest": digest.id}
+        tx.ledger.append(LedgerRow(now, RELEASED, Occurrence.parse(message.occurrence), facts))
     if tx.config.get().receipt_in_digest:
         digest = replace(digest, receipt=receipt_for(tx, told_day(now), now, None).sentence(now))
     _close_oldest(tx, poster, digest)
@@ -66,21 +67,12 @@ def add_digest(tx: Transaction, poster: MessagePoster, now: datetime) -> None:
         record_fork_message(tx, held[0].message, _sender(digest))
 
 
-def _is_to_be_told(tx: Transaction, held: HeldMessage) -> bool:
-    return waits_for_digest(held, tx.due_items.get(held.item) if held.item else None)
-
-
 def _sender(digest: Digest) -> Sender:
     """A reply to the only line leads to the session that said it."""
     charge = Charge.TOKEN if digest.pings else Charge.NOTHING
     if len(digest.entries) > 1:
         return Sender(charge)
     return Sender(charge, digest.entries[0].fork, digest.entries[0].parent)
-
-
-def _released(held: HeldMessage, digest: Digest, now: datetime) -> LedgerRow:
-    facts = {"message": held.message.id, "digest": digest.id}
-    return LedgerRow(now, RELEASED, Occurrence.parse(held.message.occurrence), facts)
 
 
 def _close_oldest(tx: Transaction, poster: MessagePoster, digest: Digest) -> None:
@@ -136,7 +128,7 @@ class DigestButtons:
                 return False
             # The digest has paid for it.
             sender = Sender(Charge.NOTHING, held.fork, held.parent)
-            if _is_to_be_told(tx, held):
+            if waits_for_digest(held, tx.due_items.get(held.item) if held.item else None):
                 self._poster.add_to_log(tx, held.message, sender)
             _redraw(tx, self._poster, digest)
             return True

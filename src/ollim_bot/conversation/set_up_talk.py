@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import NamedTuple
 from zlib import crc32
 
 from ollim_bot.conversation.message_poster import MessagePoster, note_of
-from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts, Card
+from ollim_bot.domain.cards import Button, ButtonPrompt, Card
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.due_items import meaning_of
@@ -21,7 +20,7 @@ from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.domain.text import with_program
 from ollim_bot.ports import Clock
-from ollim_bot.store.steps import set_by_owner
+from ollim_bot.store.steps import set_by_owner, store_prompts
 from ollim_bot.store.transaction import Step, Transaction
 
 _ID = re.compile(r"set-up-question-(\d)-")
@@ -110,18 +109,14 @@ class SetUpTalk:
         def step(tx: Transaction) -> None:
             asked = with_program(question.ask(tx, now), self._program)
             texts = {"Skip": "skip", **({"Yes": "yes"} if question.is_yes_enough else {})}
+            keys = [crc32(f"{message.id} {number} {text}".encode()) for text in texts.values()]
             prompts = [
-                ButtonPrompt(
-                    f"{crc32(f'{message.id} {number} {text}'.encode()):08x}", text, now.timestamp()
-                )
-                for text in texts.values()
+                ButtonPrompt(f"{key:08x}", text, now.timestamp())
+                for key, text in zip(keys, texts.values(), strict=True)
             ]
-            for prompt in prompts:
-                tx.inquiries.change(partial(_with_prompt, prompt))
-            buttons = tuple(
-                Button(label, "agent", prompt.key)
-                for label, prompt in zip(texts, prompts, strict=True)
-            )
+            store_prompts(tx, prompts)
+            named = zip(texts, prompts, strict=True)
+            buttons = tuple(Button(label, "agent", prompt.key) for label, prompt in named)
             title = f"Set-up, {number + 1} of {len(self._questions)}"
             card = Card(title, f"{before}\n\n{asked}".strip(), buttons=buttons[::-1])
             self._close(tx, last)
@@ -168,10 +163,6 @@ _FORGET = (
     "What do you forget most? Write it with a time, and I remind you: `take my pills every day at "
     "8am`.\n\nIn a terminal, `ollim-bot setup` asks about Claude, Discord and your calendar."
 )
-
-
-def _with_prompt(prompt: ButtonPrompt, known: ButtonPrompts) -> ButtonPrompts:
-    return known.stored(prompt)
 
 
 def _open_question(tx: Transaction, message: OwnerMessage) -> tuple[int, ChatMessage] | None:

@@ -67,9 +67,9 @@ class ServerCards:
         self._clock = clock
         self._told: set[str] = set()
         self.actions: Mapping[str, Action] = {
-            f"{_SERVER}:{_START}": Action(self._start, Uses.ALL),
-            f"{_SERVER}:{_TOOLS}": Action(self._approve, Uses.ALL),
-            f"{_SERVER}:{_LOOKS}": Action(self._look),
+            f"{_SERVER}:{_START}": self._deciding(lambda s, _: s.started(), _TOOLS_COME, Uses.ALL),
+            f"{_SERVER}:{_TOOLS}": self._deciding(lambda s, _: s.approving(), _TOOLS_ON, Uses.ALL),
+            f"{_SERVER}:{_LOOKS}": self._deciding(_looking, _LOOKS_NOTED, Uses.ITSELF),
             f"{_SERVER}:{_SHOW}": Action(self._show, Uses.NOTHING),
             f"{_SERVER}:{_LATER}": Action(nothing, Uses.ALL),
         }
@@ -116,20 +116,6 @@ class ServerCards:
             leave_update(tx, PendingUpdate(tx.now, told, _update(name)))
         tx.tool_servers.put(record.holding(name, state.having_asked()))
 
-    async def _start(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        return await self._decide(button, ServerState.started, _TOOLS_COME)
-
-    async def _approve(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        return await self._decide(button, ServerState.approving, _TOOLS_ON)
-
-    async def _look(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        place = int(button.data.rpartition(":")[2])
-
-        def step(state: ServerState) -> ServerState:
-            return replace(state, looking=(*state.looking, state.waiting[place].name))
-
-        return await self._decide(button, step, _LOOKS_NOTED)
-
     async def _show(self, surface: str, __: ChatMessage, button: Button) -> CommandAnswer:
         """Show the definitions that wait, whole."""
         _, name, key = button.data.split(":")
@@ -146,23 +132,31 @@ class ServerCards:
             )
         return CommandAnswer(shown)
 
-    async def _decide(
-        self, button: Button, step: Callable[[ServerState], ServerState], done: str
-    ) -> CommandAnswer:
+    def _deciding(
+        self, step: Callable[[ServerState, Button], ServerState], done: str, uses: Uses
+    ) -> Action:
         """Carry out the decision, if the card shows what is true now."""
-        _, name, key, *_ = button.data.split(":")
 
-        def decide(tx: Transaction) -> bool:
-            record = tx.tool_servers.get()
-            state = record.of(name)
-            if not state.question or state.question[:_KEY_LENGTH] != key:
-                return False
-            tx.tool_servers.put(record.holding(name, step(state)))
-            return True
+        async def run(_: str, __: ChatMessage, button: Button) -> CommandAnswer:
+            name, key = button.data.split(":")[1:3]
 
-        if await self._store.transact(decide):
-            return CommandAnswer(done)
-        return CommandAnswer(_CHANGED_SINCE, is_error=True)
+            def decide(tx: Transaction) -> bool:
+                record = tx.tool_servers.get()
+                state = record.of(name)
+                if not state.question or state.question[:_KEY_LENGTH] != key:
+                    return False
+                tx.tool_servers.put(record.holding(name, step(state, button)))
+                return True
+
+            is_done = await self._store.transact(decide)
+            return CommandAnswer(done if is_done else _CHANGED_SINCE, is_error=not is_done)
+
+        return Action(run, uses)
+
+
+def _looking(state: ServerState, button: Button) -> ServerState:
+    tool = state.waiting[int(button.data.rpartition(":")[2])]
+    return replace(state, looking=(*state.looking, tool.name))
 
 
 def server_card(name: str, state: ServerState) -> Card:

@@ -58,13 +58,6 @@ _BUILT_IN_ANSWERS = "The built-in model answers until a real one is connected."
 _KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
 
 
-def _who_answers(status: Status) -> str:
-    if status.is_offline:
-        return _BUILT_IN_ANSWERS
-    model = "" if status.model == "default" else f", with {status.model}"
-    return f"{status.provider} answers{model}."
-
-
 class SettingCommands:
     """`default_zone` is the time zone while the configuration names none.
 
@@ -100,10 +93,11 @@ class SettingCommands:
     async def model(self, call: CommandCall) -> str:
         arguments = call.arguments
         if "name" not in arguments:
-            config = await self._read()
+            config, status = await self._read(), self._status()
+            model = "" if status.model == "default" else f", with {status.model}"
+            who = _BUILT_IN_ANSWERS if status.is_offline else f"{status.provider} answers{model}."
             takes = CONFIG_KEYS["model.main"].takes
-            chosen = config.in_words("model.main")
-            return f"{_who_answers(self._status())} Model: {chosen}. It takes {takes}."
+            return f"{who} Model: {config.in_words('model.main')}. It takes {takes}."
         told = await self.change(Changer.CHAT, "model.main", arguments["name"])
         if self._status().is_offline:
             return f"{told} {_BUILT_IN_ANSWERS}"
@@ -232,13 +226,9 @@ class PingCommands:
         def after(budget: PingBudget) -> PingBudget:
             if not arguments:
                 return budget.refilled(now)
-            return budget.resized(
-                now,
-                capacity=_number(arguments.get("capacity"), budget.capacity),
-                refill_rate_minutes=_number(
-                    arguments.get("refill_rate"), budget.refill_rate_minutes
-                ),
-            )
+            capacity = _number(arguments.get("capacity"), budget.capacity)
+            rate = _number(arguments.get("refill_rate"), budget.refill_rate_minutes)
+            return budget.resized(now, capacity=capacity, refill_rate_minutes=rate)
 
         budget = await self._store.transact(lambda tx: tx.budget.change(after))
         many = "1 ping" if budget.capacity == 1 else f"{budget.capacity} pings"

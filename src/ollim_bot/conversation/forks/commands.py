@@ -161,18 +161,18 @@ class ForkCommands:
                 words = cards.idle_note(fork.idle_limit)
                 note = self._poster.note(words, name=f"fork-idle-{call.id}")
                 turn = self._turn(call, fork.id, ProgramTurnReason.FORK_IDLE)
-                await self._state.transact(lambda tx: self._prompt(tx, note, turn, now))
+
+                def prompt(tx: Transaction) -> None:
+                    self._poster.add_note(tx, note)
+                    tx.inbox.append(Accepted(turn.at, turn))
+                    change_fork(tx, lambda fork: fork.prompted(now))
+
+                await self._state.transact(prompt)
             case IdleAction.CLOSE:
                 await self._forks.end(Report(fork.summary))
             case IdleAction.KEEP:
                 pass
         return ""
-
-    def _prompt(self, tx: Transaction, note: ChatMessage, turn: ProgramTurn, now: datetime) -> None:
-        """Tell the owner and the agent that the fork is idle."""
-        self._poster.add_note(tx, note)
-        tx.inbox.append(Accepted(turn.at, turn))
-        change_fork(tx, lambda fork: fork.prompted(now))
 
     def _named(self, call: CommandCall) -> Fork | None:
         fork = self._forks.open

@@ -107,14 +107,10 @@ def text_card(
     if more:
         described.append(f"{more} more {'line' if more == 1 else 'lines'} with changes.")
     described += _tools(tools)
-    title = one_line(_text_title(file, is_new=is_new), _LONGEST_TITLE)
-    return Card(title, "\n".join(described), buttons=_undo(key))
-
-
-def _text_title(file: SharedFile, *, is_new: bool) -> str:
+    title = f"Skill {'added' if is_new else 'changed'}: {PurePosixPath(file.name).parent.name}"
     if isinstance(file, ProfileFile):
-        return f"I {'wrote down' if is_new else 'changed'} {_SUBJECTS[file]}: {file}"
-    return f"Skill {'added' if is_new else 'changed'}: {PurePosixPath(file.name).parent.name}"
+        title = f"I {'wrote down' if is_new else 'changed'} {_SUBJECTS[file]}: {file}"
+    return Card(one_line(title, _LONGEST_TITLE), "\n".join(described), buttons=_undo(key))
 
 
 def _undo(key: str | None) -> tuple[Button, ...]:
@@ -132,7 +128,9 @@ def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
     elif isinstance(job, Routine):
         zone = f" ({job.spec.timezone})" if job.spec.timezone else ""
         yield f"{job.rhythm.explain()}{zone}."
-        moments = ", ".join(describe(each, now) for each in _next(job, now))
+        here = job.spec.zone(now.tzinfo or UTC)
+        coming = islice(job.rhythm.moments_from(now + datetime.resolution, here), _MOMENTS)
+        moments = ", ".join(describe(each, now) for each in coming)
         yield f"Next: {moments}." if moments else f"It {job.standstill}."
     elif isinstance(job, Reminder):
         due = job.due(now.tzinfo or UTC)
@@ -168,11 +166,6 @@ def _codes(words: tuple[str, ...]) -> str:
             listed[-1] = f"and {len(words) - len(listed) + 1} more"
             break
     return ", ".join(listed)
-
-
-def _next(routine: Routine, now: datetime) -> Iterator[datetime]:
-    zone = routine.spec.zone(now.tzinfo or UTC)
-    return islice(routine.rhythm.moments_from(now + datetime.resolution, zone), _MOMENTS)
 
 
 def undone(name: str, end: UndoOutcome) -> str:

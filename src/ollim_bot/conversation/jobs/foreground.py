@@ -311,10 +311,8 @@ class PlainDelivery:
             unsaid = PendingUpdate(message.at, said, f"budget {hook.spec.id}", source)
             leave_update(tx, unsaid)
             why = {"silent_because": _BUDGET_USED_UP, "report": unsaid.message}
-            state, facts = (
-                OccurrenceState.SKIPPED,
-                facts | {"reason": SkipReason.BUDGET.value, **why},
-            )
+            state = OccurrenceState.SKIPPED
+            facts |= {"reason": SkipReason.BUDGET.value, **why}
         tx.ledger.append(LedgerRow(tx.now, state.value, occurrence, facts))
 
 

@@ -150,7 +150,10 @@ def _changes(
     there = now.astimezone(job.spec.zone(now.tzinfo or UTC))
     changes = {name: _READERS[name](typed[name].strip()) for name in _READERS if name in typed}
     if isinstance(job, Reminder) and WHEN in typed:
-        changes["run-at"] = _moment(typed[WHEN], there)
+        try:
+            changes["run-at"] = moment_to_keep(typed[WHEN], there)
+        except BadPhrase as bad:
+            raise WrongField(WHEN, str(bad), bad.readings) from None
     if isinstance(job, Routine) and any(name in typed for name in _OF_RHYTHM):
         # The hours of a cron line in another zone are not those of the owner's night.
         own = quiet if job.spec.timezone is None else None
@@ -158,13 +161,6 @@ def _changes(
         said = rhythm_changes(after).items()
         changes |= {name: value for name, value in said if value != before[name]}
     return changes
-
-
-def _moment(words: str, now: datetime) -> datetime:
-    try:
-        return moment_to_keep(words, now)
-    except BadPhrase as bad:
-        raise WrongField(WHEN, str(bad), bad.readings) from None
 
 
 def _rhythm(

@@ -153,19 +153,14 @@ class JobFormView:
         when = when_in_words(after, now)
         is_once = isinstance(after, Reminder) or not coming
         words = when if is_once else f"{when}. Next: {coming}"
-        difference = await self._differing(_scheduled(before.job), _scheduled(after))
+        difference, was, is_to_be = "", _scheduled(before.job), _scheduled(after)
+        try:
+            difference = await self._difference(was, is_to_be) if was or is_to_be else ""
+        except StorageError:  # the moment is right all the same
+            _logger.warning("The week could not be rehearsed for a draft", exc_info=True)
         is_stale = fields.get("version", "") != before.file.version
         notes = "The file was changed meanwhile. Save shows you both." if is_stale else ""
         return Preview(tuple(filter(None, (words, difference, notes))))
-
-    async def _differing(self, before: ScheduledJob | None, after: ScheduledJob | None) -> str:
-        if before is None and after is None:
-            return ""
-        try:
-            return await self._difference(before, after)
-        except StorageError:  # the moment is right all the same
-            _logger.warning("The week could not be rehearsed for a draft", exc_info=True)
-            return ""
 
     def _form(self, key: str) -> JobForm:
         return self._form_of(self._stored(key), key)

@@ -223,7 +223,10 @@ class Overviews:
                 hidden = hidden_on_page(waiting, last)
                 found = draw(hidden=frozenset(hidden))
             marks += [EVENT_TEXT.source] if has_events else []
-            drawn = _drawn_from(self._with_reach(tx, found.card), marks)
+            card = found.card
+            if self._reach.is_page_only(tx):
+                card = replace(card, description=f"{card.description} {ONLY_HERE}".strip())
+            drawn = _drawn_from(card, marks)
             return drawn._replace(places=tuple(found.places), hidden=hidden)
 
         calendars, due_tasks = self._day.calendars(), self._day.tasks.read()
@@ -233,11 +236,6 @@ class Overviews:
         ]
         has_events = bool(still_today(calendars, now))
         return self._store.query(question)
-
-    def _with_reach(self, tx: Transaction, card: Card) -> Card:
-        if not self._reach.is_page_only(tx):
-            return card
-        return replace(card, description=f"{card.description} {ONLY_HERE}".strip())
 
     def _reminders(self, now: datetime) -> _Drawn:
         listed = _listed(self._repositories.reminders)
