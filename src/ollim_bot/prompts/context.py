@@ -233,7 +233,11 @@ def owner_words(messages: Iterable[OwnerMessage]) -> str:
     parts: list[str] = []
     for message in messages:
         if message.quote.strip():
-            parts.append(_quote(message))
+            if message.untrusted_quote is None:
+                parts.append(quoted(message.quote))
+            else:
+                short = shortened(message.quote.strip(), _LONGEST_QUOTE)
+                parts.append(fenced(short, message.untrusted_quote))
         if message.attachments:
             parts.append(attachments_list(message.attachments))
         if message.untrusted is not None:
@@ -246,12 +250,6 @@ def owner_words(messages: Iterable[OwnerMessage]) -> str:
 def joined(separator: str, *parts: str) -> str:
     """The parts that are not empty."""
     return separator.join(part for part in parts if part)
-
-
-def _quote(message: OwnerMessage) -> str:
-    if message.untrusted_quote is None:
-        return quoted(message.quote)
-    return fenced(shortened(message.quote.strip(), _LONGEST_QUOTE), message.untrusted_quote)
 
 
 def _attached(attachment: Attachment) -> str:

@@ -251,10 +251,6 @@ def _refills(last: datetime, now: datetime, budget: PingBudget) -> str:
             return f"{count} refills of the budget come before the last of them."
 
 
-def _listed(head: str, lines: Sequence[str]) -> str:
-    return joined("\n", head, *(f"- {line}" for line in lines)) if lines else ""
-
-
 TOPIC = "Topic: "
 _NO_TOPIC = "No topic yet. Say in one short sentence that you are here, and wait for the owner."
 _RESUMED = "This goes on from an earlier session. Wait for the owner's words below, or ask."
@@ -418,12 +414,9 @@ def continued_prompt(
 
 def _labels(tools: Iterable[ToolCalled]) -> list[str]:
     """One line for each call; equal calls are one line with their number."""
-    counted = Counter(map(_label, tools))
+    names = (one_line(call.summary or call.tool) for call in tools)
+    counted = Counter(f"- {shortened(name, _LONGEST_LABEL)}" for name in names)
     return [label if times == 1 else f"{label} ({times} times)" for label, times in counted.items()]
-
-
-def _label(call: ToolCalled) -> str:
-    return f"- {shortened(one_line(call.summary or call.tool), _LONGEST_LABEL)}"
 
 
 PARTS = ("role", "prompts", "forks", "answers", "jobs", "world", "tools", "profile", "care")
@@ -510,7 +503,10 @@ def first_words(prompt: str) -> str:
         return ""
     rest = _without(_ABOVE, prompt)
     if prompt.startswith(FORK_STARTED):
-        rest = _said_in_fork(rest)
+        # The topic of the fork, or the words with which the owner opened it.
+        topic, _, below = rest.partition("\n")
+        is_named = topic.startswith(TOPIC)
+        rest = topic.removeprefix(TOPIC) if is_named else _without(_ABOVE, below)
     elif prompt.startswith(SYSTEM):
         rest = rest.partition(f"\n{THE_WORDS}\n\n")[2]
     elif is_of_program(prompt):
@@ -520,12 +516,6 @@ def first_words(prompt: str) -> str:
     while (shorter := _without(_ASIDE, rest)) != rest:
         rest = shorter
     return shortened(" ".join(restored(rest).split()), _LONGEST)
-
-
-def _said_in_fork(prompt: str) -> str:
-    """The topic of the fork, or the words with which the owner opened it."""
-    task, _, rest = prompt.partition("\n")
-    return task.removeprefix(TOPIC) if task.startswith(TOPIC) else _without(_ABOVE, rest)
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:

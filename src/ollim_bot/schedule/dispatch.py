@@ -326,13 +326,10 @@ class Dispatcher:
         if is_hanging:
             # Its slot and its file are not to be kept until the limit of all runs.
             due.overtaken.set()
-        if not due.job.spec.background:
-            await self._withdraw(due.occurrence)
-
-    async def _withdraw(self, occurrence: Occurrence) -> None:
-        while True:
+        while not due.job.spec.background:
             try:
-                return await self._foreground.withdraw(occurrence)
+                await self._foreground.withdraw(due.occurrence)
+                return
             except StorageError as refused:
                 await self._gate.wait(refused)
 
@@ -354,7 +351,11 @@ class Dispatcher:
         decision = await self._decide(due, given._replace(has_just_failed=has_just_failed))
         match decision:
             case RunInForeground():
-                return await self._why_plainly(due, await self._run_in_foreground(due, right))
+                late = due.late_since
+                state = await self._foreground.run(due.job, due.occurrence, late_since=late)
+                if state is OccurrenceState.DONE and right is not None:
+                    right.take()
+                return await self._why_plainly(due, state)
             case RunInBackground():
                 state = await self._run_in_background(due, right, decision)
                 if state is not OccurrenceState.ATTEMPT_FAILED:
@@ -447,14 +448,6 @@ class Dispatcher:
         reason = error.partition(". ")[0].removesuffix(".")
         return f"The agent could not do it ({reason}), so here it is as you wrote it."
 
-    async def _run_in_foreground(
-        self, due: DueOccurrence, right: DeliveryRight | None
-    ) -> OccurrenceState:
-        state = await self._foreground.run(due.job, due.occurrence, late_since=due.late_since)
-        if state is OccurrenceState.DONE and right is not None:
-            right.take()
-        return state
-
     async def _run_in_background(
         self, due: DueOccurrence, right: DeliveryRight | None, run: RunInBackground
     ) -> OccurrenceState:
@@ -467,15 +460,10 @@ class Dispatcher:
         return await asyncio.shield(self._background.start(due.job, due.occurrence, this))
 
     async def _skip(self, due: DueOccurrence, skip: Skip) -> None:
-        match skip.reason:
-            case (
-                SkipReason.INVALID_TOOLS
-                | SkipReason.MISSING_SKILL
-                | SkipReason.BUDGET
-                | SkipReason.SCREENING
-            ):
-                await self._background.skip(due.job, due.occurrence, skip)
-                return
+        of_tools = (SkipReason.INVALID_TOOLS, SkipReason.MISSING_SKILL)
+        if skip.reason in (*of_tools, SkipReason.BUDGET, SkipReason.SCREENING):
+            await self._background.skip(due.job, due.occurrence, skip)
+            return
         notice, for_reminder = None, isinstance(due.job, Reminder)
         if skip.reason is SkipReason.COST_CAP:
             sentence = cost_cap(skip.detail)

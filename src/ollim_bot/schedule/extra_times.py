@@ -148,15 +148,14 @@ class HeadsUps:
 
     def _put(self, job: Job, after: datetime) -> None:
         """Plan the next heads-up later than `after`."""
-        at = None
+        key, at = key_of(job), None
         if job.spec.before and isinstance(job, Routine | Reminder):
             at = next_heads_up(job, after, zone_of(self._clock))
         if at is None:
-            key = key_of(job)
             self._agenda.remove(key)
             self._unrecorded.pop(key, None)
         else:
-            self._agenda.put(key_of(job), at)
+            self._agenda.put(key, at)
 
     async def _send(self, job: ScheduledJob, since: datetime, now: datetime) -> None:
         """Send or skip the heads-ups of the job from `since` until `now`, and plan the next."""

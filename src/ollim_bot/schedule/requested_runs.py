@@ -63,9 +63,8 @@ class RunRequests:
                     for request in await asyncio.to_thread(self._folder.all):
                         job = await asyncio.to_thread(self._wanted, request)
                         if job is not None:
-                            await self._dispatch.claim_and_start(
-                                DueOccurrence.by_hand(job, request.at)
-                            ).wait()
+                            due = DueOccurrence.by_hand(job, request.at)
+                            await self._dispatch.claim_and_start(due).wait()
                         await asyncio.to_thread(self._folder.finish, request)
             except (OllimError, OSError):
                 _logger.warning("The requests to run jobs could not be looked at", exc_info=True)

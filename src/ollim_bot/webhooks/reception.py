@@ -172,11 +172,6 @@ def _unauthorized() -> HookAnswer:
     return UNAUTHORIZED
 
 
-def _accept_all(tx: Transaction, calls: Sequence[WebhookCall]) -> list[Acceptance]:
-    tx.webhook_deliveries.forget_old(tx.now)
-    return [tx.webhook_deliveries.accept(call, tx.now) for call in calls]
-
-
 class CallAcceptor:
     """Accepts calls. Calls that wait at the same time share one commit."""
 
@@ -215,9 +210,12 @@ class CallAcceptor:
     async def _commit(
         self, batch: Sequence[tuple[WebhookCall, asyncio.Future[Acceptance]]]
     ) -> None:
-        calls = [call for call, _ in batch]
+        def step(tx: Transaction) -> list[Acceptance]:
+            tx.webhook_deliveries.forget_old(tx.now)
+            return [tx.webhook_deliveries.accept(call, tx.now) for call, _ in batch]
+
         try:
-            found = await self._store.transact(lambda tx: _accept_all(tx, calls))
+            found = await self._store.transact(step)
         except Exception as error:  # noqa: BLE001 - each waiting request gets the error
             for _, outcome in batch:
                 if not outcome.done():

@@ -158,15 +158,12 @@ class DirectMessages:
                 # discord.py has tried it before, with an unknown outcome.
                 raise DeliveryUncertain(str(error)) from error
         if _view(outgoing) is not None and not message.components:
-            await self._make_whole(str(message.id), outgoing)
+            # An earlier process has sent it bare, and Discord returned it for the same nonce.
+            try:
+                await self.edit(str(message.id), outgoing)
+            except (DeliveryFailed, Unreachable) as failed:
+                raise DeliveryUncertain(str(failed)) from failed
         return str(message.id)
-
-    async def _make_whole(self, ref: str, outgoing: OutgoingMessage) -> None:
-        """Edit what an earlier process has sent bare, and Discord returned for the same nonce."""
-        try:
-            await self.edit(ref, outgoing)
-        except (DeliveryFailed, Unreachable) as error:
-            raise DeliveryUncertain(str(error)) from error
 
     async def edit(self, ref: str, outgoing: OutgoingMessage) -> None:
         session = self._session()

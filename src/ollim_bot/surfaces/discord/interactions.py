@@ -15,7 +15,6 @@ from discord.ui import Modal, TextInput
 
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.careful import GO_ON
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import LINK, CommandAnswer, CommandSpec
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
 from ollim_bot.ports import ChatService
@@ -219,7 +218,7 @@ class CommandInteractions:
     async def answer(self, interaction: discord.Interaction) -> None:
         if await acknowledge(interaction, thinking=True):
             answer = await self._done(_call(interaction))
-            # The text with its links to messages as addresses in this conversation.
+            # Its links to messages lead to them in this conversation.
             place = f"https://discord.com/channels/@me/{interaction.channel_id}/"
             await self._replies.answer(interaction, answer.text.replace(f"]({LINK}", f"]({place}"))
 
@@ -333,7 +332,9 @@ class ApprovalReactions:
             return
         try:
             message = await self._reception.by_ref(NAME, ref)
-            button = _saying(word, message)
+            buttons = message.card.buttons if message and message.card else ()
+            open_ = (one for one in buttons if one.action == _ACTION and not one.is_used)
+            button = next((one for one in open_ if one.data.endswith(f":{word}")), None)
             if message is None or button is None:
                 return
             answer = await self._reception.click(NAME, message.id, button.custom_id)
@@ -343,11 +344,3 @@ class ApprovalReactions:
         else:
             if answer.text:
                 await self._say(answer.text)
-
-
-def _saying(word: str, message: ChatMessage | None) -> Button | None:
-    buttons = message.card.buttons if message and message.card else ()
-    for each in buttons:
-        if each.action == _ACTION and not each.is_used and each.data.endswith(f":{word}"):
-            return each
-    return None

@@ -103,7 +103,10 @@ class DiscordRest:
             try:
                 answer = self._ask("POST", f"/channels/{self._dm}/messages", body)
             except DeliveryUncertain:
-                found = self._found_after_loss(outgoing, nonce, look)
+                try:
+                    found = self._found(outgoing, nonce, look._replace(is_in_doubt=True))
+                except Unreachable:
+                    raise DeliveryUncertain(_LOST) from None
                 if found is not None:
                     return found
                 # The nonce keeps a repeated try from becoming a second message.
@@ -122,12 +125,6 @@ class DiscordRest:
                 raise DeliveryUncertain(_HIDDEN) from None
             return None
         return found_among(seen, outgoing, nonce, look.others)
-
-    def _found_after_loss(self, outgoing: OutgoingMessage, nonce: str, look: LookUp) -> str | None:
-        try:
-            return self._found(outgoing, nonce, look._replace(is_in_doubt=True))
-        except Unreachable:
-            raise DeliveryUncertain(_LOST) from None
 
     def _seen(self, since: datetime) -> Sequence[ReceivedMessage]:
         """The messages since then, newest first."""
@@ -203,7 +200,10 @@ class DiscordRest:
             raise Unreachable(_OUT_OF_REACH) from None
         if answer.status >= 500 and body is not None:
             raise DeliveryUncertain(_LOST)
-        said = _json(answer.body)
+        try:
+            said = json.loads(answer.body)
+        except ValueError:
+            said = None
         return _Answer(answer.status, said, _wait(said, answer.headers.get("retry-after")))
 
 
@@ -271,13 +271,6 @@ def _refusal(answer: _Answer) -> OllimError:
     if answer.status >= 500:
         return Unreachable(_OUT_OF_REACH)
     return DeliveryFailed(_REFUSED.format(status=answer.status))
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except ValueError:
-        return None
 
 
 def _wait(said: Any, header: str | None) -> float | None:

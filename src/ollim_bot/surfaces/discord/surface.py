@@ -297,7 +297,10 @@ class DiscordSurface:
         self._background = BackgroundTasks(clock)
         self._facts = DiscordFacts(store)
         self._drafts = Drafts(self._channel, clock, self._background, self._facts)
-        self._delivery = DiscordDelivery(self._channel, self._drafts, clock)
+        delivery = DiscordDelivery(self._channel, self._drafts, clock)
+        self.parts, self.take_drafts = delivery.parts, delivery.take_drafts
+        self.deliver, self.find, self.edit = delivery.deliver, delivery.find, delivery.edit
+        self.discard, self.ended = delivery.discard, delivery.ended
         self._pending_reaction = PendingReaction(self._channel, clock)
         self._presenter = DiscordPresenter(
             self._channel,
@@ -371,29 +374,6 @@ class DiscordSurface:
 
     def concerns(self, message: ChatMessage) -> bool:  # noqa: ARG002
         return True
-
-    def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
-        return self._delivery.parts(message)
-
-    async def take_drafts(
-        self, message: ChatMessage, parts: Sequence[ChatMessage]
-    ) -> Sequence[str]:
-        return await self._delivery.take_drafts(message, parts)
-
-    async def deliver(self, part: MessagePart) -> str:
-        return await self._delivery.deliver(part)
-
-    async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
-        return await self._delivery.find(part, since, others)
-
-    async def edit(self, ref: str, content: ChatMessage) -> None:
-        await self._delivery.edit(ref, content)
-
-    def discard(self, refs: Sequence[str]) -> None:
-        self._delivery.discard(refs)
-
-    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
-        self._delivery.ended(message, refs)
 
     def _note_connection(self, session: LoggedInClient) -> None:
         self._account_id = str(session.dm)

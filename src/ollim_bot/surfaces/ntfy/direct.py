@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -79,7 +80,9 @@ class NtfyDirect:
             self._commit(lambda tx: tx.push.change(lambda state: state.silent_until(until)))
             raise
         except DeliveryUncertain:
-            found = self._found_after_loss(nonce, look)
+            with suppress(Unreachable):
+                look = look._replace(is_in_doubt=False, was_tried=False)
+                found = self._found(nonce, look)
             if found is None:
                 raise
             return found
@@ -98,12 +101,6 @@ class NtfyDirect:
         if look.was_tried and not _is_kept(events, look.since, look.others):
             raise DeliveryUncertain(_FORGOTTEN)
         return None
-
-    def _found_after_loss(self, nonce: str, look: LookUp) -> str | None:
-        try:
-            return self._found(nonce, look._replace(is_in_doubt=False, was_tried=False))
-        except Unreachable:
-            return None
 
     def _push(self, message: ChatMessage, nonce: str) -> Push:
         """The push, after it was counted; raises `Unreachable` if it would be too many."""

@@ -174,14 +174,11 @@ def _buttons(line: DayLine) -> str:
             f'<details class="more" data-fold="{key}"><summary aria-label="{name}">More</summary>'
             f'<div class="buttons">{more}</div></details>'
         )
-    return f'<div class="buttons">{shown}{_edit(line)}{more}</div>'
-
-
-def _edit(line: DayLine) -> str:
-    if not line.job:
-        return ""
-    name = escape(f"Edit: {line.title}")
-    return f'<a href="{escape(address_of(line.job))}" aria-label="{name}">Edit</a>'
+    edit = ""
+    if line.job:
+        name = escape(f"Edit: {line.title}")
+        edit = f'<a href="{escape(address_of(line.job))}" aria-label="{name}">Edit</a>'
+    return f'<div class="buttons">{shown}{edit}{more}</div>'
 
 
 def _button(button: Button, line: DayLine) -> str:

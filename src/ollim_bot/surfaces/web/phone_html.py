@@ -37,8 +37,9 @@ def phone_html(phone: PhoneView) -> str:
 def _offer(offer: PhoneOffer) -> str:
     public = escape(offer.public)
     name = escape(urlsplit(offer.public).netloc or offer.public)
+    told = "".join(f"<p>{marked(each)}</p>" for each in offer.told)
     return (
-        f"{_sentences(offer.told)}"
+        f"{told}"
         '<form data-action="pair"><label>Address of your own server'
         '<input name="server" autocomplete="off" placeholder="https://push.example.org" required>'
         '</label><button>Pair</button><p class="problem" role="alert"></p></form>'
@@ -54,7 +55,9 @@ def _attempt(attempt: PhoneAttempt, offer: PhoneOffer) -> str:
     server = f"<code>{escape(attempt.server)}</code>"
     if attempt.code is None:
         return f'<p role="status">Checking {server} …</p><div class="buttons">{cancel}</div>'
-    until = f", until {_clock(attempt.until)}" if attempt.until else ""
+    until = ""
+    if attempt.until:
+        until = f", until {clock_time(attempt.until.replace(second=0, microsecond=0))}"
     steps = "".join(f"<li>{marked(each)}</li>" for each in offer.steps)
     return (
         f'<p class="waiting" role="status">Waiting for your press{until}.</p>'
@@ -66,22 +69,19 @@ def _attempt(attempt: PhoneAttempt, offer: PhoneOffer) -> str:
 def _paired(paired: PairingStatus, now: datetime, code: PhoneCode | None) -> str:
     again = "" if code else '<a href="/settings?phone=code">Show the code again</a>'
     last = f"Last press: {_moment(paired.last_press, now)}." if paired.last_press else ""
+    second = ""
+    if code is not None:
+        second = (
+            f"<p>{_SECOND}</p>{_code(code, paired.server)}"
+            '<p><a class="back" href="/settings">Hide the code</a></p>'
+        )
     return (
         f"<p>Paired through <code>{escape(paired.server)}</code> since "
         f"{escape(_moment(paired.since, now))}. {escape(last or 'No button was pressed yet.')}</p>"
         f'<div class="buttons">{_button("test-phone", "Send a test")}{again}'
         '<details class="more" data-fold="remove-phone"><summary>Remove</summary>'
         f"<p>{_REMOVE}</p>{_button('remove-phone', 'Remove it', 'danger')}</details></div>"
-        f"{_again(code, paired)}"
-    )
-
-
-def _again(code: PhoneCode | None, paired: PairingStatus) -> str:
-    if code is None:
-        return ""
-    return (
-        f"<p>{_SECOND}</p>{_code(code, paired.server)}"
-        '<p><a class="back" href="/settings">Hide the code</a></p>'
+        f"{second}"
     )
 
 
@@ -117,17 +117,9 @@ def _dark(lines: Iterable[str]) -> Iterator[str]:
             x += width
 
 
-def _sentences(sentences: Iterable[str]) -> str:
-    return "".join(f"<p>{marked(each)}</p>" for each in sentences)
-
-
 def _button(action: str, label: str, style: str = "secondary") -> str:
     return f'<button type="button" class="{style}" data-action="{action}">{label}</button>'
 
 
 def _moment(moment: datetime, now: datetime) -> str:
     return describe(moment.astimezone(now.tzinfo).replace(second=0, microsecond=0), now)
-
-
-def _clock(moment: datetime) -> str:
-    return clock_time(moment.replace(second=0, microsecond=0))

@@ -50,7 +50,9 @@ def _parts(week: WeekView, most: int) -> Iterator[str]:
         return
     yield f'<p class="about">{escape(week.summary)}</p>'
     if week.findings:
-        yield _findings([each for each in week.findings if not _is_of_pings(each)], most)
+        # The line of the pings has what is found about the budget as its sentence.
+        others = [each for each in week.findings if each.kind is not FindingKind.BUDGET]
+        yield _findings(others, most)
     else:
         yield f'<p class="clear">{_CLEAR}</p>'
     yield '<div class="sums">'
@@ -81,11 +83,6 @@ def _one_hour(week: WeekView, most: int) -> Iterator[str]:
     yield f'<ul class="things">{"".join(map(_line, lines))}</ul>'
     if left:
         yield f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
-
-
-def _is_of_pings(finding: Finding) -> bool:
-    """Whether the line of the pings has it as its sentence."""
-    return finding.kind is FindingKind.BUDGET
 
 
 def _findings(found: Sequence[Finding], most: int) -> str:
