@@ -56,19 +56,14 @@ class Notices:
         self._wanted = asyncio.Event()
 
     async def tell(
-        self,
-        sentence: str,
-        *,
-        key: str | None = None,
-        for_reminder: bool = False,
-        untrusted: str = "",
+        self, sentence: str, *, key: str | None = None, for_reminder: bool = False
     ) -> StorageError | None:
         """Tell a sentence. What has the same `key` is told once; the default key is the sentence.
 
-        `untrusted` is as in `Notice`. Returns the error if the disk refuses; the notice is then
-        kept in memory and committed later.
+        Returns the error if the disk refuses; the notice is then kept in memory and committed
+        later.
         """
-        notice = new_notice(sentence, key=key, for_reminder=for_reminder, untrusted=untrusted)
+        notice = new_notice(sentence, key=key, for_reminder=for_reminder)
         refused = None
         try:
             await self._keep(notice)

@@ -8,15 +8,7 @@ from ollim_bot.clock import within
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage
 from ollim_bot.domain.jobs import Model
 from ollim_bot.errors import EngineError
-from ollim_bot.ports import (
-    AgentEngine,
-    Clock,
-    Prompt,
-    Refusal,
-    SessionSpec,
-    ToolCall,
-    Toolset,
-)
+from ollim_bot.ports import AgentEngine, Clock, Prompt, Refusal, SessionSpec, ToolCall, Toolset
 from ollim_bot.prompts.screening import is_safe
 
 LONGEST_SECONDS = 30.0

@@ -17,12 +17,7 @@ from ollim_bot.errors import StorageError
 from ollim_bot.loopback import Connections, serving
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
-from ollim_bot.webhooks.reception import (
-    BodyTooLarge,
-    BodyTooSlow,
-    CallAcceptor,
-    WebhookReception,
-)
+from ollim_bot.webhooks.reception import BodyTooLarge, BodyTooSlow, CallAcceptor, WebhookReception
 
 _logger = logging.getLogger(__name__)
 

@@ -104,17 +104,11 @@ class NtfyClient:
     """
 
     def __init__(
-        self,
-        server: str,
-        token: Secret | None = None,
-        *,
-        limits: HttpLimits = LIMITS,
-        between: float = BETWEEN,
+        self, server: str, token: Secret | None = None, *, limits: HttpLimits = LIMITS
     ) -> None:
         self._server = server.rstrip("/")
         self._token = token
         self._limits = limits
-        self._between = between
 
     @property
     def out_of_reach(self) -> str:
@@ -164,7 +158,7 @@ class NtfyClient:
 
     def follow(self, topic: str, since: str) -> Following:
         """Open a stream of the topic, which begins with what the server keeps since then."""
-        stream = HttpStream(limits=self._limits, between=self._between, longest=LONGEST_LINE)
+        stream = HttpStream(limits=self._limits, between=BETWEEN, longest=LONGEST_LINE)
         return Following(self, stream, f"{self._server}/{topic}/json?since={since}")
 
     def open(self, stream: HttpStream, address: str) -> None:

@@ -19,10 +19,10 @@ from aiohttp.typedefs import Handler, Middleware
 from ollim_bot.domain.surface_state import KnownBrowser, KnownBrowsers
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Clock, Disk
+from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
 from ollim_bot.store.codecs.records import KNOWN_BROWSERS
-from ollim_bot.store.file_store import FileStore, StoreProblem
+from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.refusals import RequestRefused, WebLimits
@@ -123,17 +123,19 @@ class BrowserKeys:
     """
 
     def __init__(
-        self,
-        paths: DataPaths,
-        clock: Clock,
-        *,
-        disk: Disk | None = None,
-        report: Callable[[str], None] | None = None,
+        self, paths: DataPaths, clock: Clock, *, report: Callable[[str], None] | None = None
     ) -> None:
         self._paths = paths
         self._clock = clock
         self._report = report or _logger.warning
-        self._store = _store(paths, disk or OsDisk(), self._report)
+        path = paths.web_browsers
+        self._store = FileStore(
+            path,
+            KNOWN_BROWSERS,
+            FileLock(paths.lock_of(path)),
+            disk=OsDisk(),
+            report=lambda problem: self._report(str(problem)),
+        )
         self._secret: Secret | None = None
         self._file: tuple[int, int] | None = None
         self._browsers = KnownBrowsers()
@@ -304,14 +306,6 @@ class BrowserKeys:
 def _name(bearer: str) -> str:
     """Sessions are looked up by a hash, so that the lookup time reveals nothing about a bearer."""
     return hashlib.sha256(bearer.encode("utf-8", "replace")).hexdigest()
-
-
-def _store(paths: DataPaths, disk: Disk, report: Callable[[str], None]) -> FileStore[KnownBrowsers]:
-    def told(problem: StoreProblem) -> None:
-        report(str(problem))
-
-    path = paths.web_browsers
-    return FileStore(path, KNOWN_BROWSERS, FileLock(paths.lock_of(path)), disk=disk, report=told)
 
 
 HEALTH = "/healthz"

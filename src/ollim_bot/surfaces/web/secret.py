@@ -34,10 +34,10 @@ def web_secret(paths: DataPaths, disk: Disk | None = None) -> Secret:
         return kept_secret(paths, disk) or _new(paths, disk)
 
 
-def new_web_secret(paths: DataPaths, disk: Disk | None = None) -> Secret:
+def new_web_secret(paths: DataPaths) -> Secret:
     """Replace the secret: everything derived from the old one becomes invalid."""
     with FileLock(paths.lock_of(paths.web_token)).held():
-        return _new(paths, disk or OsDisk())
+        return _new(paths, OsDisk())
 
 
 def kept_secret(paths: DataPaths, disk: Disk | None = None) -> Secret | None:
