@@ -102,13 +102,17 @@ class BreakdownButtons:
         return one is not None and any(each.id == one.asked for each in inbox.accepted)
 
     async def _ask(self, surface: str, thing: Thing, label: str) -> None:
-        name = InputId(f"{OF_CLICK}{thing.key}-{secrets.token_hex(4)}")
+        name, untrusted = InputId(f"{OF_CLICK}{thing.key}-{secrets.token_hex(4)}"), None
+        if thing.untrusted:
+            read = marked_taint(thing.untrusted).in_words
+            about = f"a task that was written after reading {read}"
+            untrusted = Untrusted(thing.untrusted, about)
         request = IncomingMessage(
             name,
             surface,
             break_down_request(thing.key),
             button=label,
-            untrusted_quote=_untrusted(thing),
+            untrusted_quote=untrusted,
             subject=thing.words,
         )
         await self._receive(request, lambda tx: ask_agent(tx, thing, name))
@@ -131,11 +135,3 @@ class BreakdownButtons:
         except OllimError as refused:
             return refused_answer(refused)
         return CommandAnswer() if is_undone else CommandAnswer(texts.UNDO_OVER, is_error=True)
-
-
-def _untrusted(thing: Thing) -> Untrusted | None:
-    """What the words of the thing come from; None if they are the owner's."""
-    if not thing.untrusted:
-        return None
-    read = marked_taint(thing.untrusted).in_words
-    return Untrusted(thing.untrusted, f"a task that was written after reading {read}")

@@ -409,23 +409,19 @@ class DeliveryQueue:
         in_vain = 0
         while True:
             await self._store.until_writable()
-            if await self._try_once(work):
-                if not repeats:
-                    return
-                in_vain = 0
-            else:
+            is_done = False
+            try:
+                is_done = await work()
+            except (errors.Unreachable, errors.DeliveryUncertain) as silent:
+                _logger.info("A message waits for %s: %s", self.name, silent)
+            except errors.StorageError:  # a try is committed before it is made: the message waits
+                _logger.warning("A message waits for the disk", exc_info=True)
+            if is_done and not repeats:
+                return
+            if not is_done:
                 self._is_back.clear()
                 await wait_until_set(self._is_back, self._clock, min(_LONGEST_PAUSE, 2.0**in_vain))
-                in_vain = min(in_vain + 1, 10)
-
-    async def _try_once(self, work: Callable[[], Awaitable[bool]]) -> bool:
-        try:
-            return await work()
-        except (errors.Unreachable, errors.DeliveryUncertain) as silent:
-            _logger.info("A message waits for %s: %s", self.name, silent)
-        except errors.StorageError:  # a try is committed before it is made, so the message waits
-            _logger.warning("A message waits for the disk", exc_info=True)
-        return False
+            in_vain = 0 if is_done else min(in_vain + 1, 10)
 
     async def _deliver_next(self) -> bool:
         self._has_open.clear()

@@ -18,7 +18,7 @@ from ollim_bot.conversation.message_poster import CommandChange, MessagePoster, 
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.cards import Button, Card, CardLine
-from ollim_bot.domain.chat import ChatMessage, MessageId, TurnCost
+from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import LINK, CommandAnswer
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.events import EndCause
@@ -225,7 +225,11 @@ class CostCommands:
             number += f" and {counted(runs, 'background run')}"
         today = Amount.of(rows) if rows else Amount(prices=frozenset({self._price}))
         more = f" {_MORE_COSTS}" if rows else ""
-        return f"Today: {number}, {today.in_words()}.{_fullness(messages)}{more}"
+        last = next((each.spent for each in reversed(messages) if each.spent), None)
+        percent, full = percent_used(last.context, last.window) if last else None, ""
+        if last is not None and percent is not None:
+            full = f" The context is {percent}% full ({thousands(last.context)} tokens)."
+        return f"Today: {number}, {today.in_words()}.{full}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,24 +250,21 @@ class _Conversation:
     def of(
         cls, stored: StoredSession, words: str, story: ForkStory | None, answers: int
     ) -> _Conversation:
-        if story is not None and story.topic:
-            words = _called(story, words)
-        is_left = story is not None and story.is_left
-        is_side = story is not None and not story.is_kept_whole
-        topic = shortened(story.topic, _LONGEST_TOPIC) if story and is_side else None
-        return cls(stored.id, stored.changed_at, words, answers, is_left, topic)
+        if story is None:
+            return cls(stored.id, stored.changed_at, words, answers, is_left=False)
+        topic = shortened(story.topic, _LONGEST_TOPIC)
+        if story.topic and story.is_left:
+            words = topic
+        elif story.topic:
+            # One that took the place of the main session keeps its words.
+            is_main = story.is_kept_whole
+            words = f"{words}, with {topic}" if is_main else f"side conversation: {topic}"
+        side = None if story.is_kept_whole else topic
+        return cls(stored.id, stored.changed_at, words, answers, story.is_left, side)
 
     def line(self, current: SessionId | None) -> SessionLine:
         words = self.topic or self.words
         return SessionLine(self.id, self.at, words, self.answers, self.id == current)
-
-
-def _called(story: ForkStory, words: str) -> str:
-    """What a fork is called; one that took the place of the main session keeps its words."""
-    topic = shortened(story.topic, _LONGEST_TOPIC)
-    if story.is_left:
-        return topic
-    return f"{words}, with {topic}" if story.is_kept_whole else f"side conversation: {topic}"
 
 
 class SessionCommands:
@@ -473,13 +474,3 @@ def _spoken(
             return one_line(words, _LONGEST_TOPIC)
         at = parents.get(at)
     return ""
-
-
-def _fullness(messages: Sequence[ChatMessage]) -> str:
-    last: TurnCost | None = next(
-        (message.spent for message in reversed(messages) if message.spent), None
-    )
-    percent = percent_used(last.context, last.window) if last else None
-    if last is None or percent is None:
-        return ""
-    return f" The context is {percent}% full ({thousands(last.context)} tokens)."

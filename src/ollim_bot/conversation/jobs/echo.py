@@ -365,7 +365,10 @@ class ChangeWatch:
             lambda tx: (standing_taint(tx), tx.marks.in_last_day(now))
         )
         card = with_sources(card, read)
-        written = marked_taint(self._mark_in(watched.file, after))
+        mark = None
+        if after is not None and not isinstance(watched.file, ProfileFile):
+            mark = self._echo.files.read(watched.file, after).untrusted
+        written = marked_taint(mark)
         if self._by == CONVERSATION:
             written = written.having_read(*standing.sources)
         change = self._change(watched, after)
@@ -383,12 +386,6 @@ class ChangeWatch:
             untrusted=untrusted_message(written),
         )
         await self._echo.post(message, may_wait=self._by != CONVERSATION)
-
-    def _mark_in(self, file: SharedFile, text: str | None) -> str | None:
-        """The `untrusted:` of a job."""
-        if text is None or isinstance(file, ProfileFile):
-            return None
-        return self._echo.files.read(file, text).untrusted
 
     def _change(self, watched: _Watched, after: str | None) -> FileChange:
         now, by = self._echo.clock.now(), self._by

@@ -138,7 +138,10 @@ class ForegroundJobs:
         if story.end is not None:
             return state
         outcome = AttemptOutcome(state, usage, error or _WHY.get(how, ""))
-        run = replace(run, has_answered=_has_answer(tx, turn))
+        taken = tx.inbox.get().running
+        is_taken = taken is not None and turn.id in taken.inputs
+        answer = answer_of(tx, taken.turn) if taken and is_taken else None
+        run = replace(run, has_answered=answer is not None)
         facts = end_facts(run, occurrence, outcome, tx.now, attempts=story.attempts)
         if not may_follow(story.state, state):
             # The turn was withdrawn before it began.
@@ -203,14 +206,6 @@ def _accept(tx: Transaction, turn: JobTurn) -> OccurrenceState | None:
         return None
     state = tx.ledger.story(Occurrence.parse(turn.id)).state
     return state if state is not None and state.is_end else None
-
-
-def _has_answer(tx: Transaction, turn: JobTurn) -> bool:
-    """Whether the conversation shows an answer of the turn."""
-    taken = tx.inbox.get().running
-    if taken is None or turn.id not in taken.inputs:
-        return False
-    return answer_of(tx, taken.turn) is not None
 
 
 def _row(

@@ -373,7 +373,9 @@ def outgoing_of(part: ChatMessage) -> OutgoingMessage:
 def _texts(message: ChatMessage) -> tuple[str, ...]:
     """The text in pieces; of a text that is too long, at least the pieces that are shown."""
     text = message.text.strip()
-    head, foot = _head(message), [] if len(text) > LONGEST_SHOWN else _foot(message)
+    job = without_markup(one_line(message.job, _LONGEST_JOB))
+    head = [small(f"⏰ {job}")] if message.job else []
+    foot = [] if len(text) > LONGEST_SHOWN else _foot(message)
     text = text[:LONGEST_SHOWN]
     match message.author:
         case Author.OWNER:
@@ -383,12 +385,6 @@ def _texts(message: ChatMessage) -> tuple[str, ...]:
         case _:
             pieces = Pieces().added("\n".join([*head, with_tables(text)]))
             return pieces.closed().added("\n".join(["", *foot])).shown if foot else pieces.shown
-
-
-def _head(message: ChatMessage) -> list[str]:
-    if not message.job:
-        return []
-    return [small(f"⏰ {without_markup(one_line(message.job, _LONGEST_JOB))}")]
 
 
 def _foot(message: ChatMessage) -> list[str]:

@@ -44,7 +44,7 @@ def _line(line: SettingLine) -> str:
             f'aria-label="Back to the default: {key}">Back to the default</button>'
         )
     return (
-        f'<li class="thing"><p>{escape(_sentence(line.about))}{effect}</p>'
+        f'<li class="thing"><p>{escape(line.about[:1].upper() + line.about[1:])}.{effect}</p>'
         f'<form data-action="set" data-field-key="{key}">'
         f"<label><code>{key}</code>{_field(line)}</label>"
         f'<button aria-label="Set {key}">Set</button>{back}'
@@ -61,7 +61,3 @@ def _field(line: SettingLine) -> str:
         for each in line.choices
     )
     return f'<select name="value">{options}</select>'
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."

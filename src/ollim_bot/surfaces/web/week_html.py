@@ -155,20 +155,17 @@ def _day(day: WeekDay, week: WeekView, most: int) -> str:
     beside = "" if name == date else f" <span>{escape(date)}</span>"
     rows = [row for _, row in sorted(_rows(day, week, most), key=lambda one: one[0])]
     body = f"<ol>{''.join(rows)}</ol>" if rows else '<p class="about">Nothing comes.</p>'
-    return (
-        f'<section class="one-day" aria-labelledby="{key}">'
-        f'<h3 id="{key}">{escape(name)}{beside}</h3>{_facts(day)}{day_svg(day, week)}{body}'
-        "</section>"
-    )
-
-
-def _facts(day: WeekDay) -> str:
     words = []
     if day.moments:
         words.append("1 moment" if day.moments == 1 else f"{day.moments} moments")
     if day.cost is not None and day.cost.micros:
         words.append(f"about {day.cost.in_words()}")
-    return f'<p class="about">{escape(" · ".join(words))}</p>' if words else ""
+    facts = f'<p class="about">{escape(" · ".join(words))}</p>' if words else ""
+    return (
+        f'<section class="one-day" aria-labelledby="{key}">'
+        f'<h3 id="{key}">{escape(name)}{beside}</h3>{facts}{day_svg(day, week)}{body}'
+        "</section>"
+    )
 
 
 def _rows(day: WeekDay, week: WeekView, most: int) -> Iterator[tuple[tuple[float, int], str]]:
