@@ -8,6 +8,7 @@ from html import escape
 from itertools import groupby
 
 from ollim_bot.domain.about_me import AboutMe, KnownLine
+from ollim_bot.surfaces.web.marked import section, show_more
 
 _EMPTY = (
     "It has written down nothing about you yet. What it remembers will stand here, line by line: "
@@ -35,13 +36,9 @@ def _parts(known: AboutMe, most: int) -> Iterator[str]:
         return
     for number, (file, lines) in enumerate(groupby(known.lines[:most], lambda line: line.file)):
         shown = "".join(_line(each, known.today) for each in lines)
-        yield (
-            f'<section aria-labelledby="about-{number}"><h3 id="about-{number}"><bdi>{escape(file)}'
-            f'</bdi></h3><ul class="things">{shown}</ul></section>'
-        )
-    left = len(known.lines) - most
-    if left > 0:
-        yield f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
+        heading = f"<bdi>{escape(file)}</bdi>"
+        yield section(f"about-{number}", heading, f'<ul class="things">{shown}</ul>')
+    yield show_more(len(known.lines) - most)
     yield f'<p class="remark">{_EVERYWHERE}</p>'
 
 

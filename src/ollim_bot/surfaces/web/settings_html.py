@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from ollim_bot.domain.setting_view import PHONE, SettingGroup, SettingLine, SettingsView
+from ollim_bot.domain.setting_view import PHONE, SettingLine, SettingsView
+from ollim_bot.surfaces.web.marked import section
 from ollim_bot.surfaces.web.phone_html import phone_html
 
 _KEYS = (
@@ -16,20 +17,12 @@ _KEYS = (
 def settings_html(settings: SettingsView, _: int) -> str:
     """Every setting in its group, and the phone; keys and passwords are none of them."""
     phone = phone_html(settings.phone) if settings.phone else ""
-    groups = (
-        _group(number, group, phone if group.name == PHONE else "")
-        for number, group in enumerate(settings.groups)
-    )
-    return "<h2>Settings</h2>" + "".join(groups) + _KEYS
-
-
-def _group(number: int, group: SettingGroup, first: str) -> str:
-    lines = "".join(map(_line, group.lines))
-    return (
-        f'<section aria-labelledby="settings-{number}">'
-        f'<h3 id="settings-{number}">{escape(group.name)}</h3>{first}'
-        f'<ul class="things">{lines}</ul></section>'
-    )
+    parts = ["<h2>Settings</h2>"]
+    for number, group in enumerate(settings.groups):
+        things = f'<ul class="things">{"".join(map(_line, group.lines))}</ul>'
+        first = phone if group.name == PHONE else ""
+        parts.append(section(f"settings-{number}", escape(group.name), f"{first}{things}"))
+    return "".join([*parts, _KEYS])
 
 
 def _line(line: SettingLine) -> str:

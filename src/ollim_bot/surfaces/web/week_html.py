@@ -21,6 +21,7 @@ from ollim_bot.domain.week import (
     day_name,
     full_hour,
 )
+from ollim_bot.surfaces.web.marked import section, show_more
 from ollim_bot.surfaces.web.week_svg import day_svg, pings_svg
 
 _EMPTY = "Nothing comes in the next seven days. What you add will stand here, hour by hour."
@@ -81,8 +82,7 @@ def _one_hour(week: WeekView, most: int) -> Iterator[str]:
     lines = [line for hour in week.only for line in hour.lines(most)][:most]
     left = sum(len(hour.groups) for hour in week.only) - len(lines)
     yield f'<ul class="things">{"".join(map(_line, lines))}</ul>'
-    if left:
-        yield f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
+    yield show_more(left)
 
 
 def _findings(found: Sequence[Finding], most: int) -> str:
@@ -98,10 +98,7 @@ def _findings(found: Sequence[Finding], most: int) -> str:
             f"<ul>{rest}</ul></details>"
         )
     shown = "".join(items[:_MOST_FINDINGS])
-    return (
-        '<section class="findings" aria-labelledby="week-findings">'
-        f'<h3 id="week-findings">Worth a look</h3><ul>{shown}</ul>{more}</section>'
-    )
+    return section("week-findings", "Worth a look", f"<ul>{shown}</ul>{more}", "findings")
 
 
 def _pings(week: WeekView) -> str:
@@ -161,11 +158,8 @@ def _day(day: WeekDay, week: WeekView, most: int) -> str:
     if day.cost is not None and day.cost.micros:
         words.append(f"about {day.cost.in_words()}")
     facts = f'<p class="about">{escape(" · ".join(words))}</p>' if words else ""
-    return (
-        f'<section class="one-day" aria-labelledby="{key}">'
-        f'<h3 id="{key}">{escape(name)}{beside}</h3>{facts}{day_svg(day, week)}{body}'
-        "</section>"
-    )
+    heading = f"{escape(name)}{beside}"
+    return section(key, heading, f"{facts}{day_svg(day, week)}{body}", "one-day")
 
 
 def _rows(day: WeekDay, week: WeekView, most: int) -> Iterator[tuple[tuple[float, int], str]]:
