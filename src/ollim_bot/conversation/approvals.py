@@ -86,10 +86,6 @@ def too_late(grant: Pattern) -> str:
 
 ACTION = "approve"
 
-_LONGEST_TITLE = 200
-_LONGEST_ASKER = 40
-_LONGEST_LABEL = 80
-_LONGEST_NAME = 40
 _LONGEST_DESCRIPTION = 4096
 _MOST_PARTS = 12
 # The most characters that the name, the fence and the omission note of one argument take.
@@ -142,16 +138,14 @@ def read_button(button: Button) -> tuple[str, ApprovalAnswer] | None:
 
 def _title(call: ToolCall) -> str:
     name = visible(call.tool).replace("\n", " ")
-    asker = (
-        f" (asked by {shortened(visible(call.subagent), _LONGEST_ASKER)})" if call.subagent else ""
-    )
-    return f"Allow {shortened(name, _LONGEST_TITLE)}?{asker}"
+    asker = f" (asked by {shortened(visible(call.subagent), 40)})" if call.subagent else ""
+    return f"Allow {shortened(name, 200)}?{asker}"
 
 
 def _buttons(key: str, grant: Pattern | None) -> Iterator[Button]:
     yield Button("✅ Allow once", ACTION, f"{key}:{ApprovalAnswer.ONCE.value}", ButtonStyle.SUCCESS)
     if grant is not None:
-        label = shortened(f"🔓 Always allow {grant}", _LONGEST_LABEL)
+        label = shortened(f"🔓 Always allow {grant}", 80)
         yield Button(label, ACTION, f"{key}:{ApprovalAnswer.ALWAYS.value}")
     yield Button("❌ Refuse", ACTION, f"{key}:{ApprovalAnswer.NO.value}", ButtonStyle.DANGER)
 
@@ -172,10 +166,7 @@ def _parts(arguments: Mapping[str, object]) -> list[tuple[str, str]]:
     names = sorted(arguments, key=lambda name: name not in _DECISIVE)
     plain = [re.sub(r"\W", "_", name, flags=re.ASCII) or "_" for name in names]
     texts = [text if isinstance(text := arguments[name], str) else _json(text) for name in names]
-    return [
-        (shortened(name, _LONGEST_NAME), fenced(text))
-        for name, text in zip(plain, texts, strict=True)
-    ]
+    return [(shortened(name, 40), fenced(text)) for name, text in zip(plain, texts, strict=True)]
 
 
 def _shares(lengths: Sequence[int]) -> list[int]:

@@ -102,9 +102,6 @@ def source_of(run: Run) -> str:
     return "" if is_of_job or run.policy.kind.is_background else OWNERS_WORDS
 
 
-_LONGEST_LABEL = 60
-_LONGEST_MESSAGE = 2000
-
 ENGINE_SILENT = "the engine stopped without a word."
 STOPPED = "it was stopped before its end."
 BOT_STOPPED = "the bot was stopped in the middle of it."
@@ -115,7 +112,7 @@ FAULT = "the bot made a mistake. The log says more."
 def label(job: Job) -> str:
     """The description, else the message, on one line, short enough for a sentence."""
     line = " ".join(job.spec.title.split())
-    return shortened(line, _LONGEST_LABEL)
+    return shortened(line, 60)
 
 
 def failed(name: str, reason: str) -> str:
@@ -156,7 +153,7 @@ def without_report(name: str) -> str:
 
 def unsaid(job: Job, why: str) -> str:
     """The text of a ping that the budget refuses."""
-    message = shortened(" ".join(job.spec.message.split()), _LONGEST_MESSAGE)
+    message = shortened(" ".join(job.spec.message.split()), 2000)
     return f"“{label(job)}” was due and not sent, because {why}. Its text: {message}"
 
 

@@ -25,7 +25,6 @@ from ollim_bot.prompts.turns import break_down_request
 from ollim_bot.store.breakdowns import StepWriter, ask_agent, ask_for_unanswered, ask_owner
 from ollim_bot.store.store import Store
 
-_BETWEEN_TRIES = 60.0
 # What tells that a step may be done: a click, or any other change of the tasks.
 _FOLLOWED = ("task_undos", "changes")
 
@@ -67,7 +66,7 @@ class BreakdownButtons:
                     for name in (*followed, *asked):
                         watches.enter_context(self._store.changes(name, event=has_changed))
                     is_done = await self._look() if known else True
-                    pause = None if is_done else _BETWEEN_TRIES
+                    pause = None if is_done else 60.0
                     await wait_until_set(has_changed, self._clock, pause)
 
     async def _look(self) -> bool:

@@ -23,13 +23,9 @@ from ollim_bot.store.messages import Sender
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_LATE = timedelta(hours=1)
-_MOST = 500
-_LOOK_BACK = 50
-
 
 def is_late(message: ChatMessage, now: datetime) -> bool:
-    return now - message.at > _LATE
+    return now - message.at > timedelta(hours=1)
 
 
 def skip_late(
@@ -40,7 +36,7 @@ def skip_late(
     A delivery that was tried stays open: a part of the message may have arrived. The line leaves
     out what does not concern the channel.
     """
-    late = [each for each in tx.deliveries.open(channel, _MOST) if _is_passed(tx, each, now)]
+    late = [each for each in tx.deliveries.open(channel, 500) if _is_passed(tx, each, now)]
     for each in late:
         reason = "It was said while the channel was away."
         tx.deliveries.close(channel, each.message.id, now, reason)
@@ -72,7 +68,7 @@ def _is_passed(tx: Transaction, delivery: Delivery, now: datetime) -> bool:
 
 def _was_asked_there(tx: Transaction, answer: Delivery) -> bool:
     """Whether the owner wrote the preceding message on this channel."""
-    before = tx.messages.page(_LOOK_BACK, answer.message.id)
+    before = tx.messages.page(50, answer.message.id)
     asked = [each.message for each in before if each.message.author is Author.OWNER]
     if not asked:
         return True

@@ -44,7 +44,6 @@ from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_BETWEEN_LOOKS = 60.0
 _OPEN = (
     "[Connect Google]({address}), and untick there what I should leave out. If the last page does "
     "not load, since this is another device: copy its address and send it to me, alone. "
@@ -183,7 +182,7 @@ class GoogleConnection:
             if told and key is None:
                 await self._notices.forget(told)
             told = key
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(60.0)
 
 
 class EventCalendar(Protocol):

@@ -42,7 +42,6 @@ from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.tools.context import Arrival, Payment
 from ollim_bot.tools.messages import REMINDED
 
-_ANSWER_WITHIN = 10.0
 RETRY = "retry"
 _UNTAINTED = Taint()
 
@@ -206,7 +205,7 @@ class MessagePoster:
 
         arrival = await decided()
         if arrival is None:
-            arrival = await until(self._store, self._clock, decided, _ANSWER_WITHIN)
+            arrival = await until(self._store, self._clock, decided, 10.0)
         return arrival or Arrival.ON_ITS_WAY
 
     async def find(self, message_id: MessageId) -> ChatMessage | None:
@@ -315,7 +314,6 @@ def _is_delivered_plainly(tx: Transaction, item: DueItem) -> bool:
 _NEWEST = 500
 # How many of the owner's latest messages are searched for addresses that the owner typed.
 _REMEMBERED = 100
-_OF_SESSION = 20
 _NEAREST = 20
 
 
@@ -355,7 +353,7 @@ def open_question(tx: Transaction) -> ChatMessage | None:
 
 def context_of(tx: Transaction, session: SessionId) -> int:
     """The number of tokens in a session at its last answer; 0 if unknown."""
-    for each in tx.messages.newest_of_session(session, _OF_SESSION):
+    for each in tx.messages.newest_of_session(session, 20):
         if each.message.spent is not None:
             return each.message.spent.context
     return 0

@@ -25,7 +25,6 @@ from ollim_bot.store.steps import hold, leave_notice, new_notice, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
 
-_BETWEEN_TRIES = 5.0
 _QUOTES_OTHERS = "a notice of the program that quotes somebody else"
 
 _logger = logging.getLogger(__name__)
@@ -141,7 +140,7 @@ class Notices:
         except StorageError as refused:
             _logger.warning("A notice has to wait: %s", refused)
             await self._store.until_writable()
-            await self._clock.sleep(_BETWEEN_TRIES)
+            await self._clock.sleep(5.0)
             self._wanted.set()
 
     async def _show_unkept(self) -> None:
@@ -170,8 +169,6 @@ def _message(name: MessageId, notices: Sequence[Notice], now: datetime) -> ChatM
 def _held(key: str) -> str:
     return f"notice {key}"
 
-
-_PAUSE = 5.0
 
 R = TypeVar("R")
 
@@ -211,7 +208,7 @@ class DiskGate:
         _logger.warning("Work stands still: %s", refused)
         key = f"{refused} {self._clock.now():%Y-%m-%d}"
         await self._notices.tell(str(refused), key=key, for_reminder=True)
-        await wait_until_set(hurry or asyncio.Event(), self._clock, _PAUSE)
+        await wait_until_set(hurry or asyncio.Event(), self._clock, 5.0)
 
 
 def _with_notice(step: Step[R], notice: Notice, tx: Transaction) -> R:

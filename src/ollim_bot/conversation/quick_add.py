@@ -42,7 +42,6 @@ from ollim_bot.store.transaction import Transaction
 J = TypeVar("J", Reminder, Routine)
 
 _OTHER_WAY = "That way to read the line is over. Look at what it says now, and press again."
-_NO_KEY = "The page is older than the bot. Reload it."
 # Stands for the id of a job that is only shown.
 _SHOWN_ID = "00000000"
 
@@ -87,7 +86,7 @@ class QuickAdds:
     async def add(self, line: str, way: str, key: str) -> ViewAnswer:
         """Add what the line says, in the way with that name; once for each key."""
         if not key:
-            return _refused(_NO_KEY)
+            return _refused("The page is older than the bot. Reload it.")
         settings = await self._settings()
         async with self._one_at_a_time:
             known = (await self._store.read(lambda tx: tx.added_lines.get())).find(key)

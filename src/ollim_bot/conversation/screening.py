@@ -14,7 +14,6 @@ from ollim_bot.prompts.screening import is_safe
 LONGEST_SECONDS = 30.0
 
 _TOO_LONG = f"the check took longer than {LONGEST_SECONDS:.0f} s"
-_SILENT = "the engine stopped without a word"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Screening:
                                 )
                             case TurnEnded(EndCause.COMPLETED, text):
                                 return ScreeningVerdict(is_safe(text))
-                    return ScreeningVerdict(error=_SILENT)
+                    return ScreeningVerdict(error="the engine stopped without a word")
                 finally:
                     self.usage = replace(agent.usage, cost_usd=before + agent.usage.cost_usd)
         except EngineError as refused:

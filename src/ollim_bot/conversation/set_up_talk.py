@@ -25,7 +25,6 @@ from ollim_bot.store.transaction import Step, Transaction
 
 _ID = re.compile(r"set-up-question-(\d)-")
 _WAITS = timedelta(hours=1)
-_LOOKED_AT = 20
 # Cards that the owner answered in words while a question waited.
 _MOST_BETWEEN = 2
 _LONGEST_ANSWER = 40
@@ -37,9 +36,7 @@ _NOT_A_NAME = frozenset(
 )
 _NAMING = re.compile(r"(?:call me|my name is|i am|i'm|your name is|you are)\s+", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d_][\w'’-]*(?: [^\W\da-z_][\w'’-]*){0,2}")
-_STOPPED = "Set-up stops here. `/setup` begins again."
 _ENDED = "That was all. `/setup` asks again, and `/help` shows what else I can do."
-_MOST_WORDS = 3
 
 
 class _Answer(NamedTuple):
@@ -91,7 +88,7 @@ class SetUpTalk:
         number, question = asked
         words = " ".join(message.text.lower().split()).rstrip(".!")
         if words in _STOP:
-            return self._ending(_STOPPED, question, message)
+            return self._ending("Set-up stops here. `/setup` begins again.", question, message)
         if words in _SKIP or (words in _YES and self._questions[number].is_yes_enough):
             return self._asking(number + 1, "", message, question)
         answer = self._questions[number].take(tx, message.text.strip())
@@ -145,7 +142,7 @@ class SetUpTalk:
         return f"Do I keep the name {name}? Say yes, or give me another."
 
     def _take_zone(self, tx: Transaction, text: str) -> _Answer | None:
-        if len(text) > _LONGEST_ANSWER or len(text.split()) > _MOST_WORDS:
+        if len(text) > _LONGEST_ANSWER or len(text.split()) > 3:
             return None
         zone = zone_at(text)
         if zone is None:
@@ -172,7 +169,7 @@ def _open_question(tx: Transaction, message: OwnerMessage) -> tuple[int, ChatMes
     """
     has_card = has_answer = False
     between: list[ChatMessage] = []
-    for logged in tx.messages.newest(_LOOKED_AT):
+    for logged in tx.messages.newest(20):
         said = logged.message
         if said.author in (Author.OWNER, Author.ASSISTANT):
             has_answer = said.author is Author.ASSISTANT

@@ -51,7 +51,6 @@ from ollim_bot.store.transaction import Transaction
 
 # Seconds.
 _LONGEST_LOOK = 3.0
-_BETWEEN_TRIES = 60.0
 _LISTED = "the list of tasks, with titles that were written after reading untrusted text"
 
 _logger = logging.getLogger(__name__)
@@ -100,7 +99,7 @@ class TaskCommands:
             while True:
                 has_changed.clear()
                 is_done = await self._repeat_begun()
-                pause = None if is_done else _BETWEEN_TRIES
+                pause = None if is_done else 60.0
                 await wait_until_set(has_changed, self._clock, pause)
 
     async def _repeat_begun(self) -> bool:
@@ -231,9 +230,6 @@ def refused_answer(refused: OllimError) -> CommandAnswer:
     return CommandAnswer(sentence, is_error=True)
 
 
-_BETWEEN_LOOKS = 300.0
-
-
 class TaskMover:
     """A task is added to the service before it leaves the file, so none is lost.
 
@@ -259,7 +255,7 @@ class TaskMover:
             # A list that cannot be read now is looked at again.
             with suppress(OllimError):
                 await self._offer()
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(300.0)
 
     async def _offer(self) -> None:
         if (await self._store.read(lambda tx: tx.task_moves.get())).is_offered:

@@ -32,12 +32,9 @@ from ollim_bot.store.transaction import Transaction
 
 _SERVER = "server"
 _START, _TOOLS, _SHOW, _LATER, _LOOKS = "start", "tools", "show", "later", "looks"
-_PAGE = "web"
 _MOST_SHOWN = 12
 # A longer text is many messages on any surface but the page.
 _LONGEST_SHOWN = 12_000
-_LONGEST_LINE = 200
-_LONGEST_COMMAND = 1000
 _KEY_LENGTH = 16
 
 _NEW = "`mcp.json` names this server. It has not been started:"
@@ -125,7 +122,7 @@ class ServerCards:
             return CommandAnswer(_CHANGED_SINCE, is_error=True)
         lines = [line for each in state.waiting for line in (*whole_definition(each), "")]
         shown = _block(lines)
-        if surface != _PAGE and len(shown) > _LONGEST_SHOWN:
+        if surface != "web" and len(shown) > _LONGEST_SHOWN:
             return CommandAnswer(
                 f"That is too long for here. The page shows it, and in a terminal `ollim-bot mcp "
                 f"list {name}`."
@@ -169,7 +166,7 @@ def server_card(name: str, state: ServerState) -> Card:
         is_new = state.condition is ServerCondition.NEW
         is_rewritten = state.condition is ServerCondition.REWRITTEN
         title = f"Tool server {'added' if is_new else 'changed'}: {name}"
-        command = one_line(state.shown, _LONGEST_COMMAND)
+        command = one_line(state.shown, 1000)
         head = _REWRITTEN if is_rewritten else _NEW if is_new else _CHANGED
         asked = _ASK_REWRITTEN if is_rewritten else _ASK_START
         described = f"{head}\n{_block([command])}\n{asked}"
@@ -216,7 +213,7 @@ def _tools(name: str, state: ServerState) -> str:
 
 def _tool(old: ToolDefinition | None, new: ToolDefinition) -> Iterator[str]:
     if old is None:
-        yield one_line(f"{new.name}: {new.description}", _LONGEST_LINE)
+        yield one_line(f"{new.name}: {new.description}", 200)
         return
     yield f"{new.name} has changed:"
     lines, _ = difference(old.description, new.description)

@@ -265,7 +265,6 @@ _REPORT = (
 THE_WORDS = "What the owner had written:"
 _CUT_OFF = "The program was restarted in the middle of your answer. Part of it may be lost."
 _NEVER_TAKEN = "The program was restarted while the message below was being answered."
-_ALREADY = "These tools had already been called:"
 _UNKNOWN = (
     "These calls failed, or it is not known how they ended. Each may have done its work, a part of "
     "it, or nothing:"
@@ -275,7 +274,6 @@ _NOT_AGAIN = (
     "at what is there now before you act."
 )
 _FINISH = "Finish the answer now, so that it can be understood by itself."
-_LONGEST_LABEL = 300
 
 
 def fork_prompt(now: datetime, topic: str = "", updates: str = "") -> str:
@@ -403,7 +401,7 @@ def continued_prompt(
     body = joined(
         "\n\n",
         _NEVER_TAKEN if words else _CUT_OFF,
-        joined("\n", _ALREADY, *_labels(tools)) if tools else "",
+        joined("\n", "These tools had already been called:", *_labels(tools)) if tools else "",
         joined("\n", _UNKNOWN, *_labels(unknown)) if unknown else "",
         _NOT_AGAIN if tools or unknown else "",
         _FINISH,
@@ -415,14 +413,13 @@ def continued_prompt(
 def _labels(tools: Iterable[ToolCalled]) -> list[str]:
     """One line for each call; equal calls are one line with their number."""
     names = (one_line(call.summary or call.tool) for call in tools)
-    counted = Counter(f"- {shortened(name, _LONGEST_LABEL)}" for name in names)
+    counted = Counter(f"- {shortened(name, 300)}" for name in names)
     return [label if times == 1 else f"{label} ({times} times)" for label, times in counted.items()]
 
 
 PARTS = ("role", "prompts", "forks", "answers", "jobs", "world", "tools", "profile", "care")
 
 _TEXTS = Path(__file__).resolve().parent.parent / "texts"
-_TOOL_LIST = "{tools}"
 _BLANK = re.compile(r"\{(user_name|bot_name|zone)\}")
 
 
@@ -432,7 +429,7 @@ def read_manual(tool_lines: Sequence[str]) -> str:
     Read it once in a process: the text belongs to the running code.
     """
     parts = ((_TEXTS / "system" / f"{part}.md").read_text("utf-8").strip() for part in PARTS)
-    return joined("\n\n", *parts).replace(_TOOL_LIST, "\n".join(f"- {line}" for line in tool_lines))
+    return joined("\n\n", *parts).replace("{tools}", "\n".join(f"- {line}" for line in tool_lines))
 
 
 def build_system_prompt(profile: Profile, names: Names, zone: str, manual: str) -> str:
@@ -459,7 +456,6 @@ def _read(name: str) -> str:
     return (_TEXTS / name).read_text("utf-8").strip()
 
 
-_LONGEST = 60
 # The engine begins a compacted conversation with this sentence.
 _SUMMED_UP = "This session is being continued from a previous conversation"
 
@@ -515,7 +511,7 @@ def first_words(prompt: str) -> str:
         rest = rest.partition("\n\n")[2]
     while (shorter := _without(_ASIDE, rest)) != rest:
         rest = shorter
-    return shortened(" ".join(restored(rest).split()), _LONGEST)
+    return shortened(" ".join(restored(rest).split()), 60)
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:

@@ -25,9 +25,6 @@ from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_NEXT_TRY = timedelta(seconds=10)
-_TOO_LATE = "the event had begun"
-
 _logger = logging.getLogger(__name__)
 
 
@@ -80,7 +77,7 @@ class Departures:
                 self._recorded |= {each.occurrence for each in new}
         except StorageError:
             _logger.warning("A time to leave could not be recorded", exc_info=True)
-            self._unrecorded_since, self._next_at = since, now + _NEXT_TRY
+            self._unrecorded_since, self._next_at = since, now + timedelta(seconds=10)
             return
         self._unrecorded_since = None
         self._next_at = next((each.at for each in self._departures if each.at > now), None)
@@ -129,7 +126,7 @@ class Departures:
             begun = claiming_row(each.occurrence, max(now, each.at), {"job": each.title})
             end = heads_up_end(each.occurrence, each.title, reason, now)
             if is_late:
-                facts = {"job": each.title, "reason": _TOO_LATE}
+                facts = {"job": each.title, "reason": "the event had begun"}
                 end = LedgerRow(now, OccurrenceState.MISSED.value, each.occurrence, facts)
             tx.ledger.append(begun, end)
 

@@ -88,8 +88,6 @@ _WHY: Mapping[OccurrenceState, str] = {
     OccurrenceState.INTERRUPTED: "The agent was stopped, so here it is as you wrote it.",
 }
 _CLAIMED = Progress(OccurrenceState.DUE)
-_BETWEEN_DELIVERIES = 5.0
-_BETWEEN_LOOKS = 1.0
 # A deadline that is noticed so much later was slept through.
 _OVERSLEPT = timedelta(minutes=1)
 # The wall clock may be set, or the machine may sleep.
@@ -317,7 +315,7 @@ class Dispatcher:
         latest = deliver_by(due.occurrence.scheduled_at, now)
         await self._clock.sleep((latest - now).total_seconds())
         while right.has_ready_ping:
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(1.0)
         is_delivering.set()
         is_hanging, since = not right.is_taken, due.late_since
         if elapsed(latest, self._clock.now()) > _OVERSLEPT:
@@ -511,7 +509,7 @@ class Dispatcher:
         while not await self._delivery.deliver(
             due.ordered, due.occurrence, right, why_now(reason, since, self._clock.now())
         ):
-            await self._clock.sleep(_BETWEEN_DELIVERIES)
+            await self._clock.sleep(5.0)
             since = late_since(due.occurrence, self._clock.now())
 
     async def _settle(self, due: DueOccurrence, right: DeliveryRight | None, reason: str) -> None:

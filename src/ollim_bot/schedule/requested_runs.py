@@ -26,7 +26,6 @@ from ollim_bot.schedule.job_index import JobIndex, job_of
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
 from ollim_bot.store.store import Store
 
-_BETWEEN_LOOKS = 1.0
 # A request that is not taken within this time belongs to a command that was killed.
 _FORGOTTEN = timedelta(minutes=1)
 
@@ -68,7 +67,7 @@ class RunRequests:
                         await asyncio.to_thread(self._folder.finish, request)
             except (OllimError, OSError):
                 _logger.warning("The requests to run jobs could not be looked at", exc_info=True)
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(1.0)
 
     def _wanted(self, request: RunRequest) -> Job | None:
         """The job to run; None if the request is too old, or the file of the job is gone."""
@@ -85,7 +84,6 @@ class RunRequests:
             return None
 
 
-_CAUSE = "webhook_deliveries"
 _BETWEEN_TRIES = 5.0
 # A call may hold up later ones of its job for so many seconds; alone, until the limit of all runs.
 _LONGEST_IN_FRONT = 480.0
@@ -113,7 +111,7 @@ class WebhookRuns:
 
     async def run(self) -> None:
         """Take up what the last stop left, then follow what is accepted, until cancelled."""
-        with self._store.changes(_CAUSE) as changed:
+        with self._store.changes("webhook_deliveries") as changed:
             await self._gate.commit(lambda tx: tx.webhook_deliveries.forget_all_ended())
             async with asyncio.TaskGroup() as group:
                 while True:

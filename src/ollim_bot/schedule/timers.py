@@ -20,8 +20,6 @@ from ollim_bot.schedule.job_index import Changes, JobIndex, scheduled_jobs
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_LONGEST_TITLE = 200
-
 _logger = logging.getLogger(__name__)
 
 
@@ -107,7 +105,7 @@ class TimerCards:
 
 
 def _title(timer: Reminder) -> str:
-    return one_line(timer.spec.owner_title, _LONGEST_TITLE)
+    return one_line(timer.spec.owner_title, 200)
 
 
 def _timer(job: Job) -> Reminder | None:

@@ -39,7 +39,6 @@ _LARGEST_FIELDS = 10 * 1024
 _DEEPEST = 20
 _LARGEST_NUMBER = 2**63
 _MOST_PROBLEMS = 100
-_LONGEST_PROBLEM = 200
 
 _Path = tuple[str | int, ...]
 
@@ -126,11 +125,10 @@ def _lines(error: ValidationError) -> list[str]:
 
 def _line(path: Sequence[str | int], words: str) -> str:
     steps = (str(step).replace("~", "~0").replace("/", "~1") for step in path)
-    return shortened(f"/{'/'.join(steps)}: {words}", _LONGEST_PROBLEM)
+    return shortened(f"/{'/'.join(steps)}: {words}", 200)
 
 
 _MINUTE = 60.0
-_RETRY_WHEN_FULL = 60
 # To hash or to check a larger body may take long, in which others are answered.
 _QUICK_BODY = 4 * 1024
 # One commit takes no longer for many calls than for one, but a step must not hold up the others.
@@ -163,7 +161,7 @@ TOO_SLOW = HookAnswer(408, {"error": "too slow"})
 TOO_LARGE = HookAnswer(413, {"error": "too large"})
 INVALID_JSON = HookAnswer(400, {"error": "invalid json"})
 IGNORED = HookAnswer(200, {"status": "ignored"})
-NO_ROOM = HookAnswer(503, {"error": "cannot be stored now"}, _RETRY_WHEN_FULL)
+NO_ROOM = HookAnswer(503, {"error": "cannot be stored now"}, 60)
 
 
 def _unauthorized() -> HookAnswer:

@@ -39,9 +39,6 @@ from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.store.transaction import Transaction
 
-_MODELS = ("opus", "sonnet", "haiku", "default")
-_THINKING = ("off", "adaptive", "4000")
-
 Run = Callable[[CommandCall], Awaitable[str]]
 QueuedRun = Callable[[CommandCall], Awaitable[str | CommandChange]]
 Completions = Callable[[], Awaitable[Sequence[str]]]
@@ -98,6 +95,8 @@ class SlashCommand(CommandSpec):
         default_factory=dict, kw_only=True
     )
 
+
+_MODELS = ("opus", "sonnet", "haiku", "default")
 
 COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand(
@@ -197,7 +196,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand(
         "thinking",
         "How much the model thinks before it answers",
-        (Argument("mode", "off, adaptive, or a number of tokens", _THINKING),),
+        (Argument("mode", "off, adaptive, or a number of tokens", ("off", "adaptive", "4000")),),
         handler=lambda to: Immediate(to.settings.thinking),
     ),
     SlashCommand(
@@ -261,9 +260,6 @@ def read_line(line: str) -> tuple[SlashCommand, Mapping[str, str]]:
         hint = f"Did you mean `/{meant}`?" if meant else "`/help` shows what I can do."
         raise WrongInput(f"There is no command `/{name}`. {hint}")
     return command, command.read(rest)
-
-
-_MOST_COMPLETIONS = 25
 
 
 class CommandDispatcher:
@@ -357,7 +353,7 @@ class CommandDispatcher:
         word = typed.lower()
         begins = [value for value in values if value.lower().startswith(word)]
         holds = [value for value in values if word in value.lower() and value not in begins]
-        return [*begins, *holds][:_MOST_COMPLETIONS]
+        return [*begins, *holds][:25]
 
     async def _wait_for_turn(self, call: CommandCall) -> CommandAnswer:
         answer: asyncio.Future[CommandAnswer] = asyncio.get_running_loop().create_future()

@@ -210,9 +210,6 @@ class PermissionCommands:
         )
 
 
-_MOST_DIGITS = 9
-
-
 class PingCommands:
     def __init__(self, store: StateStore, clock: Clock) -> None:
         self._store = store
@@ -240,7 +237,7 @@ def _number(word: str | None, before: int) -> int:
     """The number; 0, which is not a valid limit, for any other word."""
     if word is None:
         return before
-    is_number = word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS
+    is_number = word.isascii() and word.isdecimal() and len(word) <= 9
     return int(word) if is_number else 0
 
 
@@ -277,11 +274,6 @@ class ProgramCommands:
         return texts.RESTARTING
 
 
-_MOST_RUNS = 10
-_NEWEST_ROWS = 400
-_LONGEST_WORDS = 120
-
-
 class JobCommands:
     """`overviews` posts what is scheduled; the ledger says what ran."""
 
@@ -293,13 +285,13 @@ class JobCommands:
         self.reminders = overviews.showing("reminders")
 
     async def runs(self, _: CommandCall) -> str:
-        rows = await self._store.read(lambda tx: tx.ledger.tail(_NEWEST_ROWS))
+        rows = await self._store.read(lambda tx: tx.ledger.tail(400))
         found = History.of(rows).newest_first
         stories = [story for story in found if story.state is not OccurrenceState.PLANNED]
         if not stories:
             return "Nothing has run yet."
         now = self._clock.now()
-        lines = [_job_line(story, now) for story in stories[:_MOST_RUNS]]
+        lines = [_job_line(story, now) for story in stories[:10]]
         return "\n".join([*lines, "`ollim-bot runs` in a terminal shows more."])
 
 
@@ -315,4 +307,4 @@ def _job_line(story: RunStory, now: datetime) -> str:
 
 def _short(text: str) -> str:
     line = " ".join(text.split()).removesuffix(".")
-    return shortened(line, _LONGEST_WORDS)
+    return shortened(line, 120)

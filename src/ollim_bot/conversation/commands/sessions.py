@@ -190,13 +190,9 @@ class Compaction:
 RESUME = "resume"
 
 _LISTED = 10
-_LONGEST_TOPIC = 60
 _LEFT = "Side conversations that you left"
-_LOOKED_AT = 200
-_SHOWN_ID = 8
+_LONGEST_TOPIC = 60
 _FOUND = 5
-_LONGEST_EXCERPT = 160
-_SHORTEST_PREFIX = 4
 _BACKGROUND = (SessionChange.BG_FORK, SessionChange.ISOLATED_BG)
 
 
@@ -338,12 +334,12 @@ class SessionCommands:
     async def names(self) -> Sequence[str]:
         """The beginning of each id, with the first words of the conversation."""
         stored = (await self.conversations())[:_LISTED]
-        return [f"{each.id[:_SHOWN_ID]} {each.words}".strip() for each in stored]
+        return [f"{each.id[:8]} {each.words}".strip() for each in stored]
 
     async def _found(self, words: str) -> _Conversation:
         """The conversation by the beginning of its id, or else by its words."""
         stored, prefix = await self.conversations(), words.partition(" ")[0].lower()
-        if len(prefix) >= _SHORTEST_PREFIX:
+        if len(prefix) >= 4:
             by_id = [each for each in stored if each.id.startswith(prefix)]
             if len(by_id) == 1:
                 return by_id[0]
@@ -363,7 +359,7 @@ class SessionCommands:
 
         A session without words of the owner shows those of the session it branched off from.
         """
-        stored = await self._engine.sessions(self._folder, _LOOKED_AT)
+        stored = await self._engine.sessions(self._folder, 200)
         prompts = {each.id: each.first_prompt for each in stored}
 
         def question(tx: Transaction) -> list[_Conversation]:
@@ -451,7 +447,7 @@ def _found_line(message: ChatMessage, place: str, terms: Sequence[Term], now: da
     linked = f"[{when}]({LINK}{place})" if place else when
     parts = (
         f"**{literal(part.text)}**" if part.is_match else literal(part.text)
-        for part in excerpt(message.text, terms, _LONGEST_EXCERPT)
+        for part in excerpt(message.text, terms, 160)
     )
     speakers = {Speaker.OWNER: "you", Speaker.JOB: message.job or "a job"}
     speaker = speakers.get(who_spoke(message.author), "bot")

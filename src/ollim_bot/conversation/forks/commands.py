@@ -234,10 +234,6 @@ class ForkButtons:
         return answer
 
 
-_SHORTEST = 0.001
-_BETWEEN_LOOKS = 5.0
-
-
 class IdleWatch:
     """Queues the idle command for a fork at its idle limit, once no turn is running."""
 
@@ -276,9 +272,9 @@ class IdleWatch:
                 # The clock was set back, which must not prolong the fork.
                 await self._state.transact(partial(_rest, now=now))
                 return
-            await self._clock.sleep(max(fork.remaining(now).total_seconds(), _SHORTEST))
+            await self._clock.sleep(max(fork.remaining(now).total_seconds(), 0.001))
         while not self._state.is_quiet:
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(5.0)
         await self._requests.note_idle(fork)
 
 

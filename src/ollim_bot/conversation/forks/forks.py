@@ -44,9 +44,6 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.tools.registry import MAIN_TOOLS
 
-_LONGEST_TOPIC = 300
-_LONGEST_SUMMARY = 1000
-
 SEPARATE = "What is said here stays separate from the main conversation."
 ALREADY_OPEN = "You are in a side conversation already. Leave it first, or keep what it brought."
 NOTHING_ANSWERED = "Nothing has been answered here yet, so there is nothing to keep."
@@ -56,7 +53,7 @@ TAKEN_HERE = "You are in a side conversation, so your reply is taken here, with 
 
 
 def entry_card(fork: Fork, wanted_model: str | None) -> Card:
-    lines = [f"{TOPIC}{_cut(fork.topic, _LONGEST_TOPIC)}" if fork.topic else SEPARATE]
+    lines = [f"{TOPIC}{_cut(fork.topic, 300)}" if fork.topic else SEPARATE]
     if fork.model is not None:
         lines.append(f"The history does not fit into {wanted_model}, so {fork.model} answers here.")
     return Card("Side conversation", "\n".join(lines), Color.PURPLE, buttons=ways_out(fork))
@@ -76,7 +73,7 @@ def end_card(how: ForkExit) -> Card:
         case Save():
             text = "This is the main conversation now."
         case Report(summary):
-            text = _cut(summary, _LONGEST_SUMMARY)
+            text = _cut(summary, 1000)
         case Discard():
             text = "You are back in the main conversation, which knows nothing of it."
     return Card(end_title(how), text, Color.PURPLE)

@@ -216,7 +216,6 @@ def _row(
 
 _NOT_KEPT = "The disk cannot be written, so this is not kept."
 _BUDGET_USED_UP = "the ping budget is used up"
-_LONGEST_IN_UPDATE = 500
 
 
 class PlainDelivery:
@@ -299,7 +298,7 @@ class PlainDelivery:
             facts |= {**PLAINLY, "pings": [message.id]}
         else:
             # One update for each hook: its callers decide how often this happens.
-            text = shortened(" ".join(message.text.split()), _LONGEST_IN_UPDATE)
+            text = shortened(" ".join(message.text.split()), 500)
             said = f"“{message.job}” was called and not shown, because {_BUDGET_USED_UP}."
             said = f"{said} Its text: {text}"
             source = message.untrusted.source if message.untrusted else ""

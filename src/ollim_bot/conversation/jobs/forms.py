@@ -57,9 +57,6 @@ Difference = Callable[[ScheduledJob | None, ScheduledJob | None], Awaitable[str]
 SAVE, SAVE_FILE, MY_WORDS = "save", "save-file", "my-words"
 # What the buttons of a job's card do too.
 _PRESSES = {"pause": PAUSE, "resume": RESUME, "skip": SKIP, "run": RUN, "delete": CANCEL}
-_NAME = MessageId("job")
-_AFTER_DELETION = "/today"
-_MOST_DRAFTS = 20
 
 _CONFLICT = "The file was changed meanwhile. Nothing was saved; here are both."
 _NOT_SHOWN = "The file was changed meanwhile. Read it again before you say that it is yours."
@@ -208,10 +205,10 @@ class JobFormView:
         name = f"{stored.kind}:{stored.job.spec.id}"
         button = Button(action, _PRESSES[action], name, line=1)
         card = Card(title, lines=(CardLine(title),), buttons=(button,))
-        shown = ChatMessage(_NAME, now, Author.PROGRAM, card.text, card=card)
+        shown = ChatMessage(MessageId("job"), now, Author.PROGRAM, card.text, card=card)
         answer = await self._press_on(surface, shown, button.custom_id, "")
         is_gone = action == "delete" and not answer.is_error
-        go = _AFTER_DELETION if is_gone else ""
+        go = "/today" if is_gone else ""
         return ViewAnswer(answer.text, answer.is_error, go=go)
 
     async def _write(self, action: str, fields: Mapping[str, str]) -> ViewAnswer:
@@ -243,7 +240,7 @@ class JobFormView:
             draft = _Draft(key, _typed(form, fields))
         else:
             draft = _Draft(key, file=fields.get(FILE, ""))
-        while len(self._drafts) >= _MOST_DRAFTS:
+        while len(self._drafts) >= 20:
             del self._drafts[next(iter(self._drafts))]
         name = secrets.token_hex(8)
         self._drafts[name] = draft

@@ -42,8 +42,6 @@ from ollim_bot.store.transaction import Transaction
 MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
 _TODAY = "today"
 _ABOUT = "an overview, with text that the owner may not have written"
-_BETWEEN_LOOKS = 1.0
-_LONGEST_WAIT = 600.0
 
 _logger = logging.getLogger(__name__)
 
@@ -127,9 +125,9 @@ class Overviews:
                 has_changed.clear()
                 has_opened.clear()
                 if await self.refresh():
-                    await self._clock.sleep(_BETWEEN_LOOKS)
+                    await self._clock.sleep(1.0)
                     now = self._clock.now()
-                    seconds = min(elapsed(now, midnight_after(now)).total_seconds(), _LONGEST_WAIT)
+                    seconds = min(elapsed(now, midnight_after(now)).total_seconds(), 600.0)
                     await wait_until_set(has_changed, self._clock, seconds)
                 else:
                     await has_opened.wait()

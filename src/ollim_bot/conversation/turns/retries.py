@@ -20,7 +20,6 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 RETRY_AFTER_LOGIN = "retry_after_login"
-_BETWEEN_LOOKS = 10.0
 
 # Names the login in use, with another text after each renewal; empty if there is none.
 LoginMark = Callable[[], Awaitable[str]]
@@ -98,7 +97,7 @@ class Retries:
     async def _until_renewed(self) -> None:
         before = await self._login()
         while await self._waits():
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(10.0)
             now = await self._login()
             if now and now != before:
                 await self._queue()

@@ -17,15 +17,12 @@ from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.errors import writing
 
-_LONGEST_ABOUT = 100
 _SLASH_COMMAND = 1
 _STRING = 3
 _BOT_DM = 1
 # Arguments with proposals although the command lists no choices: their values change.
 _ALSO_COMPLETED = frozenset({("resume", "id")})
 
-_FIRST_PAUSE = 60.0
-_LONGEST_PAUSE = 3600.0
 
 _logger = logging.getLogger(__name__)
 
@@ -78,7 +75,7 @@ async def sync(
     mark = fingerprint(menu, application)
     if mark == remembered:
         return
-    async for _ in Backoff(clock, _FIRST_PAUSE, _LONGEST_PAUSE):
+    async for _ in Backoff(clock, 60.0, 3600.0):
         if client.is_closed():
             return
         try:
@@ -95,4 +92,4 @@ async def sync(
 
 
 def _cut(text: str) -> str:
-    return shortened(text, _LONGEST_ABOUT)
+    return shortened(text, 100)

@@ -47,15 +47,7 @@ from ollim_bot.surfaces.discord.translation import embed_of, seen, view_of
 
 T = TypeVar("T")
 
-_CHUNK = 256 * 1024
-_OK = 200
-_GONE_CODES = frozenset({403, 404, 410})
-_GONE = "`{name}` is not at Discord any more."
-_TOO_LARGE = "`{name}` is too large."
 
-
-_MOST_AT_ONCE = 100
-_NO_FILE = "`{name}` cannot be read any more."
 _NO_MENTIONS = discord.AllowedMentions.none()
 
 
@@ -65,10 +57,10 @@ async def download(file: RemoteFile, target: Path, most: int) -> None:
         async with _answer(file) as answer:
             size = 0
             with await _on_disk(target, lambda: _created(target)) as kept:
-                async for chunk in answer.content.iter_chunked(_CHUNK):
+                async for chunk in answer.content.iter_chunked(256 * 1024):
                     size += len(chunk)
                     if size > most:
-                        raise DeliveryFailed(_TOO_LARGE.format(name=file.name))
+                        raise DeliveryFailed(f"`{file.name}` is too large.")
                     await _on_disk(target, partial(kept.write, chunk))
     except BaseException:  # also on cancellation: a partial file must not remain
         await asyncio.to_thread(target.unlink, missing_ok=True)
@@ -79,9 +71,9 @@ async def download(file: RemoteFile, target: Path, most: int) -> None:
 async def _answer(file: RemoteFile) -> AsyncIterator[aiohttp.ClientResponse]:
     """Use a session of its own, so that the bot's token is not sent to the file host."""
     async with reading(), aiohttp.ClientSession() as session, session.get(file.url) as answer:
-        if answer.status in _GONE_CODES:
-            raise DeliveryFailed(_GONE.format(name=file.name))
-        if answer.status != _OK:
+        if answer.status in (403, 404, 410):
+            raise DeliveryFailed(f"`{file.name}` is not at Discord any more.")
+        if answer.status != 200:
             raise Unreachable(OUT_OF_REACH)
         yield answer
 
@@ -205,7 +197,7 @@ class DirectMessages:
     async def newest(self, limit: int) -> Sequence[ReceivedMessage]:
         session = self._session()
         async with reading():
-            history = session.channel.history(limit=min(limit, _MOST_AT_ONCE))
+            history = session.channel.history(limit=min(limit, 100))
             found = [_seen(session, each) async for each in history]
         return [each for each in reversed(found) if each is not None]
 
@@ -241,7 +233,7 @@ class DirectMessages:
                 stack.callback(file.close)
                 files.append(discord.File(file, each.name))  # type: ignore[arg-type]  # any will do
             except (OSError, ValueError) as error:
-                raise DeliveryFailed(_NO_FILE.format(name=each.name)) from error
+                raise DeliveryFailed(f"`{each.name}` cannot be read any more.") from error
         return files
 
 
@@ -257,14 +249,9 @@ def _seen(session: LoggedInClient, message: discord.Message) -> ReceivedMessage 
     return seen(message, session.owner, session.us)
 
 
-_BETWEEN_POLLS = 120.0
-_LONGEST_PAUSE = 60.0
 # Discord announces no message later than this, and a missing message of this age is deleted.
 _SURELY = timedelta(seconds=30)
-_LOGGED = 500
 _AMENDED = 100
-_REPAIRED = 50
-_BEFORE_ALL = "0"
 
 _logger = logging.getLogger(__name__)
 
@@ -321,7 +308,7 @@ class MessageCatchUp:
             is_poll = not self._is_ready.is_set()
             self._is_ready.clear()
             await self._unless_ready(self._round(is_poll=is_poll))
-            await self._unless_ready(self._clock.sleep(_BETWEEN_POLLS))
+            await self._unless_ready(self._clock.sleep(120.0))
 
     async def _unless_ready(self, step: Coroutine[Any, Any, None]) -> None:
         doing = asyncio.ensure_future(step)
@@ -337,7 +324,7 @@ class MessageCatchUp:
 
     async def _round(self, *, is_poll: bool) -> None:
         is_brought = False
-        async for _ in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
+        async for _ in Backoff(self._clock, FIRST_PAUSE, 60.0):
             try:
                 if not is_brought:
                     self._inbound.hold()
@@ -356,12 +343,12 @@ class MessageCatchUp:
         if start is None:
             # On the very first start, all earlier messages count as seen.
             newest = await self._channel.newest(1)
-            start = newest[-1].ref if newest else _BEFORE_ALL
+            start = newest[-1].ref if newest else "0"
             self._facts.saw(start)
             found: Sequence[ReceivedMessage] = ()
         else:
             found = await self._channel.after(start)
-        logged = await self._logged(_LOGGED)
+        logged = await self._logged(500)
         missed = [seen for seen in found if seen.is_owners and seen.ref not in logged]
         passed = await self._facts.passed_over(missed)
         missed = [seen for seen in missed if seen.ref not in passed]
@@ -406,7 +393,7 @@ class MessageCatchUp:
         """Once: remove the reactions that the bot could not remove before it stopped."""
         if self._is_repaired:
             return
-        newest = await self._channel.newest(_REPAIRED)
+        newest = await self._channel.newest(50)
         self._pending_reaction.adopt(
             seen.ref for seen in newest if seen.is_owners and EYES in seen.marks
         )

@@ -353,8 +353,6 @@ class Drafts:
 _AT_ONCE = 8_000
 # Seconds between updates of the elapsed time while no event arrives.
 _TICK = 5.0
-_TYPING = 8.0
-_LAST_REQUEST = 5.0
 # Discord forgets a nonce after some minutes: sending again later might duplicate a draft.
 _REMEMBERED = 120.0
 
@@ -408,7 +406,7 @@ class DraftRenderer:
         request, draft = self._request, self._under_way
         if request is None or draft is None:
             return
-        if await finishes_within(request, _LAST_REQUEST, self._clock):
+        if await finishes_within(request, 5.0, self._clock):
             return
         # The request may still arrive, after the text that replaces the draft.
         draft.is_lost = True
@@ -531,7 +529,7 @@ class DraftRenderer:
         while True:
             # Shielded: a call cancelled while Discord asks to wait would block all later calls.
             await asyncio.shield(self._background.begin(self._show_typing()))
-            await self._clock.sleep(_TYPING)
+            await self._clock.sleep(8.0)
 
     async def _show_typing(self) -> None:
         with suppress(DeliveryFailed, Unreachable, DeliveryUncertain):

@@ -41,13 +41,8 @@ from ollim_bot.surfaces.discord.rendering import (
 from ollim_bot.surfaces.discord.split import split_notice
 from ollim_bot.surfaces.discord.status_line import PendingReaction
 
-_REMEMBERED = 1000
-
-
 MOST_BYTES = 25 * 1024 * 1024
 MOST_FILES = 10
-_TRIES = 4
-_LONGEST_NAME = 120
 NOTHING_TO_READ = (
     "There is nothing in that message that I can read. Say it in words, or send a file."
 )
@@ -79,7 +74,7 @@ class InboundQueue:
         self._line: list[QueuedMessage] = []
         self._apart: list[QueuedMessage] = []
         # The newest text of each message that has come, by its id.
-        self._known: RecentValues[str] = RecentValues(_REMEMBERED)
+        self._known: RecentValues[str] = RecentValues(1000)
         # Edits while the queue is held, None for a deletion: found messages may be older.
         self._changed_while_held: dict[str, str | None] = {}
         self._is_held = False
@@ -198,7 +193,7 @@ class FileFetcher:
             if problem:
                 # On one printable line, without brackets, which would end the note.
                 plain = (c if c.isprintable() and c not in "[]" else " " for c in file.name)
-                name = "".join(plain).strip()[-_LONGEST_NAME:] or "file"
+                name = "".join(plain).strip()[-120:] or "file"
                 notes.append(f"[{name} could not be fetched: {problem}]")
             else:
                 here.append(IncomingFile(file.name, target))
@@ -206,7 +201,7 @@ class FileFetcher:
 
     async def _fetch(self, file: RemoteFile, target: Path) -> str:
         """Return why the file could not be fetched; empty if it was."""
-        for tries in range(_TRIES):
+        for tries in range(4):
             await self._clock.sleep(retry_delay(tries))
             try:
                 await self._channel.fetch(file, target, MOST_BYTES)

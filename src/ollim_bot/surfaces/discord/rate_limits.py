@@ -13,7 +13,6 @@ UNKNOWN_PAUSE = 1.2
 NEVER = 3600.0
 
 _METHODS = frozenset({"POST", "PATCH"})
-_SERVER_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class EditAllowance:
 
     def answered(self, method: str, status: int, headers: Mapping[str, str]) -> None:
         self._in_flight -= 1
-        self._uncertain_calls += status >= _SERVER_ERROR
+        self._uncertain_calls += status >= 500
         now = self._monotonic()
         window = _window(headers, now)
         if window is not None:

@@ -187,7 +187,6 @@ CUT_OFF = "cut off here"
 _MOST_FILES = 10
 _LONGEST_JOB = 100
 _LONGEST_FOOTER = 300
-_NOTHING = "…"
 # The file with a text that is too long for messages; it is nowhere on the disk.
 WHOLE = Attachment("message.md", "", "text/markdown", 0)
 GOES_ON_IN_FILE = "Only the beginning fits here. The whole text is in this file."
@@ -339,7 +338,7 @@ def parts_of(message: ChatMessage) -> tuple[ChatMessage, ...]:
         texts = texts[: MOST_PIECES - 1]
     files = message.attachments
     if not texts and not files:
-        texts = (_NOTHING,)
+        texts = ("…",)
     count = max(len(texts), -(-len(files) // _MOST_FILES))
     parts = tuple(
         replace(

@@ -44,13 +44,9 @@ _STYLES: Mapping[ButtonStyle, int] = {
 _ROW, _BUTTON, _IN_A_ROW = 1, 2, 5
 _SUPPRESS_EMBEDS = 1 << 2
 _LIMITS = HttpLimits(step=10.0, whole=30.0, largest=4_000_000)
-_TRIES = 3
-_LONGEST_LIMIT = 60.0
 _PAGE, _MOST_PAGES = 100, 5
 
 _OUT_OF_REACH = "Discord cannot be reached now."
-_NO_TOKEN = "Discord refused the token."
-_BUSY = "Discord asks to wait."
 _LOST = "Discord did not say whether it has it."
 _HIDDEN = "Discord does not show the messages, so it is unknown whether it has it."
 _NO_OWNER = "The Discord application belongs to a team, and `DISCORD_OWNER_ID` is not set."
@@ -91,7 +87,7 @@ class DiscordRest:
         self._base = (address or USUAL_ADDRESS).rstrip("/")
         self._dm = dm
         self._clock = clock
-        self._may_wait = _LONGEST_LIMIT
+        self._may_wait = 60.0
 
     def deliver(self, message: ChatMessage, nonce: str, look: LookUp) -> str:
         outgoing = outgoing_of(parts_of(message)[0])
@@ -99,7 +95,7 @@ class DiscordRest:
         if found is not None:
             return found
         body = payload_of(dated(outgoing, message.at, self._clock.now()), nonce)
-        for _ in range(_TRIES):
+        for _ in range(3):
             try:
                 answer = self._ask("POST", f"/channels/{self._dm}/messages", body)
             except DeliveryUncertain:
@@ -175,11 +171,11 @@ class DiscordRest:
         while True:
             answer = self._answer(method, path, body)
             if answer.status == 401:
-                raise Unreachable(_NO_TOKEN)
+                raise Unreachable("Discord refused the token.")
             if answer.status != 429:
                 return answer
             if answer.wait is None or answer.wait > self._may_wait:
-                raise Unreachable(_BUSY)
+                raise Unreachable("Discord asks to wait.")
             self._may_wait -= answer.wait
             self._clock.sleep(answer.wait)
 

@@ -27,11 +27,7 @@ WORKING = "Working…"
 GOES_ON_LATER = small("The rest comes as a file.")
 
 _MOST_LINES = 4
-_MOST_NOTES = 2
 _LONGEST_LABEL = 112
-_LONGEST_REASON = 100
-_LONGEST_CAREFUL = 160
-_BETWEEN = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +89,7 @@ def pieces(
         phase = THINKING if not last else ""
     since = "" if elapsed_seconds < 1 else f" ({elapsed(elapsed_seconds)})"
     head = [small(f"{phase}{since}")] if phase else []
-    foot = [small(without_markup(one_line(careful, _LONGEST_CAREFUL)))] if careful else []
+    foot = [small(without_markup(one_line(careful, 160)))] if careful else []
     foot += [small(FORK)] if in_fork else []
     return (*before, *_with_block(last, head, _details(live.activity), foot))
 
@@ -109,7 +105,7 @@ def elapsed(seconds: float) -> str:
 
 
 def _followed(before: str, text: str) -> str:
-    return _limited(_BETWEEN.join(filter(None, (before, text))))
+    return _limited("\n\n".join(filter(None, (before, text))))
 
 
 def _limited(text: str) -> str:
@@ -135,7 +131,7 @@ def _with_block(
 
 
 def _details(activity: Activity) -> list[str]:
-    notes = activity.notes[-_MOST_NOTES:]
+    notes = activity.notes[-2:]
     # The last tools; running ones come before finished ones.
     order = sorted(
         range(len(activity.tools)),
@@ -150,7 +146,7 @@ def _details(activity: Activity) -> list[str]:
 
 def _tool(line: ToolLine) -> str:
     label = without_markup(one_line(line.label, _LONGEST_LABEL))
-    reason = without_markup(one_line(line.reason, _LONGEST_REASON))
+    reason = without_markup(one_line(line.reason, 100))
     match line.state:
         case ToolState.RUNNING:
             return f"{label} …"
@@ -166,10 +162,6 @@ EYES = "👀"
 
 # Discord accepts one reaction in a quarter of a second: more of them would follow the answers.
 _MOST_WANTED = 5
-_TRIES = 4
-_LONGEST_PAUSE = 60.0
-_REMEMBERED = 500
-_LOOKED_AT = 100
 
 _logger = logging.getLogger(__name__)
 
@@ -187,7 +179,7 @@ class PendingReaction:
         # Reactions that are set, or may be.
         self._shown: dict[str, None] = {}
         self._leaving: dict[str, None] = {}
-        self._over: RecentValues[None] = RecentValues(_REMEMBERED)
+        self._over: RecentValues[None] = RecentValues(500)
         self._is_refused = False
         self._work = asyncio.Event()
 
@@ -244,7 +236,7 @@ class PendingReaction:
         del self._wanted[ref]
         self._shown[ref] = None
         may_be_there = False
-        for tries in range(_TRIES):
+        for tries in range(4):
             if ref in self._over:
                 break
             try:
@@ -263,7 +255,7 @@ class PendingReaction:
     async def _weigh(self, ref: str, refused: DeliveryFailed) -> None:
         """Stop using reactions if Discord refuses one on a message that still exists."""
         try:
-            newest = await self._channel.newest(_LOOKED_AT)
+            newest = await self._channel.newest(100)
         except Unreachable:
             return
         if any(seen.ref == ref for seen in newest):
@@ -272,7 +264,7 @@ class PendingReaction:
             self._wanted.clear()
 
     async def _take_away(self, ref: str) -> None:
-        async for _ in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
+        async for _ in Backoff(self._clock, FIRST_PAUSE, 60.0):
             if ref not in self._leaving:
                 return
             try:

@@ -134,7 +134,6 @@ class DiscordDelivery:
 _PAGE_GOES_ON = "The page goes on; what is said meanwhile will arrive there later."
 SHUTTING_DOWN = small("shutting down")
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_LONGEST_GOODBYE = 2.0
 
 _logger = logging.getLogger(__name__)
 
@@ -341,7 +340,7 @@ class DiscordSurface:
                 task.result()
         except asyncio.CancelledError:
             try:
-                async with asyncio.timeout(_LONGEST_GOODBYE):
+                async with asyncio.timeout(2.0):
                     await self._attempt(OutgoingMessage(SHUTTING_DOWN))
             except TimeoutError:
                 _logger.info("Discord could not be told that the bot stops")

@@ -35,7 +35,6 @@ _STYLES: Mapping[ButtonStyle, discord.ButtonStyle] = {
 }
 # The kinds that a person types; Discord or an application makes all others.
 _TYPED = (discord.MessageType.default, discord.MessageType.reply)
-_LONGEST_EMBED = 500
 
 
 def embed_of(card: Card, footer: str) -> discord.Embed:
@@ -153,7 +152,7 @@ def _words_of(message: discord.Message) -> str:
 
 def _all_words(part: discord.Message | discord.MessageSnapshot) -> Iterator[str]:
     yield part.content
-    yield from (shortened(_embed_words(each), _LONGEST_EMBED) for each in part.embeds)
+    yield from (shortened(_embed_words(each), 500) for each in part.embeds)
 
 
 def _embed_words(embed: discord.Embed) -> str:

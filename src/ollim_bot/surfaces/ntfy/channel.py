@@ -69,11 +69,9 @@ _SKEW = timedelta(hours=1)
 _BOT = "ollim-bot"
 
 _NOT_PAIRED = "No phone is paired."
-_SILENT = "The server of the phone wants a pause."
 _DAY_IS_OVER = "The server of the phone takes no more today."
 _RESERVED = "The rest of what the phone takes today is kept for what must come."
 _FORGOTTEN = "The server of the phone keeps nothing that old, or has forgotten it."
-_NEVER_THERE = "That message was never on the phone."
 _RESERVE_BEGUN = (
     "Your phone got {number} messages today, and its server takes {most} a day. Until {until} only "
     "what must come goes there; everything is on the page."
@@ -313,7 +311,7 @@ class NtfyChannel(PushChannel):
         """
         phone = self._required()
         if not _REF.fullmatch(ref):
-            raise DeliveryFailed(_NEVER_THERE)
+            raise DeliveryFailed("That message was never on the phone.")
         if is_digest(content) or (is_over(content) and ref in self._cleared):
             return
         sequence = part_nonce(content.id, 0)
@@ -375,7 +373,7 @@ class NtfyChannel(PushChannel):
         if not offer.is_paired:
             raise Unreachable(_NOT_PAIRED)
         if is_silent(offer.state, now):
-            raise Unreachable(_SILENT)
+            raise Unreachable("The server of the phone wants a pause.")
         if offer.is_room:
             _note(self._counted, name, day)
         return offer

@@ -25,7 +25,6 @@ from ollim_bot.surfaces.ntfy.rendering import phone_buttons, wording
 from ollim_bot.surfaces.ntfy.replies import NONCE_BYTES
 from ollim_bot.upkeep.direct_channels import LookUp, SentinelClock
 
-_SILENT = "The server of the phone wants a pause."
 _DAY_IS_OVER = "The server of the phone takes no more today."
 _FORGOTTEN = "The server of the phone keeps too little to tell whether it has it."
 
@@ -121,7 +120,7 @@ class NtfyDirect:
         kept = self._commit(step)
         state, content, offered = kept or (PushState(), self._access.content, {})
         if is_silent(state, now):
-            raise Unreachable(_SILENT)
+            raise Unreachable("The server of the phone wants a pause.")
         if not is_room(state, now, must=message.must):
             raise Unreachable(_DAY_IS_OVER)
         buttons = [

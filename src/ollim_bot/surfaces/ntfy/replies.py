@@ -28,8 +28,6 @@ from ollim_bot.surfaces.ntfy.requests import Requests
 NONCE_BYTES = 12
 MOST_LINES, PERIOD = 60, 60.0
 _NONCE = re.compile(r"[A-Za-z0-9_-]{16}")
-_JOIN_WITHIN = 5.0
-_LONGEST_PAUSE = 60.0
 # So many tries in a row fail before the owner is shown that the server is away.
 _SHOWN_AFTER = 4
 _FLOOD = (
@@ -82,7 +80,7 @@ class PhoneReplies:
                 if failures == _SHOWN_AFTER:
                     self._trouble = f"Your phone gets nothing now: {broken!s}"
                     await service.trouble(self._trouble)
-            await self._clock.sleep(min(_LONGEST_PAUSE, 2.0 ** min(failures, 6)))
+            await self._clock.sleep(min(60.0, 2.0 ** min(failures, 6)))
 
     async def _batches(self) -> AsyncGenerator[Sequence[Event], None]:
         state = await self._store.read(lambda tx: tx.push.get())
@@ -200,7 +198,7 @@ class LineReader:
     async def close(self) -> None:
         self._following.close()
         if self._thread.ident is not None:
-            await asyncio.to_thread(self._thread.join, _JOIN_WITHIN)
+            await asyncio.to_thread(self._thread.join, 5.0)
 
     def _read(self) -> None:
         try:

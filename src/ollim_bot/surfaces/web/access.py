@@ -49,7 +49,6 @@ _REPLACED = (
     "A browser came to the page with a key that had been replaced, so it is shut out. Run "
     "`ollim-bot web url` to let it in again, with `--new` if somebody else may have used it."
 )
-_MOST_SESSIONS = 200
 _TIME_BYTES, _RANDOM_BYTES, _SEAL_BYTES = 8, 12, 16
 
 
@@ -224,7 +223,7 @@ class BrowserKeys:
             return self._key_of(replace(browser, generation=generation + 1))
         await self._keep(self._browsers.used(browser_id, now))
         bearer = secrets.token_urlsafe(32)
-        while len(self._sessions) >= _MOST_SESSIONS:
+        while len(self._sessions) >= 200:
             del self._sessions[min(self._sessions, key=lambda each: self._sessions[each][1])]
         self._sessions[_name(bearer)] = browser_id, self._clock.monotonic()
         return BrowserSession(bearer, browser_id, bot_key(self.secret, browser_id))
@@ -322,7 +321,6 @@ _ENTER = "/api/enter"
 _CHALLENGE = "/api/challenge"
 _SESSION = "/api/session"
 _ENTRANCES = (_ENTER, _CHALLENGE, _SESSION)
-_STATIC = "/static/"
 # Browsers that an earlier version admitted still have this cookie, and send it to other ports too.
 _FORMER_COOKIE = "ollim"
 _SOCKET_SESSION = "ollim.session."
@@ -382,7 +380,7 @@ class AccessControl:
         is_harmless = request.method in _HARMLESS
         if is_harmless and SHELLS.fullmatch(request.path):
             return _redirect_to_loopback(request, host) or await handler(request)
-        if is_harmless and (request.path == HEALTH or request.path.startswith(_STATIC)):
+        if is_harmless and (request.path == HEALTH or request.path.startswith("/static/")):
             return await handler(request)
         is_entrance = request.method == "POST" and request.path in _ENTRANCES
         browser = None if is_entrance else self._keys.browser_of(_bearer(request))

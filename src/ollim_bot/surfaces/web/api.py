@@ -38,7 +38,6 @@ _CHUNK = 256 * 1024
 _LONGEST_MARK = 12
 
 
-_LONGEST_NAME = 120
 _BYTES_PER_CHARACTER = 4
 _MOST_FIELDS = 10
 _MALFORMED = (ValueError, AssertionError, RuntimeError, HttpProcessingError)
@@ -181,7 +180,7 @@ class Uploads:
         # Browsers escape only quotes in a name.
         last = given.replace("%22", '"').replace("\\", "/").rpartition("/")[2]
         name = "".join(each if each.isprintable() else " " for each in last).strip(" .")
-        name = name[-_LONGEST_NAME:] or "file"
+        name = name[-120:] or "file"
         path = upload.folder / str(len(upload.files))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with await _on_disk(name, lambda: open(open_file(path, flags, 0o600), "wb")) as target:
@@ -216,11 +215,6 @@ def _emptied(folder: Path) -> None:
 
 
 NAME = "web"
-
-_PAGE = 50
-_LARGEST_PAGE = 100
-_AROUND = 25
-_FOUND = 30
 
 
 class Api:
@@ -282,15 +276,15 @@ class Api:
     async def _older(self, request: web.Request) -> web.Response:
         before = MessageId(request.query.get("before", "")) or None
         wanted = request.query.get("limit", "")
-        limit = int(wanted) if wanted.isdecimal() and len(wanted) < 4 else _PAGE
-        limit = min(max(limit, 1), _LARGEST_PAGE)
+        limit = int(wanted) if wanted.isdecimal() and len(wanted) < 4 else 50
+        limit = min(max(limit, 1), 100)
         messages = await self._reception.history(limit + 1, before)
         shown = await self._book.shown(messages[-limit:])
         return web.json_response({"messages": shown, "has_more": len(messages) > limit})
 
     async def _around(self, request: web.Request) -> web.Response:
         wanted = MessageId(request.query.get("id", ""))
-        messages = await self._reception.around(wanted, _AROUND)
+        messages = await self._reception.around(wanted, 25)
         if not messages:
             raise RequestRefused(404, frames.NO_MESSAGE)
         return web.json_response({"messages": await self._book.shown(messages)})
@@ -301,7 +295,7 @@ class Api:
             terms = terms_of(words)
         except WrongInput as refused:
             raise RequestRefused(400, str(refused)) from refused
-        found = await self._reception.search(words, _FOUND)
+        found = await self._reception.search(words, 30)
         results = await asyncio.to_thread(lambda: [result_json(each, terms) for each in found])
         return web.json_response({"results": results})
 

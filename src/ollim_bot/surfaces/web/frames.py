@@ -192,8 +192,6 @@ def block_starts(text: str) -> list[int]:
 
 Json = dict[str, object]
 
-_LONGEST_EXCERPT = 120
-_LONGEST_RESULT = 200
 # A longer text is shown with its markup: to render all results takes time.
 _RENDERED_FOR_RESULT = 2000
 # How much of a text is rendered for an excerpt: markdown is longer than its visible text.
@@ -241,8 +239,7 @@ def result_json(message: ChatMessage, terms: Sequence[Term]) -> Json:
         "author": message.author.value,
         "job": message.job,
         "parts": [
-            {"text": part.text, "is_match": part.is_match}
-            for part in excerpt(text, terms, _LONGEST_RESULT)
+            {"text": part.text, "is_match": part.is_match} for part in excerpt(text, terms, 200)
         ],
     }
 
@@ -251,7 +248,7 @@ def _quoted(message: ChatMessage) -> Json:
     words = " ".join(plain(message.text[:_READ_FOR_EXCERPT]).split())
     if not words and message.attachments:
         words = message.attachments[0].name
-    excerpt = shortened(words, _LONGEST_EXCERPT)
+    excerpt = shortened(words, 120)
     return {"id": message.id, "author": message.author.value, "excerpt": excerpt}
 
 

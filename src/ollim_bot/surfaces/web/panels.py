@@ -34,7 +34,6 @@ PAGE = 100
 _PAUSE = 0.2
 # How long a state that was read serves further tabs, unless it changes.
 _KEPT_SECONDS = 0.5
-_MOST_KEPT = 8
 
 _logger = logging.getLogger(__name__)
 
@@ -106,7 +105,7 @@ class Panel(Generic[Shown]):
         # All tabs ask at once after a change.
         if kept is None or kept.change != change or now - kept.at > _KEPT_SECONDS:
             kept = _Kept(await self._view.look(asked), change, now)
-            while len(self._kept) >= _MOST_KEPT:
+            while len(self._kept) >= 8:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = kept
         return kept.shown

@@ -40,9 +40,6 @@ from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
 from ollim_bot.surfaces.web.refusals import STATUS, RequestRefused, WebLimits, refusals_in_shape
 from ollim_bot.surfaces.web.secret import address
 
-_GOODBYE_SECONDS = 1.0
-
-
 _NEWEST = 60
 _LARGEST_CHANGE = 2**53
 
@@ -162,7 +159,7 @@ class Tabs:
     async def close(self, _: web.Application | None = None) -> None:
         """Close all sockets, without waiting long for their answers."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_GOODBYE_SECONDS):
+            async with asyncio.timeout(1.0):
                 closing = (tab.close() for tab in tuple(self._tabs))
                 await asyncio.gather(*closing, return_exceptions=True)
 
@@ -286,7 +283,6 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 
-_REVALIDATED = "no-cache"
 # An update needs a new start, and that has another folder.
 _KEPT = "private, max-age=31536000, immutable"
 
@@ -344,7 +340,7 @@ def page_app(
     async def static(request: web.Request) -> web.Response:
         name, named = request.match_info["name"], request.match_info.get("folder")
         if named is None:
-            return await send_static(request, name, _REVALIDATED)
+            return await send_static(request, name, "no-cache")
         if named != folder:
             raise RequestRefused(404, frames.NOT_FOUND)
         return await send_static(request, name, _KEPT)

@@ -26,13 +26,9 @@ from ollim_bot.surfaces.web.week_svg import day_svg, pings_svg
 
 _EMPTY = "Nothing comes in the next seven days. What you add will stand here, hour by hour."
 _HINT = '<a class="back" href="/today">Add one in Today</a>'
-_CLEAR = "Nothing gets in the way of anything else."
 _MOST_FINDINGS = 5
 # The lines of all folded hours together, and of each of very many.
 _MOST_FOLDED = 200
-_LEAST_FOLDED = 1
-_HOUR = timedelta(hours=1)
-_DAY = timedelta(days=1)
 
 
 def week_html(week: WeekView, most: int) -> str:
@@ -55,14 +51,14 @@ def _parts(week: WeekView, most: int) -> Iterator[str]:
         others = [each for each in week.findings if each.kind is not FindingKind.BUDGET]
         yield _findings(others, most)
     else:
-        yield f'<p class="clear">{_CLEAR}</p>'
+        yield '<p class="clear">Nothing gets in the way of anything else.</p>'
     yield '<div class="sums">'
     yield _pings(week)
     yield _money(week)
     yield "</div>"
     yield from (f'<p class="remark"><bdi>{escape(note)}</bdi></p>' for note in week.notes)
     folds = sum(hour.is_folded for day in week.days for hour in day.hours)
-    each = min(MOST_MOMENTS, max(_LEAST_FOLDED, _MOST_FOLDED // max(folds, 1)))
+    each = min(MOST_MOMENTS, max(1, _MOST_FOLDED // max(folds, 1)))
     yield f'<div class="days">{"".join(_day(day, week, each) for day in week.days)}</div>'
     if not week.rehearsal.is_whole:
         until = _moment(week.until, week.now)
@@ -75,7 +71,7 @@ def _parts(week: WeekView, most: int) -> Iterator[str]:
 
 def _one_hour(week: WeekView, most: int) -> Iterator[str]:
     first = week.only[0]
-    end = clock_words(full_hour(first.at) + _HOUR)
+    end = clock_words(full_hour(first.at) + timedelta(hours=1))
     yield f"<h2>{escape(describe(first.at, week.now))} to {end}</h2>"
     yield '<p><a class="back" href="/week">Back to the week</a></p>'
     yield f'<p class="about">{" · ".join(escape(each.summary) for each in week.only)}</p>'
@@ -171,7 +167,7 @@ def _rows(day: WeekDay, week: WeekView, most: int) -> Iterator[tuple[tuple[float
     for start, until in day.quiet:
         # The night belongs to the evening that it begins in.
         if start >= day.first:
-            is_night = elapsed(start, until) < _DAY
+            is_night = elapsed(start, until) < timedelta(days=1)
             words = clock_words(until) if is_night else describe(until, week.now)
             row = (
                 f'<li class="ground quiet"><p>{_time(start)} <span>Quiet '
