@@ -80,10 +80,6 @@ def expired(seconds: float) -> ApprovalOutcome:
     return ApprovalOutcome(f"Expired: no answer in {length}.", Color.BLUE, refusal)
 
 
-def too_late(grant: Pattern) -> str:
-    return f"That came too late for this call. From now on, `{grant}` is allowed."
-
-
 ACTION = "approve"
 
 _LONGEST_DESCRIPTION = 4096
@@ -384,7 +380,8 @@ class Approvals:
         for other in self._questions.values():
             if self._covering(other, [grant]):
                 other.end(from_now_on(grant))
-        return CommandAnswer("" if is_in_time else too_late(grant))
+        late = f"That came too late for this call. From now on, `{grant}` is allowed."
+        return CommandAnswer("" if is_in_time else late)
 
     def _covering(self, question: _Question, patterns: Sequence[Pattern]) -> Pattern | None:
         if question.needs_word:

@@ -323,7 +323,7 @@ class BackgroundRuns:
             return self._word(run.job, sentence, tell, f"run {occurrence.id}")
         update_id = os.urandom(4).hex()
         if run.owes_report:
-            return self._update(background_attempt.without_report(run.label), update_id)
+            return self._update(f"“{run.label}” ended without its report.", update_id)
         if run.job.spec.set_by and run.refused_pings and not (run.pings or run.reports):
             unsaid = background_attempt.unsaid(run.job, why_refused(run))
             return self._update(unsaid, update_id, run.job)

@@ -127,14 +127,6 @@ def not_run(name: str, reason: str) -> str:
     return f"“{name}” was not run: {reason}"
 
 
-def unsafe(fields: str) -> str:
-    return f"the text in {fields} did not pass the check of text from outside."
-
-
-def unchecked(fields: str, reason: str) -> str:
-    return f"the text in {fields} could not be checked: {reason}."
-
-
 def cost_cap(dollars: str) -> str:
     return (
         f"Today has cost ${dollars} or more, so jobs do not ask the model until tomorrow. "
@@ -147,18 +139,10 @@ def cap_notice(sentence: str, now: datetime, *, for_reminder: bool) -> Notice:
     return new_notice(sentence, key=f"cost cap {now:%Y-%m-%d}", for_reminder=for_reminder)
 
 
-def without_report(name: str) -> str:
-    return f"“{name}” ended without its report."
-
-
 def unsaid(job: Job, why: str) -> str:
     """The text of a ping that the budget refuses."""
     message = shortened(" ".join(job.spec.message.split()), 2000)
     return f"“{label(job)}” was due and not sent, because {why}. Its text: {message}"
-
-
-def took_too_long(seconds: float) -> str:
-    return f"it took longer than {duration_in_words(timedelta(seconds=seconds))} and was stopped."
 
 
 _NOTHING_USED = Usage()
@@ -341,7 +325,8 @@ class Attempt:
                     call.cancel()
         if outcome is not None:
             return outcome
-        too_long = took_too_long(min(seconds, self._around.clock.monotonic() - began))
+        took = timedelta(seconds=min(seconds, self._around.clock.monotonic() - began))
+        too_long = f"it took longer than {duration_in_words(took)} and was stopped."
         return AttemptOutcome(OccurrenceState.TIMED_OUT, error=too_long)
 
     async def _limit(self, seconds: float) -> None:
@@ -392,9 +377,10 @@ class Attempt:
         if verdict.is_safe:
             return None
         fields, ends = named_fields(hook.fields, free), OccurrenceState.SKIPPED
-        reason = unsafe(fields)
+        reason = f"the text in {fields} did not pass the check of text from outside."
         if verdict.error:
-            reason, ends = unchecked(fields, verdict.error), OccurrenceState.FAILED
+            reason = f"the text in {fields} could not be checked: {verdict.error}."
+            ends = OccurrenceState.FAILED
         return AttemptOutcome(ends, error=reason, kind=verdict.kind, skips_for=SkipReason.SCREENING)
 
     async def _capped(self) -> AttemptOutcome | None:

@@ -209,8 +209,8 @@ class DiscordListener:
         self._inbound = inbound
         self._catch_up = catch_up
         self._start_up = start_up
-        self._reactions = ApprovalReactions(reception, say)
-        self._interactions = InteractionRouter(reception, say)
+        self.reaction = ApprovalReactions(reception, say).added
+        self.interaction = InteractionRouter(reception, say).arrived
         self._connected = connected
 
     async def run(self) -> None:
@@ -249,12 +249,6 @@ class DiscordListener:
 
     async def deleted(self, ref: str) -> None:
         self._inbound.deleted(ref)
-
-    async def reaction(self, ref: str, emoji: str) -> None:
-        await self._reactions.added(ref, emoji)
-
-    async def interaction(self, interaction: discord.Interaction) -> None:
-        await self._interactions.arrived(interaction)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from aiohttp import BodyPartReader, web
@@ -56,38 +56,32 @@ async def send_attachment(
         file = await asyncio.to_thread(opener, attachment)
     except (OSError, ValueError):
         raise RequestRefused(404, frames.NO_ATTACHMENT) from None
-    try:
-        return await _send(request, attachment.name, file)
-    finally:
-        file.close()
-
-
-async def _send(request: web.Request, name: str, file: BinaryIO) -> web.StreamResponse:
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode):
-        raise RequestRefused(404, frames.NO_ATTACHMENT)
-    first = await asyncio.to_thread(file.read, _CHUNK)
-    kind = _image_type(first[:_LONGEST_MARK])
-    how = "inline" if kind else "attachment"
-    quoted = quote(name, safe="", errors="replace")
-    answer = web.StreamResponse(
-        headers={
-            "Content-Disposition": f"{how}; filename*=UTF-8''{quoted}",
-            "Content-Type": kind or "application/octet-stream",
-            "Content-Security-Policy": "default-src 'none'; sandbox",
-        }
-    )
-    answer.content_length = status.st_size
-    await answer.prepare(request)
-    if request.method != "HEAD":
-        # The file may have grown.
-        chunk, left = first, status.st_size
-        while chunk and left > 0:
-            await answer.write(chunk[:left])
-            left -= len(chunk)
-            chunk = await asyncio.to_thread(file.read, _CHUNK)
-        await answer.write_eof()
-    return answer
+    with file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise RequestRefused(404, frames.NO_ATTACHMENT)
+        first = await asyncio.to_thread(file.read, _CHUNK)
+        kind = _image_type(first[:_LONGEST_MARK])
+        how = "inline" if kind else "attachment"
+        quoted = quote(attachment.name, safe="", errors="replace")
+        answer = web.StreamResponse(
+            headers={
+                "Content-Disposition": f"{how}; filename*=UTF-8''{quoted}",
+                "Content-Type": kind or "application/octet-stream",
+                "Content-Security-Policy": "default-src 'none'; sandbox",
+            }
+        )
+        answer.content_length = status.st_size
+        await answer.prepare(request)
+        if request.method != "HEAD":
+            # The file may have grown.
+            chunk, left = first, status.st_size
+            while chunk and left > 0:
+                await answer.write(chunk[:left])
+                left -= len(chunk)
+                chunk = await asyncio.to_thread(file.read, _CHUNK)
+            await answer.write_eof()
+        return answer
 
 
 def _image_type(start: bytes) -> str | None:
