@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, timedelta
 from itertools import count
@@ -116,8 +116,13 @@ class WebhookRuns:
             async with asyncio.TaskGroup() as group:
                 while True:
                     changed.clear()
-                    for key in self._queue(await self._accepted()):
-                        group.create_task(self._run_all_of(key))
+                    for one in await self._accepted():
+                        key = _key_of(one)
+                        if key in self._waiting:
+                            self._waiting[key].append(one)
+                        else:
+                            self._waiting[key] = deque([one])
+                            group.create_task(self._run_all_of(key))
                     await changed.wait()
 
     async def _accepted(self) -> list[Occurrence]:
@@ -132,17 +137,6 @@ class WebhookRuns:
             except StorageError:
                 _logger.warning("The accepted calls cannot be read", exc_info=True)
                 await self._clock.sleep(_BETWEEN_TRIES)
-
-    def _queue(self, calls: Iterable[Occurrence]) -> list[JobKey]:
-        """Have the calls wait; returns the jobs of which none was waiting or running."""
-        idle = []
-        for one in calls:
-            key = _key_of(one)
-            if key not in self._waiting:
-                self._waiting[key] = deque()
-                idle.append(key)
-            self._waiting[key].append(one)
-        return idle
 
     async def _run_all_of(self, key: JobKey) -> None:
         waiting = self._waiting[key]

@@ -224,7 +224,14 @@ class CommandInteractions:
 
     async def complete(self, interaction: discord.Interaction) -> None:
         """Propose values for the argument that is being typed."""
-        values = await self._values(_call(interaction))
+        call, values = _call(interaction), list[str]()
+        typed = call.given.get(call.focused, "")
+        try:
+            async with asyncio.timeout(self._completion_seconds):
+                found = await self._reception.completions(call.name, call.focused, typed)
+            values = [each for each in found if 0 < len(each) <= _LONGEST_CHOICE][:_MOST_CHOICES]
+        except (OllimError, TimeoutError) as error:
+            _logger.info("No proposals for /%s: %s", call.name, error)
         choices = [Choice(name=each, value=each) for each in values]
         try:
             async with writing():
@@ -246,16 +253,6 @@ class CommandInteractions:
             if spec.name == call.name:
                 return line_of(spec, call.given)
         return f"/{call.name}"
-
-    async def _values(self, call: _Call) -> Sequence[str]:
-        typed = call.given.get(call.focused, "")
-        try:
-            async with asyncio.timeout(self._completion_seconds):
-                values = await self._reception.completions(call.name, call.focused, typed)
-        except (OllimError, TimeoutError) as error:
-            _logger.info("No proposals for /%s: %s", call.name, error)
-            return []
-        return [each for each in values if 0 < len(each) <= _LONGEST_CHOICE][:_MOST_CHOICES]
 
 
 def line_of(spec: CommandSpec, given: Mapping[str, str]) -> str:
