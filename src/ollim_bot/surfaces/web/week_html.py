@@ -1,17 +1,22 @@
-"""The coming week as markup for the page. Every text in it is data: it is escaped and set apart."""
+"""The coming week as markup for the page. Every text in it is data: it is escaped and set apart.
+
+The drawings hold numbers only, as attributes. The lists and tables beside them say the same in
+words.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from html import escape
 from urllib.parse import quote
 
 from ollim_bot.domain.calendar import clock_words, day_words, time_words
 from ollim_bot.domain.job_form import address_of
-from ollim_bot.domain.moments import WEEKDAYS, describe, elapsed
+from ollim_bot.domain.moments import WEEKDAYS, describe, elapsed, instant
 from ollim_bot.domain.rehearsal import Finding, FindingKind
 from ollim_bot.domain.week import (
+    MARK_MINUTES,
     MOST_MOMENTS,
     WeekDay,
     WeekEvent,
@@ -22,13 +27,14 @@ from ollim_bot.domain.week import (
     full_hour,
 )
 from ollim_bot.surfaces.web.marked import section, show_more
-from ollim_bot.surfaces.web.week_svg import day_svg, pings_svg
 
 _EMPTY = "Nothing comes in the next seven days. What you add will stand here, hour by hour."
 _HINT = '<a class="back" href="/today">Add one in Today</a>'
 _MOST_FINDINGS = 5
 # The lines of all folded hours together, and of each of very many.
 _MOST_FOLDED = 200
+# A mark of so many moments has the full height.
+_HIGHEST_MARK = 5
 
 
 def week_html(week: WeekView, most: int) -> str:
@@ -113,7 +119,7 @@ def _pings(week: WeekView) -> str:
     minutes = budget.refill_rate_minutes
     return (
         f'<figure class="sum">{caption}<div class="gauge" aria-hidden="true">'
-        f"<span>{budget.capacity}</span><span>0</span>{pings_svg(week)}</div>"
+        f"<span>{budget.capacity}</span><span>0</span>{''.join(_pings_svg(week))}</div>"
         '<details data-fold="pings"><summary>As a table</summary>'
         '<div class="wide" tabindex="0" role="region" aria-label="Pings by the hour"><table>'
         f"<caption>One more comes every {minutes} minutes, up to {budget.capacity}.</caption>"
@@ -155,7 +161,7 @@ def _day(day: WeekDay, week: WeekView, most: int) -> str:
         words.append(f"about {day.cost.in_words()}")
     facts = f'<p class="about">{escape(" · ".join(words))}</p>' if words else ""
     heading = f"{escape(name)}{beside}"
-    return section(key, heading, f"{facts}{day_svg(day, week)}{body}", "one-day")
+    return section(key, heading, f"{facts}{''.join(_day_svg(day, week))}{body}", "one-day")
 
 
 def _rows(day: WeekDay, week: WeekView, most: int) -> Iterator[tuple[tuple[float, int], str]]:
@@ -227,3 +233,88 @@ def _hour_words(at: datetime, now: datetime) -> str:
 
 def _time(moment: datetime) -> str:
     return f'<time datetime="{escape(moment.isoformat())}">{clock_words(moment)}</time>'
+
+
+def _pings_svg(week: WeekView) -> Iterator[str]:
+    """The pings that are left, hour by hour, over the quiet and the days."""
+    yield '<svg class="budget" aria-hidden="true" focusable="false">'
+    whole = elapsed(week.now, week.until)
+
+    def place(moment: datetime) -> float:
+        return _share(elapsed(week.now, moment), whole)
+
+    for start, until in week.quiet:
+        yield _band("quiet", place(start), place(until), 76)
+    for day in week.days[1:]:
+        x = place(day.first)
+        yield f'<line class="midnight" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="76%"/>'
+    for day in week.days:
+        x, end = place(day.first), place(day.last)
+        # A day that is cut short has no room for its name.
+        if end - x > 8:
+            name = WEEKDAYS[day.day.weekday()]
+            yield f'<text x="{(x + end) / 2:.2f}%" y="100%" text-anchor="middle">{name}</text>'
+    yield _levels(week)
+    for each in week.budget:
+        if each.refused:
+            x = place(each.at)
+            yield f'<circle class="refused" cx="{x:.2f}%" cy="76%" r="3.5"/>'
+    yield "</svg>"
+
+
+def _levels(week: WeekView) -> str:
+    """A line of its own scale: 0 to the capacity, over all the hours."""
+    capacity, whole = max(week.start_budget.capacity, 1), elapsed(week.now, week.until)
+    points = []
+    for each in week.budget:
+        x = _share(elapsed(week.now, each.at), whole)
+        levels = (each.left, each.lowest) if each.paid else (each.left,)
+        points += [f"{x:.2f},{100 - 100 * level / capacity:.2f}" for level in levels]
+    points.append(f"100,{points[-1].partition(',')[2]}")
+    line = " ".join(points)
+    return (
+        '<svg class="levels" x="0" y="6%" width="100%" height="70%" viewBox="0 0 100 100" '
+        'preserveAspectRatio="none" overflow="visible">'
+        f'<polygon class="under" points="0,100 {line} 100,100"/>'
+        f'<polyline class="level" points="{line}" vector-effect="non-scaling-stroke"/></svg>'
+    )
+
+
+def _day_svg(day: WeekDay, week: WeekView) -> Iterator[str]:
+    """A strip of 24 hours: the quiet, the events, and a mark where something comes."""
+    midnight = instant(datetime.combine(day.day, time.min), week.rehearsal.zone)
+    yield '<svg class="strip" aria-hidden="true" focusable="false">'
+    for start, until in day.quiet:
+        yield _band("quiet", _hour_share(midnight, start), _hour_share(midnight, until))
+    for each in day.events:
+        if not each.event.all_day:
+            begin, end = _hour_share(midnight, each.begins), _hour_share(midnight, each.ends)
+            yield _band("event", begin, max(end, begin + 1))
+    for hour in (6, 12, 18):
+        x = 100 * hour / 24
+        yield f'<line class="tick" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="60%"/>'
+        yield f'<text x="{x:.2f}%" y="100%" text-anchor="middle">{hour}</text>'
+    if day.first > midnight:
+        x = _hour_share(midnight, day.first)
+        yield f'<line class="now" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="60%"/>'
+    for busy in day.hours:
+        for number, count in sorted(busy.marks.items()):
+            at = elapsed(midnight, busy.at) + (number + 0.5) * timedelta(minutes=MARK_MINUTES)
+            x = _share(at, timedelta(days=1))
+            top = 60 * (1 - (0.4 + 0.6 * min(count, _HIGHEST_MARK) / _HIGHEST_MARK))
+            yield f'<line class="mark" x1="{x:.2f}%" x2="{x:.2f}%" y1="{top:.0f}%" y2="60%"/>'
+    yield "</svg>"
+
+
+def _band(kind: str, start: float, end: float, height: int = 60) -> str:
+    start, end = max(start, 0.0), min(end, 100.0)
+    width = max(end - start, 0.0)
+    return f'<rect class="{kind}" x="{start:.2f}%" y="0" width="{width:.2f}%" height="{height}%"/>'
+
+
+def _hour_share(midnight: datetime, moment: datetime) -> float:
+    return _share(elapsed(midnight, moment), timedelta(days=1))
+
+
+def _share(part: timedelta, whole: timedelta) -> float:
+    return 100 * (part / whole) if whole else 0.0
