@@ -334,11 +334,7 @@ class WebhookReception:
             return HookAnswer(400, {"error": "validation failed", "details": problems})
         if wait := self._rates.wait_for(hook.spec.id, self._clock.monotonic(), self.config):
             return HookAnswer(429, {"error": "too many requests"}, wait)
-        return await self._accept(
-            call_of(hook, way, request, data, mended(fields), secrets.token_hex(8))
-        )
-
-    async def _accept(self, call: WebhookCall) -> HookAnswer:
+        call = call_of(hook, way, request, data, mended(fields), secrets.token_hex(8))
         if not self._calls.has_room:
             return NO_ROOM
         try:

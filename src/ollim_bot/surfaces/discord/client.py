@@ -269,7 +269,10 @@ class DiscordConnection:
                 channel = await self._client.create_dm(discord.Object(owner))
                 newest = [each.id async for each in channel.history(limit=1)]
         except DISCORD_ERRORS as error:
-            raise _not_logged_in(error) from error
+            is_refused = isinstance(error, discord.HTTPException) and error.status == 401
+            if is_refused or isinstance(error, discord.LoginFailure):
+                raise NotAdmitted(NO_TOKEN) from error
+            raise Unreachable(OUT_OF_REACH) from error
         except (KeyError, TypeError) as error:
             # discord.py fails like this on an answer of a captive portal or proxy.
             raise Unreachable(OUT_OF_REACH) from error
@@ -306,7 +309,13 @@ class DiscordConnection:
         try:
             await self._client.connect(reconnect=False)
         except DISCORD_ERRORS as error:
-            raise _not_connected(error) from error
+            code = error.code if isinstance(error, discord.ConnectionClosed) else None
+            if code == _NO_TOKEN_CODE:
+                raise NotAdmitted(NO_TOKEN) from error
+            if code == _NO_INTENTS_CODE or isinstance(error, discord.PrivilegedIntentsRequired):
+                raise NotAdmitted(NO_INTENTS) from error
+            reason = OUT_OF_REACH if code is None else "Discord closed the connection."
+            raise Unreachable(reason) from error
 
     async def _watch(self) -> None:
         """Reconnect when heartbeats go unanswered, which discord.py does not notice by itself.
@@ -325,19 +334,3 @@ class DiscordConnection:
             if silences:
                 _logger.warning("Discord did not answer on its connection; a new one is made.")
                 await self.reconnect()
-
-
-def _not_logged_in(error: BaseException) -> Exception:
-    is_refused = isinstance(error, discord.HTTPException) and error.status == 401
-    if is_refused or isinstance(error, discord.LoginFailure):
-        return NotAdmitted(NO_TOKEN)
-    return Unreachable(OUT_OF_REACH)
-
-
-def _not_connected(error: BaseException) -> Exception:
-    code = error.code if isinstance(error, discord.ConnectionClosed) else None
-    if code == _NO_TOKEN_CODE:
-        return NotAdmitted(NO_TOKEN)
-    if code == _NO_INTENTS_CODE or isinstance(error, discord.PrivilegedIntentsRequired):
-        return NotAdmitted(NO_INTENTS)
-    return Unreachable(OUT_OF_REACH if code is None else "Discord closed the connection.")
