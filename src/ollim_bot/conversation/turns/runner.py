@@ -56,7 +56,6 @@ from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
 from ollim_bot.domain.notices import Notice, failing_key
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.runs import Run, RunKind
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import ATTACHMENT, PICTURE, Taint, marked_taint
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.domain.usage import UsageRow, cost_of, usage_after
@@ -343,9 +342,19 @@ class TurnRunner:
             return TurnEnded(EndCause.INTERRUPTED)
         run = self._context.run = dialogue.run_at(turn.start.at, session_id)
         await self._begin_run(run, question)
-        prompt_id = str(uuid4())
-        taking = self._take(turn.start, dialogue, question, prompt_id, session_id)
-        claim, waiting, newest = await taking
+        prompt_id, start = str(uuid4()), turn.start
+        taken = Taken(start.at, start.turn, start.inputs, question.attempt, prompt_id, session_id)
+
+        # Take the inputs, and with them what is told: the updates and the open items.
+        def step(tx: Transaction) -> tuple[PendingUpdates, Sequence[DueItem], DueItem | None]:
+            accepted = tx.inbox.get().accepted
+            if any(each not in accepted for each in question.asked):
+                raise _InputsChanged
+            claim = dialogue.claim(tx)
+            tx.inbox.append(replace(taken, claim=claim, in_fork=dialogue.in_fork))
+            return claim, *open_items(tx)
+
+        claim, waiting, newest = await self._state.transact(step)
         marks = (marked_taint(each.untrusted) for each in claim.entries if each.untrusted)
         if sources := tuple(source for mark in marks for source in mark.sources):
             read = await self._note_reading(run, sources, ends=False)
@@ -429,27 +438,6 @@ class TurnRunner:
         )
         is_new = bool(sources or inherited) or (ends and bool(standing))
         return await self._state.transact(step) if is_new else standing
-
-    async def _take(
-        self,
-        start: TurnStart,
-        dialogue: ChatSession,
-        question: TurnInput,
-        prompt: str,
-        session: SessionId,
-    ) -> tuple[PendingUpdates, Sequence[DueItem], DueItem | None]:
-        """Take the inputs; returns what is told with them: the updates and the open items."""
-        taken = Taken(start.at, start.turn, start.inputs, question.attempt, prompt, session)
-
-        def step(tx: Transaction) -> tuple[PendingUpdates, Sequence[DueItem], DueItem | None]:
-            accepted = tx.inbox.get().accepted
-            if any(each not in accepted for each in question.asked):
-                raise _InputsChanged
-            claim = dialogue.claim(tx)
-            tx.inbox.append(replace(taken, claim=claim, in_fork=dialogue.in_fork))
-            return claim, *open_items(tx)
-
-        return await self._state.transact(step)
 
     async def _conclude(
         self, turn: RunningTurn, dialogue: ChatSession, question: TurnInput, end: TurnEnded

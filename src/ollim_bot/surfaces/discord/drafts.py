@@ -213,8 +213,12 @@ class Drafts:
         Repeated calls for a message give the same drafts.
         """
         self.begin(message.id)
-        turn_drafts = self._drafts_for(message)
-        if turn_drafts is None:
+        turn_drafts = None if message.turn is None else self._by_turn.get(message.turn)
+        if turn_drafts is None or turn_drafts.holder not in (None, message.id):
+            return ()
+        # A note replaces status lines only.
+        is_note = message.author is not Author.ASSISTANT
+        if is_note and turn_drafts.has_text and turn_drafts.holder is None:
             return ()
         await turn_drafts.stop()
         if turn_drafts.holder is None:
@@ -277,16 +281,6 @@ class Drafts:
         for draft in drafts:
             if not draft.is_taken and (draft.ref is not None or draft.tried_at is not None):
                 self._background.start(self._discarded(draft))
-
-    def _drafts_for(self, message: ChatMessage) -> TurnDrafts | None:
-        """The drafts that the message may take over. A note replaces status lines only."""
-        turn_drafts = None if message.turn is None else self._by_turn.get(message.turn)
-        if turn_drafts is None or turn_drafts.holder not in (None, message.id):
-            return None
-        is_note = message.author is not Author.ASSISTANT
-        return (
-            None if is_note and turn_drafts.has_text and turn_drafts.holder is None else turn_drafts
-        )
 
     def _is_current(self, turn_drafts: TurnDrafts, message: ChatMessage) -> bool:
         if self._is_overtaken(turn_drafts) or turn_drafts.is_closed:

@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -45,7 +45,6 @@ from ollim_bot.surfaces.ntfy.allowance import (
 from ollim_bot.surfaces.ntfy.client import (
     LIMITS,
     MESSAGE,
-    Event,
     LinkButton,
     NtfyClient,
     Push,
@@ -299,7 +298,13 @@ class NtfyChannel(PushChannel):
                 if part.content.card is not None and not each.has_buttons:
                     await self.edit(each.id, part.content)
                 return self._found(nonce, each.id)
-        if not self._is_witnessed(phone, nonce, events, since, others):
+        # On a server before 2.16 nothing can be found.
+        is_too_old = any(each.id in others and not each.sequence for each in events)
+        # Whether the server surely still has all that it got since then: it has something older.
+        is_older = any(each.id in others or each.at <= since for each in events)
+        if not is_older and (tried := self._doubtful.get(nonce)) is not None:
+            is_older = phone.replies.is_unbroken_since(tried.steady)
+        if is_too_old or not is_older:
             raise DeliveryFailed(_FORGOTTEN)
         self._doubtful.pop(nonce, None)
         return None
@@ -398,21 +403,6 @@ class NtfyChannel(PushChannel):
         if self._page and leads_to_page(message):
             buttons.append(LinkButton("Open", self._page))
         return Push(pairing.topic, sequence, *words, buttons=tuple(buttons))
-
-    def _is_witnessed(
-        self,
-        phone: ServedPhone,
-        nonce: str,
-        events: Sequence[Event],
-        since: datetime,
-        others: Collection[str],
-    ) -> bool:
-        """Whether the server surely still has all that it got since then."""
-        if any(each.id in others and not each.sequence for each in events):
-            return False  # a server before 2.16, on which nothing can be found
-        is_older = any(each.id in others or each.at <= since for each in events)
-        tried = self._doubtful.get(nonce)
-        return is_older or (tried is not None and phone.replies.is_unbroken_since(tried.steady))
 
     def _required(self) -> ServedPhone:
         if self._phone is None:
