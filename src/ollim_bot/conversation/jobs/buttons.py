@@ -178,7 +178,7 @@ class JobButtons:
                 if not is_overview:
                     await self._post(replace(message, text=done.card.text, card=done.card))
                 await self._overviews.refresh()
-            except StorageError:  # here too
+            except StorageError:  # as above, it is done
                 _logger.warning("A click could not be shown on its card", exc_info=True)
                 return CommandAnswer(done.text)
             return CommandAnswer(done.text, is_shown=True)
