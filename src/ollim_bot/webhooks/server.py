@@ -17,13 +17,7 @@ from ollim_bot.errors import StorageError
 from ollim_bot.loopback import Connections, serving
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
-from ollim_bot.webhooks.reception import (
-    BodyTooLarge,
-    BodyTooSlow,
-    CallAcceptor,
-    HookAnswer,
-    WebhookReception,
-)
+from ollim_bot.webhooks.reception import BodyTooLarge, BodyTooSlow, CallAcceptor, WebhookReception
 
 _logger = logging.getLogger(__name__)
 
@@ -110,7 +104,12 @@ class WebhookServer:
         answer = await self._reception.answer(
             http.match_info["id"], headers, lambda: self._body(http), trust
         )
-        return _response(answer)
+        response = web.json_response(answer.body, status=answer.status)
+        if answer.retry_after is not None:
+            response.headers["Retry-After"] = str(answer.retry_after)
+        if answer.status == 401:
+            response.headers["WWW-Authenticate"] = "Bearer"
+        return response
 
     async def _body(self, http: web.Request) -> bytes:
         if (http.content_length or 0) > LARGEST_BODY:
@@ -140,15 +139,6 @@ class WebhookServer:
             self._reception.config = await self._store.read(lambda tx: tx.config.get())
         except StorageError:  # the limits stay as they were
             _logger.warning("The limits of webhooks could not be read", exc_info=True)
-
-
-def _response(answer: HookAnswer) -> web.Response:
-    response = web.json_response(answer.body, status=answer.status)
-    if answer.retry_after is not None:
-        response.headers["Retry-After"] = str(answer.retry_after)
-    if answer.status == 401:
-        response.headers["WWW-Authenticate"] = "Bearer"
-    return response
 
 
 @web.middleware

@@ -29,7 +29,6 @@ READ_BY_REHEARSAL = frozenset({"ledger", "config", "budget", "skips", "quiet", "
 _LONGEST = timedelta(hours=1)
 AFTER_CHANGE = timedelta(seconds=5)
 _OF_OTHER_FILE = timedelta(seconds=1)
-_NEVER = 1_000_000
 
 
 class KeptWeek(NamedTuple):
@@ -138,7 +137,7 @@ def _difference(
 def _without_full_collections() -> Iterator[None]:
     """Put off full collections of the garbage, which stop all threads for longer than they may."""
     young, old, oldest = gc.get_threshold()
-    gc.set_threshold(young, old, _NEVER)
+    gc.set_threshold(young, old, 1_000_000)
     try:
         yield
     finally:
