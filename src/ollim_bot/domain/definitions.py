@@ -10,14 +10,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.job_kinds import OccurrenceKind
-from ollim_bot.domain.jobs import (
-    Job,
-    JobKind,
-    Reminder,
-    Routine,
-    length_text,
-    parse_length,
-)
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, length_text, parse_length
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.repeats import REPEATS, Rhythm, read_rhythm

@@ -145,7 +145,7 @@ def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
             "nag": nag_in(note),
             "before": tuple(timedelta(seconds=each) for each in spec.get("before", ())),
             "timezone": ZoneInfo(zone) if zone else None,
-        },
+        }
     )
     return Reminder(made, run_at, Chain(**chain))
 
@@ -323,12 +323,7 @@ class DueItem:
         return now.astimezone(UTC) < following
 
     def answered(
-        self,
-        answer: Answer,
-        now: datetime,
-        by: str,
-        until: datetime | None = None,
-        copy: str = "",
+        self, answer: Answer, now: datetime, by: str, until: datetime | None = None, copy: str = ""
     ) -> DueItem:
         undo_until = now.astimezone(UTC) + _UNDO_FOR
         if until is not None:

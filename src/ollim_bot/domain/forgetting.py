@@ -114,10 +114,7 @@ class Passage:
     def lines_in(self, text: str) -> list[int]:
         """The numbers of the lines that have some of the words, from 1."""
         found = (
-            range(
-                text.count("\n", 0, match.start()) + 1,
-                text.count("\n", 0, match.end()) + 2,
-            )
+            range(text.count("\n", 0, match.start()) + 1, text.count("\n", 0, match.end()) + 2)
             for match in self.pattern.finditer(text)
         )
         return sorted({number for numbers in found for number in numbers})

@@ -270,11 +270,7 @@ class FailedTurn:
 
     @classmethod
     def of(
-        cls,
-        turn: TurnId,
-        now: datetime,
-        asked: Sequence[TurnRequest],
-        failure: TurnFailure | None,
+        cls, turn: TurnId, now: datetime, asked: Sequence[TurnRequest], failure: TurnFailure | None
     ) -> FailedTurn | None:
         """None for a turn without a failure or of another than the owner, or a declined one."""
         messages = tuple(each for each in asked if isinstance(each, OwnerMessage))

@@ -39,14 +39,7 @@ from ollim_bot.domain.moments import (
 )
 from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.schedule import (
-    JobKey,
-    ScheduledJob,
-    Skips,
-    key_of,
-    next_due,
-    occurrence_at,
-)
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, Skips, key_of, next_due, occurrence_at
 from ollim_bot.domain.task_cards import TASK, TASK_DONE, TaskUndo, task_words
 from ollim_bot.domain.tasks import Task, in_order, is_due
 from ollim_bot.domain.text import FROM_UNTRUSTED, one_line
@@ -399,11 +392,7 @@ def _page_line(
 
 
 def _kept_in_place(
-    shown: ShownOverview,
-    title: str,
-    words: str,
-    groups: _Groups,
-    few: _Groups,
+    shown: ShownOverview, title: str, words: str, groups: _Groups, few: _Groups
 ) -> ShownOverview:
     """The overview as it is now, with each line and each button where it was, and the new below.
 

@@ -72,11 +72,7 @@ def _server_of_owner(name: str, tools: Sequence[SdkMcpTool[Any]]) -> McpSdkServe
     handlers = {tool.name: tool.handler for tool in tools}
     listed = [
         McpTool.model_validate(
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "inputSchema": tool.input_schema,
-            }
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
         )
         for tool in tools
     ]

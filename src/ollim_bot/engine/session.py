@@ -105,11 +105,7 @@ class ClaudeSession:
     ) -> None:
         """Apply the change in a new process: in place, it would appear in the conversation."""
         spec = replace(
-            self._spec,
-            model=model,
-            thinking=thinking,
-            system_prompt=system_prompt,
-            skills=skills,
+            self._spec, model=model, thinking=thinking, system_prompt=system_prompt, skills=skills
         )
         self._is_outdated |= spec != self._spec
         self._spec = spec

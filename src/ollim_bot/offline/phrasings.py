@@ -222,10 +222,7 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
         r"what is up|sup",
         r"(?:are )?you there|anyone there|nice to meet you",
     ),
-    Intent.THANKS: (
-        _THANKS,
-        r"(?:much|very much)? ?appreciated|(?:i )?(?:really )?appreciate it",
-    ),
+    Intent.THANKS: (_THANKS, r"(?:much|very much)? ?appreciated|(?:i )?(?:really )?appreciate it"),
     Intent.FAREWELL: (_FAREWELL,),
     Intent.ABILITIES: (
         r"help(?: me)?(?: out)?",

@@ -22,13 +22,7 @@ from ollim_bot.domain.jobs import CalledJob, Reminder, Routine
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.outgoing import ON_ITS_WAY
-from ollim_bot.domain.pings import (
-    Charge,
-    PingRefused,
-    PingVerdict,
-    charged,
-    is_must_ping,
-)
+from ollim_bot.domain.pings import Charge, PingRefused, PingVerdict, charged, is_must_ping
 from ollim_bot.domain.runs import DeliveryRight, RefusedPing, late_label
 from ollim_bot.domain.schedule import late_since
 from ollim_bot.domain.taint import Taint, untrusted_label, untrusted_message

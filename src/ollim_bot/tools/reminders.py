@@ -254,10 +254,7 @@ def find_reminder(
 CANCEL_REMINDER = OwnTool(
     "cancel_reminder",
     "Take a reminder back.",
-    arguments(
-        ["reminder_id"],
-        reminder_id=text("its id, or words that only it has"),
-    ),
+    arguments(["reminder_id"], reminder_id=text("its id, or words that only it has")),
     _cancel_reminder,
     careful=asks("cancel a reminder"),
     background=BackgroundUse.DEFAULT_PATTERN,

@@ -15,11 +15,7 @@ from ollim_bot.store.steps import note_reading
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.note_marks import NoteMarks
 from ollim_bot.tools.reading import reading_in
-from ollim_bot.tools.registry import (
-    ENGINE_TOOLS,
-    OWN_TOOLS,
-    changes_something,
-)
+from ollim_bot.tools.registry import ENGINE_TOOLS, OWN_TOOLS, changes_something
 
 BUILTIN = tuple(tool.name for tool in ENGINE_TOOLS if tool.is_offered)
 MOST_SENT_BACK = 2
@@ -94,9 +90,7 @@ class _OfferedTools(Mapping[str, Sequence[Tool]]):
     """Our tools, then those of the owner's servers as they are when they are looked up."""
 
     def __init__(
-        self,
-        own: Mapping[str, Sequence[Tool]],
-        owners: Callable[[], Mapping[str, Sequence[Tool]]],
+        self, own: Mapping[str, Sequence[Tool]], owners: Callable[[], Mapping[str, Sequence[Tool]]]
     ) -> None:
         self._own = own
         self._owners = owners

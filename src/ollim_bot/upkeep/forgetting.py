@@ -148,12 +148,7 @@ class Forgetting:
     def _forget_rows(self) -> None:
         try:
             with closing(
-                open_database(
-                    self._paths,
-                    lambda: self._now,
-                    is_holder=True,
-                    report=lambda _: None,
-                )
+                open_database(self._paths, lambda: self._now, is_holder=True, report=lambda _: None)
             ) as database:
                 self._reached("rows")
                 database.run(lambda tx: forget_words(tx, self._passage))

@@ -264,12 +264,7 @@ def _content(rows: RecordRows, name: str, piece: StoredPiece) -> bytes:
 
 
 def _lacking(
-    rows: RecordRows,
-    name: str,
-    pieces: Sequence[StoredPiece],
-    target: Path,
-    *,
-    may_have_more: bool,
+    rows: RecordRows, name: str, pieces: Sequence[StoredPiece], target: Path, *, may_have_more: bool
 ) -> Sequence[StoredPiece] | None:
     """The pieces that the file does not have whole; None if it has other lines than they have.
 

@@ -53,14 +53,7 @@ from ollim_bot.upkeep.doctor import DoctorInput
 from ollim_bot.upkeep.examination import examine
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance, swap_names
 from ollim_bot.upkeep.instance import single_instance
-from ollim_bot.upkeep.powers import (
-    Choose,
-    leave_off,
-    power_of,
-    powers_brought,
-    take_all,
-    take_none,
-)
+from ollim_bot.upkeep.powers import Choose, leave_off, power_of, powers_brought, take_all, take_none
 from ollim_bot.upkeep.records import make_newest, put_record
 from ollim_bot.upkeep.shared_rows import reading
 

@@ -221,11 +221,7 @@ class CalendarFeeds:
     """
 
     def __init__(
-        self,
-        paths: DataPaths,
-        files: CalendarFiles,
-        *,
-        expand_seconds: float = EXPAND_SECONDS,
+        self, paths: DataPaths, files: CalendarFiles, *, expand_seconds: float = EXPAND_SECONDS
     ) -> None:
         self._expand_seconds = expand_seconds
         self._paths = paths

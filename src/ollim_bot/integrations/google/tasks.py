@@ -10,14 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ollim_bot.domain.google import GoogleService
-from ollim_bot.domain.tasks import (
-    DeletedTask,
-    Task,
-    TaskChange,
-    is_titled,
-    note_lines,
-    one_line,
-)
+from ollim_bot.domain.tasks import DeletedTask, Task, TaskChange, is_titled, note_lines, one_line
 from ollim_bot.errors import GoogleRefused, TaskNotFound, WrongInput
 from ollim_bot.integrations.google.client import GoogleClient, Params
 from ollim_bot.integrations.google.tokens import GoogleTokenStore

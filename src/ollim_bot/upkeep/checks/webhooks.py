@@ -8,11 +8,7 @@ from ollim_bot.domain.jobs import COMMON_SECRET, WebhookSpec
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.webhook_data import has_free_text
-from ollim_bot.domain.webhooks import (
-    named,
-    own_secret_name,
-    sharing_secret,
-)
+from ollim_bot.domain.webhooks import named, own_secret_name, sharing_secret
 from ollim_bot.settings import Settings
 from ollim_bot.store.webhook_format import WEBHOOKS
 from ollim_bot.upkeep.checks.jobs import job_report
