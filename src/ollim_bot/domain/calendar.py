@@ -385,7 +385,7 @@ def moved_span(start: date, end: date, new_start: date) -> EventSpan:
 
 def _end_of(text: str, begins: datetime, now: datetime) -> datetime:
     try:
-        return _later(begins, parse_duration(text))
+        return (begins.astimezone(UTC) + parse_duration(text)).astimezone(begins.tzinfo)
     except BadPhrase:
         pass
     # A time alone is the next one after the start.
@@ -393,10 +393,6 @@ def _end_of(text: str, begins: datetime, now: datetime) -> datetime:
     if not isinstance(side, datetime):
         raise WrongInput(f"--end: {text!r} has no time of day. Right: 15:00, or 1h.")
     return side
-
-
-def _later(moment: datetime, length: timedelta) -> datetime:
-    return (moment.astimezone(UTC) + length).astimezone(moment.tzinfo)
 
 
 def _written_out(text: str, now: datetime) -> date | None:

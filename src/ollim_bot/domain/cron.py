@@ -263,29 +263,22 @@ def normalised(text: str) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    _require_plain(text)
-    parts = text.split()
-    if len(parts) == 1 and parts[0].startswith("@"):
-        return _alias(text, parts[0]).split()
-    if len(parts) != len(_FIELDS):
-        raise BadCron(text, _wrong_number_of(parts))
-    return parts
-
-
-def _require_plain(text: str) -> None:
     if len(text) > _LONGEST:
         raise BadCron(text, f"a cron line has at most {_LONGEST} characters, not {len(text)}")
     for char in text:
         if not (" " <= char <= "~" or char == "\t"):
             raise BadCron(text, f"{char!r} cannot stand in a cron line; write {_EXAMPLE}")
-
-
-def _alias(text: str, word: str) -> str:
-    if word.lower() == "@reboot":
-        raise BadCron(text, f"`{word}` is not a time; say when it is to run, {_EXAMPLE}")
-    if word.lower() not in _ALIASES:
-        raise BadCron(text, f"`{_cut(word)}` is not one of {', '.join(_ALIASES)}")
-    return _ALIASES[word.lower()]
+    parts = text.split()
+    if len(parts) == 1 and parts[0].startswith("@"):
+        word = parts[0]
+        if word.lower() == "@reboot":
+            raise BadCron(text, f"`{word}` is not a time; say when it is to run, {_EXAMPLE}")
+        if word.lower() not in _ALIASES:
+            raise BadCron(text, f"`{_cut(word)}` is not one of {', '.join(_ALIASES)}")
+        return _ALIASES[word.lower()].split()
+    if len(parts) != len(_FIELDS):
+        raise BadCron(text, _wrong_number_of(parts))
+    return parts
 
 
 def _wrong_number_of(parts: list[str]) -> str:

@@ -60,15 +60,11 @@ def snoozed_until(wait: str, now: datetime) -> datetime:
         case "1h":
             return later(now, timedelta(hours=1), _MINUTE)
         case "today":
-            return _later_today(now)
+            # In three hours, or earlier in the evening, but at least an hour from now.
+            soonest, latest = (later(now, timedelta(hours=each), _MINUTE) for each in (1, 3))
+            return max(soonest, min(latest, _at(now.date(), _EVENING, now)))
         case _:
             return _at(now.date() + timedelta(days=1), _MORNING, now)
-
-
-def _later_today(now: datetime) -> datetime:
-    """In three hours, or earlier in the evening, but at least an hour from now."""
-    soonest, latest = (later(now, timedelta(hours=each), _MINUTE) for each in (1, 3))
-    return max(soonest, min(latest, _at(now.date(), _EVENING, now)))
 
 
 def _at(day: date, hour: int, now: datetime) -> datetime:
@@ -409,7 +405,8 @@ def _second_words(item: DueItem, now: datetime) -> str:
 
 
 def _age(item: DueItem, now: datetime) -> str:
-    return duration_in_words(_minutes(item.due, now))
+    whole = elapsed(item.due, now)
+    return duration_in_words(max(_MINUTE, whole - whole % _MINUTE))
 
 
 def _titled(words: str, buttons: tuple[Button, ...], item: DueItem, title: str = "") -> Card:
@@ -507,11 +504,6 @@ def passed_card(item: DueItem, asked: datetime, now: datetime) -> Card:
 def unanswered_card(item: DueItem, now: datetime) -> Card:
     """The line of a dose without an answer, where the card of a later one has come."""
     return Card(f"{item.owner_title} · {_clock(item.due, now)} · not answered")
-
-
-def _minutes(since: datetime, now: datetime) -> timedelta:
-    whole = elapsed(since, now)
-    return max(_MINUTE, whole - whole % _MINUTE)
 
 
 def _rounded(item: DueItem, at: datetime) -> datetime:

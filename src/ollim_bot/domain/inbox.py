@@ -354,9 +354,19 @@ class Inbox:
                 accepted, seen = (*self.accepted, new), self.seen | {new.id}
                 return replace(self, accepted=accepted, seen=seen) if is_new else self
             case Edited(input=input_id, text=text):
-                return self._with_edit(input_id, text)
+                if self._takes(input_id):
+                    return self
+                edited = (_edited(each, input_id, text) for each in self.accepted)
+                return replace(self, accepted=tuple(edited))
             case Taken():
-                return self._with_turn(row)
+                # Another attempt takes the same inputs and keeps the recorded tool calls. Inputs of
+                # the previous turn that this one does not take wait again.
+                running = _narrowed(row, self.accepted)
+                if running is None:
+                    return self
+                before = self.running.inputs if self.running is not None else ()
+                is_further = any(each in before for each in running.inputs)
+                return replace(self, running=running, tools=self.tools if is_further else ())
             case ToolCalled(turn=turn):
                 return replace(self, tools=(*self.tools, row)) if self._runs(turn) else self
             case Released(turn=turn):
@@ -403,24 +413,6 @@ class Inbox:
 
     def _takes(self, input_id: InputId) -> bool:
         return self.running is not None and input_id in self.running.inputs
-
-    def _with_edit(self, input_id: InputId, text: str) -> Inbox:
-        if self._takes(input_id):
-            return self
-        edited = (_edited(each, input_id, text) for each in self.accepted)
-        return replace(self, accepted=tuple(edited))
-
-    def _with_turn(self, row: Taken) -> Inbox:
-        """Another attempt takes the same inputs and keeps the recorded tool calls.
-
-        Inputs of the previous turn that this one does not take wait again.
-        """
-        running = _narrowed(row, self.accepted)
-        if running is None:
-            return self
-        before = self.running.inputs if self.running is not None else ()
-        is_further = any(each in before for each in running.inputs)
-        return replace(self, running=running, tools=self.tools if is_further else ())
 
     def _without(self, ended: frozenset[InputId]) -> Inbox:
         accepted = tuple(each for each in self.accepted if each.id not in ended)

@@ -145,16 +145,12 @@ def objections_after_reading(before: Job | None, after: Job, taint: Taint) -> It
     instead = _BUTTON if is_new_reminder else _OWN_WORDS
     yield from (f"{name}: {why}; {instead}" for name in found)
     if is_new_reminder:
-        yield from _to_new_after_reading(after, taint)
+        if not after.spec.background:
+            yield "background: what you set after reading text of others runs in the background"
+        named = marked_taint(after.spec.untrusted).sources
+        if not {*map(kind_of, taint.sources)} <= {*map(kind_of, named)}:
+            yield f"untrusted: you have read it, so it needs the line `untrusted: {taint.mark}`"
     yield from _to_chain(before, after)
-
-
-def _to_new_after_reading(job: Job, taint: Taint) -> Iterator[str]:
-    if not job.spec.background:
-        yield "background: what you set after reading text of others runs in the background"
-    named = marked_taint(job.spec.untrusted).sources
-    if not {*map(kind_of, taint.sources)} <= {*map(kind_of, named)}:
-        yield f"untrusted: you have read it, so it needs the line `untrusted: {taint.mark}`"
 
 
 def _orders(job: Job) -> dict[str, object]:

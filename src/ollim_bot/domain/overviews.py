@@ -372,7 +372,11 @@ def today_overview(
         "Done": [*answered_lines(item for item in answered if not item.is_put_off)],
     }
     if hidden:
-        groups[_OVERDUE].append(_page_line(waiting, overdue, hidden))
+        more = sum(each.key in hidden for each in waiting)
+        last = overdue[-1].key if overdue else ""
+        groups[_OVERDUE].append(
+            _Line(f"and {more or 'no'} more", (Button("Show more", TURN, last),), _PAGE)
+        )
     is_empty = not any(groups.values())
     words = "Nothing waits for you, and nothing more comes today." if is_empty else ""
     title = f"Today, {WEEKDAYS[now.weekday()]} {now.day} {MONTHS[now.month - 1]}"
@@ -381,14 +385,6 @@ def today_overview(
         return _kept_in_place(shown, title, words, groups, few)
     drawn = [line for group in few.values() for line in group]
     return ShownOverview(_overview(title, words, few), [line.name for line in drawn])
-
-
-def _page_line(
-    waiting: Sequence[DueItem], overdue: Sequence[DueItem], hidden: Collection[str]
-) -> _Line:
-    more = sum(each.key in hidden for each in waiting)
-    last = overdue[-1].key if overdue else ""
-    return _Line(f"and {more or 'no'} more", (Button("Show more", TURN, last),), _PAGE)
 
 
 def _kept_in_place(

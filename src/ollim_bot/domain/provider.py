@@ -228,7 +228,11 @@ class ProviderMemory:
         """
         if self.current == kind:
             return self, session
-        before = self.current or _presumed_owner(kind, session)
+        # The owner of a session whose provider is not known, as after a loss of the state. The
+        # built-in model must not continue a session that may belong to a real provider.
+        before = self.current or (
+            ProviderKind.CLAUDE if session and kind == ProviderKind.OFFLINE else kind
+        )
         is_new = kind == ProviderKind.CLAUDE and self.last_used != kind
         is_sure = self.current is not None or session is None
         is_untried = self.is_untried or (is_new and is_sure)
@@ -237,11 +241,3 @@ class ProviderMemory:
         others = {name: one for name, one in self.parked.items() if name not in (before, kind)}
         parked = {**others, before: session} if session else others
         return ProviderMemory(kind, parked, is_untried), self.parked.get(kind)
-
-
-def _presumed_owner(kind: str, session: SessionId | None) -> str:
-    """The owner of a session whose provider is not known, as after a loss of the state.
-
-    The built-in model must not continue a session that may belong to a real provider.
-    """
-    return ProviderKind.CLAUDE if session and kind == ProviderKind.OFFLINE else kind

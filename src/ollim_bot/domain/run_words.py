@@ -92,7 +92,8 @@ def reason(story: RunStory, now: datetime) -> str:
     if refused and said.startswith(_SILENT):
         said, refused = f"{_SILENT} {refused}", ""
     elif not refused:
-        refused = _kept_ping(facts)
+        left, most = facts.get(PINGS_LEFT), facts.get(PINGS_OF)
+        refused = "" if left is None or most is None else f"kept its ping: {left} of {most} left"
     return "; ".join(filter(None, (_looked_at(facts), said, refused)))
 
 
@@ -205,11 +206,6 @@ def _refused_ping(facts: Mapping[str, object]) -> str:
     of = "" if left is None or most is None else f" ({left} of {most} left)"
     which = "a further ping" if facts.get("pings") else "its ping"
     return f"{which} was refused: {next(known, first_sentence(said))}{of}"
-
-
-def _kept_ping(facts: Mapping[str, object]) -> str:
-    left, most = facts.get(PINGS_LEFT), facts.get(PINGS_OF)
-    return "" if left is None or most is None else f"kept its ping: {left} of {most} left"
 
 
 def _why_skipped(facts: Mapping[str, object], now: datetime) -> str:

@@ -194,7 +194,8 @@ def _in_words(
     """What comes next by the new clock, what does not come again, and what is jumped over."""
     now = move.at.astimezone(move.after)
     there = f"It is {clock_time(now.replace(second=0, microsecond=0))} there."
-    if _is_same_clock(move):
+    year = (move.at + month * 30 * _DAY for month in range(13))
+    if all(offset_at(each, move.before) == offset_at(each, move.after) for each in year):
         return f"{there} That is the same as before, so nothing moves."
     moved = [job for job in jobs if job.spec.enabled and move.moves(job)]
     lines = [there, *_next_lines(moved, move, has_come, now)]
@@ -203,11 +204,6 @@ def _in_words(
     if jumped := _jumped_names(moved, move, now):
         lines.append(f"Jumped over, so it comes late or is told as missed: {jumped}.")
     return "\n".join(lines)
-
-
-def _is_same_clock(move: ZoneMove) -> bool:
-    year = (move.at + month * 30 * _DAY for month in range(13))
-    return all(offset_at(each, move.before) == offset_at(each, move.after) for each in year)
 
 
 def _next_lines(

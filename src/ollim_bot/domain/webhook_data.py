@@ -27,7 +27,7 @@ _LONGEST = 10_000
 
 def has_free_text(schema: Schema) -> bool:
     """Whether a call that the schema accepts may carry words of the sender's choice."""
-    return not _is_closed(_with_defaults(schema))
+    return not _is_closed({"type": "object", "additionalProperties": False, **schema})
 
 
 def free_values(schema: Schema, data: Data) -> dict[str, object]:
@@ -99,10 +99,6 @@ def _filled(body: str, said: Callable[[str], str]) -> str:
 def _properties(schema: Schema) -> Mapping[str, Any]:
     found = schema.get("properties")
     return found if isinstance(found, Mapping) else {}
-
-
-def _with_defaults(schema: Schema) -> Schema:
-    return {"type": "object", "additionalProperties": False, **schema}
 
 
 def _is_closed_scalar(schema: Schema, name: str) -> bool:

@@ -144,7 +144,9 @@ def hooks(
 
     async def after_call(call: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         try:
-            await toolset.after_call(_call(call), _result_text(call))
+            # The texts in the result, in their order, without the names of its fields.
+            result = call.get("tool_response", call.get("error", ""))
+            await toolset.after_call(_call(call), "\n".join(_texts_in(result))[:_LONGEST_RESULT])
         except Exception:  # the agent may not go on with a result that was not noted
             _logger.exception("A result could not be noted")
             return {"continue_": False, "stopReason": "A result could not be noted."}
@@ -169,12 +171,6 @@ def _call(hook: Mapping[str, Any]) -> ToolCall:
 def _subagent(hook: Mapping[str, Any]) -> str:
     """Never empty for a call of a subagent, so that its limits are looked up."""
     return str(hook.get("agent_type") or _UNNAMED) if "agent_id" in hook else ""
-
-
-def _result_text(hook: Mapping[str, Any]) -> str:
-    """The texts in the result, in their order, without the names of its fields."""
-    result = hook.get("tool_response", hook.get("error", ""))
-    return "\n".join(_texts_in(result))[:_LONGEST_RESULT]
 
 
 def _texts_in(value: object) -> Iterator[str]:

@@ -85,7 +85,10 @@ class ClaudeSession:
 
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         named = {} if prompt.id is None else {"uuid": prompt.id}
-        return self._run({**_user_message(_content(prompt), is_verbatim=True), **named})
+        text = [{"type": "text", "text": prompt.text}] if prompt.text or not prompt.images else []
+        return self._run(
+            {**_user_message([*map(_image, prompt.images), *text], is_verbatim=True), **named}
+        )
 
     def command(self, line: str) -> AsyncIterator[AgentEvent]:
         return self._run(_user_message(line, is_verbatim=False))
@@ -255,11 +258,6 @@ def _user_message(content: object, *, is_verbatim: bool) -> dict[str, Any]:
         "parent_tool_use_id": None,
         "client_composed": is_verbatim,
     }
-
-
-def _content(prompt: Prompt) -> list[dict[str, Any]]:
-    text = [{"type": "text", "text": prompt.text}] if prompt.text or not prompt.images else []
-    return [*map(_image, prompt.images), *text]
 
 
 def _image(image: Image) -> dict[str, Any]:

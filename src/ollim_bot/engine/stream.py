@@ -304,7 +304,9 @@ class TurnReader:
     def _announced(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
         match data:
             case {"subtype": "session_state_changed", "state": "idle"} if self._is_idle_already:
-                yield from self._not_taken()
+                # Fail the turn: the engine ignores a prompt that it has taken before.
+                self.is_over = True
+                yield TurnEnded(EndCause.FAILED, failure=TAKEN_BEFORE, usage=self.usage)
             case {"subtype": "session_state_changed", "state": str(state)}:
                 self._has_begun = True
                 self._is_running = state != "idle"
@@ -313,19 +315,21 @@ class TurnReader:
             case {"subtype": "status", "status": "compacting"}:
                 yield CompactionStarted()
             case {"subtype": "compact_boundary", "session_id": str(session)}:
-                yield _compacted(session, data.get("compact_metadata") or {})
+                yield Compacted(
+                    SessionId(session), (data.get("compact_metadata") or {}).get("pre_tokens")
+                )
             case {"subtype": "api_retry"}:
                 yield from self._text.withdrawn()
-                yield _retrying(data)
+                yield Retrying(
+                    attempt=data.get("attempt", 1),
+                    attempts=data.get("max_retries", 1),
+                    reason=str(data.get("error") or "unknown"),
+                    pause=timedelta(milliseconds=data.get("retry_delay_ms", 0)),
+                )
 
     @property
     def _is_idle_already(self) -> bool:
         return not self._has_begun and self._result is None
-
-    def _not_taken(self) -> Iterator[AgentEvent]:
-        """Fail the turn: the engine ignores a prompt that it has taken before."""
-        self.is_over = True
-        yield TurnEnded(EndCause.FAILED, failure=TAKEN_BEFORE, usage=self.usage)
 
     def _named(self, session: str) -> Iterator[AgentEvent]:
         if session != self._session:
@@ -334,7 +338,8 @@ class TurnReader:
 
     def _end(self, result: ResultMessage) -> Iterator[AgentEvent]:
         self.is_over = True
-        window = _window(result, self._model) or self.usage.window
+        usage: Mapping[str, Any] = (result.model_usage or {}).get(self._model) or {}
+        window = usage.get("contextWindow") or self.usage.window
         models = [*(result.model_usage or {})] or [name for name in [self._model] if name]
         self.usage = replace(self.usage, price=self._provider.price_of(models))
         self.usage = replace(self._priced(result), window=window)
@@ -453,21 +458,3 @@ def _text(block: ToolResultBlock) -> str:
         return block.content
     parts: Sequence[Mapping[str, object]] = block.content or ()
     return "\n".join(str(part["text"]) for part in parts if part.get("type") == "text")
-
-
-def _compacted(session: str, metadata: Mapping[str, Any]) -> Compacted:
-    return Compacted(SessionId(session), metadata.get("pre_tokens"))
-
-
-def _retrying(data: Mapping[str, Any]) -> Retrying:
-    return Retrying(
-        attempt=data.get("attempt", 1),
-        attempts=data.get("max_retries", 1),
-        reason=str(data.get("error") or "unknown"),
-        pause=timedelta(milliseconds=data.get("retry_delay_ms", 0)),
-    )
-
-
-def _window(result: ResultMessage, model: str) -> int | None:
-    usage: Mapping[str, Any] = (result.model_usage or {}).get(model) or {}
-    return usage.get("contextWindow")

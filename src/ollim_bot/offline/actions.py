@@ -199,18 +199,19 @@ def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
         case Change():
             return _change(intent, situation)
         case AddTask():
-            return _add_task(intent, situation)
+            due = (f"--due={intent.due}",) if intent.due else ()
+            # Behind `--`, the title may begin with a dash.
+            to = (f"--list={intent.list}",) if intent.list else ()
+            call = shell_call("tasks", "add", *due, *to, "--", intent.task)
+            done = _outcome_once(call, situation, texts.MAY_BE_ADDED)
+            return Say(done.text.splitlines()[0]) if isinstance(done, ToolResult) else done
         case SettleTask():
             return _settle_task(intent, situation)
         case SettleItem():
-            return _settle_item(intent, situation)
-
-
-def _settle_item(intent: SettleItem, situation: Situation) -> Part:
-    now = situation.prompt.moment
-    meant = ReplyMeaning("undo") if intent.words == "undo" else None
-    meant = meant or (meaning_of(intent.words, now.replace(tzinfo=UTC)) if now else None)
-    return settle(intent.key, meant, situation) if meant else Say(texts.UNTIL_WHEN)
+            now = situation.prompt.moment
+            meant = ReplyMeaning("undo") if intent.words == "undo" else None
+            meant = meant or (meaning_of(intent.words, now.replace(tzinfo=UTC)) if now else None)
+            return settle(intent.key, meant, situation) if meant else Say(texts.UNTIL_WHEN)
 
 
 def settle(key: str, meant: ReplyMeaning, situation: Situation) -> Part:
@@ -266,15 +267,6 @@ def show_tasks(situation: Situation, name: str = "") -> Part:
     more = [f"and {len(lines) - _MOST_SHOWN} more"] if len(lines) > _MOST_SHOWN else []
     head = f"{name.capitalize()}:" if name else texts.TASKS
     return Say("\n".join([head, *lines[:_MOST_SHOWN], *more]) if found else texts.NO_TASKS)
-
-
-def _add_task(intent: AddTask, situation: Situation) -> Part:
-    due = (f"--due={intent.due}",) if intent.due else ()
-    # Behind `--`, the title may begin with a dash.
-    to = (f"--list={intent.list}",) if intent.list else ()
-    call = shell_call("tasks", "add", *due, *to, "--", intent.task)
-    done = _outcome_once(call, situation, texts.MAY_BE_ADDED)
-    return Say(done.text.splitlines()[0]) if isinstance(done, ToolResult) else done
 
 
 def _settle_task(intent: SettleTask, situation: Situation) -> Part:

@@ -148,7 +148,12 @@ _ASKED = re.compile(r"(?:can|could|would) (?:you|u)\b", re.IGNORECASE)
 def reminder_intent(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
     """None if the text does not ask for a reminder."""
     if waking := _WAKE.fullmatch(text):
-        return _waking(waking["when"], now)
+        # `wake me at 7`: an hour that can be read two ways is one of the morning.
+        words = waking["when"]
+        for when in (words, f"{words} in the morning"):
+            if is_moment(when, now):
+                return Remind("wake up", when)
+        return _unclear([words], "wake up", now) if vocabulary.tells_time(words.split()) else None
     for form, same in (*_SAME, *_TIMERS):
         found = form.search(text)
         if found and (not found.start() or vocabulary.tells_time(text[: found.start()].split())):
@@ -168,7 +173,14 @@ def _framed(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
         return _errand(text, now)
     before, words = text[: frame.start()].split(), text[frame.end() :].split()
     if before:
-        return _moment_before(before, words, now)
+        # `In 10 minutes, remind me to …`.
+        if not vocabulary.tells_time(before) or not vocabulary.names_time(" ".join(before)):
+            return None
+        if not words or words[0].lower() not in _LINKS:
+            return AmbiguousIntent(texts.LINK if words else texts.SAY_WHAT)
+        if vocabulary.names_time(" ".join(words)):
+            return AmbiguousIntent(texts.MOMENT_FIRST)
+        return _checked_reminder(before, words[1:], now)
     if frame["noun"] and words and words[0].lower() == "for":
         # `set a reminder for 5pm to …`, and `set a reminder for the laundry in 30 minutes`.
         found = _moment_in_front(words[1:], now)
@@ -176,14 +188,6 @@ def _framed(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
     found = _moment_in_front(words, now) or _linked(words, now)
     is_bare = not found and vocabulary.is_errand(" ".join(words))
     return _moment_behind("to", words, now) if is_bare else found
-
-
-def _waking(words: str, now: datetime) -> Remind | AmbiguousIntent | None:
-    """`wake me at 7`: an hour that can be read two ways is one of the morning."""
-    for when in (words, f"{words} in the morning"):
-        if is_moment(when, now):
-            return Remind("wake up", when)
-    return _unclear([words], "wake up", now) if vocabulary.tells_time(words.split()) else None
 
 
 def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
@@ -214,19 +218,6 @@ def _linked(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | N
     if not words or words[0].lower() not in _LINKS:
         return None
     return _moment_behind(words[0].lower(), words[1:], now)
-
-
-def _moment_before(
-    before: Sequence[str], words: Sequence[str], now: datetime
-) -> Remind | AmbiguousIntent | None:
-    """`In 10 minutes, remind me to …`."""
-    if not vocabulary.tells_time(before) or not vocabulary.names_time(" ".join(before)):
-        return None
-    if not words or words[0].lower() not in _LINKS:
-        return AmbiguousIntent(texts.LINK if words else texts.SAY_WHAT)
-    if vocabulary.names_time(" ".join(words)):
-        return AmbiguousIntent(texts.MOMENT_FIRST)
-    return _checked_reminder(before, words[1:], now)
 
 
 def _moment_in_front(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:

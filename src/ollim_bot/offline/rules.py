@@ -259,9 +259,15 @@ def _by_sentence(situation: Situation) -> Part:
         return show_when(when["subject"], situation) or _elsewhere(situation)
     if not intents:
         return _by_schedule_intent(situation)
-    if _may_be_about_something_else(situation, intents):
+    # `Is this a person?` asks about the picture that came with it.
+    prompt = situation.prompt
+    points = prompt.points_elsewhere and _POINTING.search(prompt.text) is not None
+    if points and not COURTESIES.issuperset(intents):
         return Say(texts.NOT_UNDERSTOOD)
-    return _together([_ANSWERS[intent](situation) for intent in intents])
+    # The first call that is needed; if none is, all answers together.
+    parts = [_ANSWERS[intent](situation) for intent in intents]
+    calls = [part for part in parts if isinstance(part, CallTool)]
+    return calls[0] if calls else Say("\n\n".join(_said(part) for part in parts))
 
 
 def _named(situation: Situation) -> Part | None:
@@ -363,21 +369,8 @@ def _elsewhere(situation: Situation) -> Say:
     return Say(place or texts.NOT_UNDERSTOOD)
 
 
-def _together(parts: Sequence[Part]) -> Part:
-    """The first call that is needed; if none is, all answers together."""
-    calls = [part for part in parts if isinstance(part, CallTool)]
-    return calls[0] if calls else Say("\n\n".join(_said(part) for part in parts))
-
-
 def _said(part: Part) -> str:
     return part.text if isinstance(part, Say) else ""
-
-
-def _may_be_about_something_else(situation: Situation, intents: tuple[Intent, ...]) -> bool:
-    """`Is this a person?` asks about the picture that came with it."""
-    prompt = situation.prompt
-    points = prompt.points_elsewhere and _POINTING.search(prompt.text) is not None
-    return points and not COURTESIES.issuperset(intents)
 
 
 def _time(situation: Situation) -> Part:

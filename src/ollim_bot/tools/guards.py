@@ -238,23 +238,20 @@ class SubagentGuard:
 
     def __call__(self, call: ToolCall, policy: PathPolicy) -> str | None:
         if call.subagent:
-            return self._of_subagent(call, policy)
+            if call.tool in STARTING:
+                return texts.ONE_BELOW_ANOTHER
+            one = self.read().known.get(call.subagent)
+            if one is None:
+                return texts.unknown_subagent(call.subagent, ())
+            if one.tools is None or self.wanted_by(call, policy) is not None:
+                return None
+            return texts.not_for_subagent(call.tool, one.name, [str(each) for each in one.tools])
         return self._start(call) if call.tool in STARTING else None
 
     def wanted_by(self, call: ToolCall, policy: PathPolicy) -> Pattern | None:
         """The pattern in the file of the subagent that the call comes from."""
         one = self.read().known.get(call.subagent) if call.subagent else None
         return None if one is None else one.pattern_for(call.tool, call.arguments, *policy.roots)
-
-    def _of_subagent(self, call: ToolCall, policy: PathPolicy) -> str | None:
-        if call.tool in STARTING:
-            return texts.ONE_BELOW_ANOTHER
-        one = self.read().known.get(call.subagent)
-        if one is None:
-            return texts.unknown_subagent(call.subagent, ())
-        if one.tools is None or self.wanted_by(call, policy) is not None:
-            return None
-        return texts.not_for_subagent(call.tool, one.name, [str(each) for each in one.tools])
 
     def _start(self, call: ToolCall) -> str | None:
         # Git would copy the folder to a place outside the data directory.

@@ -282,7 +282,10 @@ class PathPolicy:
         """
         if ".." in glob.split("/") or glob.startswith("~"):
             return texts.UNCLEAR_PATH
-        folder = os.path.join(where or ".", _folder_of(glob))
+        # The folder that a glob surely names: the part before any pattern character.
+        plain = _UNCLEAR_GLOB.split(_WILD.split(glob)[0])[0]
+        named = plain.rpartition("/")
+        folder = os.path.join(where or ".", named[0] or named[1])
         reason = self.to_read(where or ".") or self.to_read(folder)
         if reason:
             return reason
@@ -464,13 +467,6 @@ def _is_unambiguous(path: str) -> bool:
     if not path or len(path) > LONGEST_PATH or path != path.strip() or path.startswith("~"):
         return False
     return not any(unicodedata.category(char) == "Cc" for char in path)
-
-
-def _folder_of(glob: str) -> str:
-    """The folder that a glob surely names: the part before any pattern character."""
-    plain = _UNCLEAR_GLOB.split(_WILD.split(glob)[0])[0]
-    named = plain.rpartition("/")
-    return named[0] or named[1]
 
 
 def _ending_of(glob: str) -> str:

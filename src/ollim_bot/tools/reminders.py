@@ -114,7 +114,9 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     when = _when(reminder, context.clock.now())
     budget = await context.poster.budget()
     warned = await asyncio.to_thread(_warnings, context, reminder, budget, config)
-    end = await _end_of_quiet(context, reminder)
+    # When the quiet ends that the reminder comes in; None if it comes in none.
+    due = reminder.due(context.clock.now().tzinfo or UTC)
+    end = await context.store.read(lambda tx: quiet_until(quiet_settings(tx), due))
     where = "" if end is None else f", {IN_QUIET_HOURS}"
     answer = f"Reminder {reminder.spec.id} set: {when}{where}. File: {path}"
     if end is not None and setter is None and await _offer_to_move(context, reminder, when, end):
@@ -143,12 +145,6 @@ async def _refusal(context: ToolContext, reminder: Reminder, setter: Setter | No
         return count_set(tx, setter, today) if setter else count_in_tainted_turn(tx, today)
 
     return await context.store.transact(count)
-
-
-async def _end_of_quiet(context: ToolContext, reminder: Reminder) -> datetime | None:
-    """When the quiet ends that the reminder comes in; None if it comes in none."""
-    due = reminder.due(context.clock.now().tzinfo or UTC)
-    return await context.store.read(lambda tx: quiet_until(quiet_settings(tx), due))
 
 
 async def _offer_to_move(
@@ -270,7 +266,8 @@ async def _follow_up_chain(context: ToolContext, given: Arguments) -> ToolAnswer
     now, shortest = context.clock.now(), shortest_pause(job, context.run.taint)
     asked = _in_minutes(now, given["minutes_from_now"])
     moment = max(asked, later(now, shortest), key=datetime.timestamp)
-    follow_up = _follow_up(job, moment)
+    chain = Chain(job.chain.max, job.chain.depth + 1, job.chain.parent or job.spec.id)
+    follow_up = Reminder(replace(job.spec, id=os.urandom(4).hex()), moment, chain)
     follow_up = marked(follow_up, context.run.taint)
     with acting(Changer.AGENT, session=context.run.called_by, is_told=True):
         follow_up, path = await asyncio.to_thread(_stored, context, follow_up)
@@ -354,11 +351,6 @@ def _warnings(
     except StorageError:
         return ()
     return warnings(reminder, others, at)
-
-
-def _follow_up(job: Reminder, moment: datetime) -> Reminder:
-    chain = Chain(job.chain.max, job.chain.depth + 1, job.chain.parent or job.spec.id)
-    return Reminder(replace(job.spec, id=os.urandom(4).hex()), moment, chain)
 
 
 def _remove_if_there(context: ToolContext, earlier: str) -> None:

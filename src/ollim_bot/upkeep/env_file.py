@@ -103,7 +103,8 @@ def _with_replaced(text: str, spans: list[EnvSpan], changes: EnvChanges) -> str:
     seen: set[str] = set()
     for span in spans:
         value = changes[span.name] if span.name not in seen else None
-        end = _line_end(lines[span.last - 1])
+        line = lines[span.last - 1]
+        end = line[len(line.rstrip("\r\n")) :]
         new = f"{span.before}{quoted(value)}{span.behind}{end}" if value else ""
         lines[span.first - 1 : span.last] = [new, *[""] * (span.last - span.first)]
         seen.add(span.name)
@@ -132,7 +133,3 @@ def _is_as_meant(before: str, after: str, changes: EnvChanges) -> bool:
 def quoted(value: str) -> str:
     """The value as it is written behind `=`."""
     return value if _NEEDS_NO_QUOTES.fullmatch(value) else f'"{value.translate(_ESCAPED)}"'
-
-
-def _line_end(line: str) -> str:
-    return line[len(line.rstrip("\r\n")) :]

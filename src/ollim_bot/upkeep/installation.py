@@ -374,7 +374,9 @@ class ServiceInstaller:
         supervisor = self._supervisor
         earlier = supervisor.snapshot()
         was_running = supervisor.installed() is not None and supervisor.status().is_running
-        outside = self._bot_outside(was_running)
+        pid = running_pid(self._paths.bot_pid)
+        supervised = self._supervisor.status().pid if was_running else None
+        outside = None if pid == supervised else pid
         try:
             left_to_do = supervisor.outlive_logout()
             if was_running:
@@ -407,11 +409,6 @@ class ServiceInstaller:
         supervised, running = self._supervisor.status().pid, running_pid(self._paths.bot_pid)
         if supervised != running:
             raise SupervisorFailed(f"Another process ({running}) runs the bot already.")
-
-    def _bot_outside(self, was_running: bool) -> int | None:
-        pid = running_pid(self._paths.bot_pid)
-        supervised = self._supervisor.status().pid if was_running else None
-        return None if pid == supervised else pid
 
     def _last_lines(self) -> list[str]:
         with suppress(SupervisorFailed):

@@ -216,7 +216,11 @@ class RecordFolder:
         elif lacking:
             _complete(rows, name, lacking, target)
         elif name.endswith(_LINES):
-            _drop_torn_line(target, _end_of(pieces))
+            # Drop what follows `end`, unless it is a whole line: the engine would go on in it.
+            end = _end_of(pieces)
+            with open(open_file(target, os.O_RDWR), "r+b") as file:
+                if _end_of_lines(file) <= end:
+                    file.truncate(end)
         if target.stat().st_size == _end_of(pieces):
             self._settle(rows, name, target)
             self._known[name] = _Copy(pieces, _status(target.stat()), change)
@@ -294,13 +298,6 @@ def _complete(rows: RecordRows, name: str, lacking: Sequence[StoredPiece], targe
         for piece in lacking:
             file.write(_content(rows, name, piece))
         file.truncate()
-
-
-def _drop_torn_line(target: Path, end: int) -> None:
-    """Drop what follows `end`, unless it is a whole line: the engine would go on in it."""
-    with open(open_file(target, os.O_RDWR), "r+b") as file:
-        if _end_of_lines(file) <= end:
-            file.truncate(end)
 
 
 def _count_same(file: BinaryIO, pieces: Sequence[StoredPiece]) -> int:

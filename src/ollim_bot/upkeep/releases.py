@@ -363,7 +363,8 @@ class GitReleases:
                 f"so nothing was changed. Look at it with `git -C {self._checkout} verify-tag "
                 f"{release.version.tag}`."
             )
-        if self._moves_to(release.version):
+        # Whether the checkout's commit is part of the tag's history.
+        if self._git("rev-list", "--count", f"{release.version.tag}..HEAD") == "0":
             return
         raise UpdateFailed(
             f"The checkout {self._checkout} has commits that {release.version.tag} does not have, "
@@ -434,10 +435,6 @@ class GitReleases:
         if self._trust(self._installation.version) == "":
             return f"The tag of {self._installation.version} is signed by a key that git knows"
         return ""
-
-    def _moves_to(self, version: Version) -> bool:
-        """Whether the checkout's commit is part of the tag's history."""
-        return self._git("rev-list", "--count", f"{version.tag}..HEAD") == "0"
 
     def _changelog(self, version: Version) -> str:
         try:

@@ -114,12 +114,6 @@ def command_line(words: Sequence[str]) -> str:
     return " ".join(map(quoted, (prefix + words[0], *words[1:])))
 
 
-def _command_in(line: str) -> tuple[str, ...]:
-    first, *rest = words_of(line)
-    words = (first.removeprefix(":"), *rest)
-    return words[len(_SHELL) :] if words[: len(_SHELL)] == _SHELL else words
-
-
 def unit_files(definition: ServiceDefinition, version: int) -> dict[str, str]:
     """The text of each file by its name, for systemd of this version."""
     place = "\n".join(
@@ -153,7 +147,9 @@ def definition_in(unit: str) -> ServiceDefinition | None:
     environment: dict[str, str] = {}
     for key, value in re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE):
         if key == "ExecStart" and value.strip():
-            commands.append(_command_in(value))
+            first, *rest = words_of(value)
+            words = (first.removeprefix(":"), *rest)
+            commands.append(words[len(_SHELL) :] if words[: len(_SHELL)] == _SHELL else words)
         elif key == "WorkingDirectory":
             folders.append(value.replace("%%", "%"))
         elif key == "Environment":
@@ -177,7 +173,8 @@ class Systemd:
 
     def files(self, definition: ServiceDefinition) -> dict[Path, str]:
         """What `install` writes."""
-        texts = unit_files(definition, self._version())
+        found = re.match(r"systemd (\d+)", self._programs.run("systemctl", "--version").stdout)
+        texts = unit_files(definition, int(found[1]) if found else 0)
         return {self._folder / name: text for name, text in texts.items()}
 
     def installed(self) -> InstalledService | None:
@@ -326,10 +323,6 @@ class Systemd:
 
     def _property(self, unit: str, name: str) -> str:
         return self._systemctl("show", unit, f"--property={name}").strip().partition("=")[2]
-
-    def _version(self) -> int:
-        found = re.match(r"systemd (\d+)", self._programs.run("systemctl", "--version").stdout)
-        return int(found[1]) if found else 0
 
 
 def _user() -> str:

@@ -154,7 +154,11 @@ class Updater:
         with maintenance(self._paths, MaintenanceKind.UPDATE, self._now()):
             record = self._record(self._installation.version)
             try:
-                self._settle()
+                # Finish or undo what an earlier update left, unless a running bot has done so.
+                if running_pid(self._paths.bot_pid) is None and self._paths.update.exists():
+                    with single_instance(self._paths.bot_pid):
+                        settle_update(self._paths, str(self._installation.version), self._now())
+                        confirm_update(self._paths)
                 self._source.finish(self._installation.version)
                 available = self.check()
                 if when_idle:
@@ -189,13 +193,6 @@ class Updater:
             beside=str(self._installation.beside),
             began_at=self._now(),
         )
-
-    def _settle(self) -> None:
-        """Finish or undo what an earlier update left, unless a running bot has done so."""
-        if running_pid(self._paths.bot_pid) is None and self._paths.update.exists():
-            with single_instance(self._paths.bot_pid):
-                settle_update(self._paths, str(self._installation.version), self._now())
-                confirm_update(self._paths)
 
     def _failed(self, record: UpdateRecord, reason: str) -> UpdateRecord:
         shutil.rmtree(record.beside, ignore_errors=True)

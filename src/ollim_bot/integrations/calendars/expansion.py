@@ -334,7 +334,10 @@ def _instances(
     """Raises `_TooSlow` after so many seconds."""
     if not _repeats(series):
         return list(series)
-    zone = _zone_of_series(series) or window.zone
+    # The zone in which the series repeats; None for one of whole days.
+    ordered = sorted(series, key=lambda event: "RECURRENCE-ID" in event)
+    start = ordered[0]["DTSTART"].dt
+    zone = (start.tzinfo if isinstance(start, datetime) else None) or window.zone
     first, last = window.at(window.first), window.at(window.last + _A_DAY)
     try:
         length = _shortest(series)
@@ -350,13 +353,6 @@ def _instances(
         found.too_often += 1
         instances.sort(key=lambda each: abs(_day(each["DTSTART"].dt) - window.now.date()))
     return instances[:MOST_OF_SERIES]
-
-
-def _zone_of_series(series: Iterable[_Component]) -> tzinfo | None:
-    """The zone in which the series repeats; None for one of whole days."""
-    ordered = sorted(series, key=lambda event: "RECURRENCE-ID" in event)
-    start = ordered[0]["DTSTART"].dt
-    return start.tzinfo if isinstance(start, datetime) else None
 
 
 def _computed(

@@ -133,7 +133,12 @@ class DiscordBot(NamedTuple):
     def owned_by(self, owner_id: int | None) -> DoctorFinding:
         """Whether it is clear for whom the bot works."""
         if (team := self.team) is not None:
-            return self._of_team(dict(team), owner_id)
+            if owner_id is None:
+                return failed(DISCORD, _TEAM, _SET_OWNER)
+            if (member := dict(team).get(str(owner_id))) is not None:
+                return passed(DISCORD, f"{self.name} is let in, for {member} of the team")
+            wrong = f"`DISCORD_OWNER_ID` is {owner_id}, who is not in the team of the application"
+            return failed(DISCORD, wrong, _OTHER_MEMBER)
         owner = self.application.get("owner")
         if not isinstance(owner, dict):
             return failed(DISCORD, _STRANGE, _RIGHT_ADDRESS)
@@ -142,14 +147,6 @@ class DiscordBot(NamedTuple):
             other = f"{self.name} is for {whom}, and not for `DISCORD_OWNER_ID` {owner_id}"
             return warned(DISCORD, other, _TAKE_OUT)
         return passed(DISCORD, f"{self.name} is let in, for {whom}")
-
-    def _of_team(self, members: Mapping[str, str], owner_id: int | None) -> DoctorFinding:
-        if owner_id is None:
-            return failed(DISCORD, _TEAM, _SET_OWNER)
-        if (member := members.get(str(owner_id))) is not None:
-            return passed(DISCORD, f"{self.name} is let in, for {member} of the team")
-        wrong = f"`DISCORD_OWNER_ID` is {owner_id}, who is not in the team of the application"
-        return failed(DISCORD, wrong, _OTHER_MEMBER)
 
 
 def look_up_bot(token: Secret, address: str | None, ask: Ask) -> DiscordBot | DoctorFinding:
