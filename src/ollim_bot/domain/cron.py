@@ -384,7 +384,13 @@ def in_words(pattern: CronPattern) -> str:
 
 def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
     moments = [60 * hour + minute for hour in hours for minute in minutes]
-    rhythm = _rhythm(moments)
+    # The constant distance between the moments of a day: `15 minutes`, `hour`.
+    distances = {later - earlier for earlier, later in pairwise(moments)}
+    rhythm = None
+    if len(distances) == 1:
+        (distance,) = distances
+        count, unit = (distance // 60, "hour") if distance % 60 == 0 else (distance, "minute")
+        rhythm = unit if count == 1 else f"{count} {unit}s"
     if len(hours) == 24:
         if rhythm and moments[0] == 0:
             return f"every {rhythm}"
@@ -395,16 +401,6 @@ def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
         return f"at {joined(map(_clock, moments))}"
     past = f"at {_plural('minute', minutes)} {_series(minutes, str)}"
     return f"{past} of {_plural('hour', hours)} {_series(hours, str)}"
-
-
-def _rhythm(moments: Sequence[int]) -> str | None:
-    """The constant distance between the moments of a day: `15 minutes`, `hour`."""
-    distances = {later - earlier for earlier, later in pairwise(moments)}
-    if len(distances) != 1:
-        return None
-    (distance,) = distances
-    count, unit = (distance // 60, "hour") if distance % 60 == 0 else (distance, "minute")
-    return unit if count == 1 else f"{count} {unit}s"
 
 
 def _clock(minute_of_day: int) -> str:

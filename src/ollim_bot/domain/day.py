@@ -151,7 +151,7 @@ def day_of(
     # The jobs of the items, by kind and id.
     ids = {Occurrence.parse(each.occurrence).job_id for each in answered}
     found = (each for each in jobs if each.spec.id in ids) if ids else ()
-    by_name = {(each.kind, each.spec.id): each for each in found}
+    by_name: Jobs = {(each.kind, each.spec.id): each for each in found}
     events = still_today(calendars, now)
     return DayView(
         now,

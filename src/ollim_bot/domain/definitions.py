@@ -13,7 +13,7 @@ from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, length_text, parse_length
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.repeats import REPEATS, Rhythm, read_rhythm
+from ollim_bot.domain.repeats import REPEATS, read_rhythm
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import BadCron, BadRepeat
 

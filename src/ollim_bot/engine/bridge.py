@@ -153,7 +153,11 @@ def hooks(
         return {}
 
     async def before_end(_: HookInput, __: str | None, ___: HookContext) -> HookJSONOutput:
-        reason = await _reason_to_go_on(toolset)
+        try:
+            reason = await toolset.may_end()
+        except Exception:  # a failing check must not keep a turn from ending
+            _logger.exception("Whether the turn may end could not be found out")
+            reason = None
         return {"decision": "block", "reason": reason} if reason else {}
 
     return {
@@ -212,14 +216,6 @@ async def _result(toolset: Toolset, call: ToolCall, command: str, programs: Prog
     result = await programs.run(words)
     await toolset.after_call(as_call, result)
     return result
-
-
-async def _reason_to_go_on(toolset: Toolset) -> str | None:
-    try:
-        return await toolset.may_end()
-    except Exception:  # a failing check must not keep a turn from ending
-        _logger.exception("Whether the turn may end could not be found out")
-        return None
 
 
 def _decision(

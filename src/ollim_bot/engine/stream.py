@@ -225,7 +225,9 @@ class TurnReader:
             case AssistantMessage(parent_tool_use_id=None):
                 yield from self._said(message)
             case UserMessage(parent_tool_use_id=None):
-                yield from self._answered(message)
+                for block in message.content:
+                    if isinstance(block, ToolResultBlock):
+                        yield from self._calls.ended(block)
             case AssistantMessage() | UserMessage():
                 yield from self._calls.of_subagent(message)
             case SystemMessage():
@@ -283,11 +285,6 @@ class TurnReader:
                 output=usage.get("output_tokens") or 0,
                 model=message.model,
             )
-
-    def _answered(self, message: UserMessage) -> Iterator[AgentEvent]:
-        for block in message.content:
-            if isinstance(block, ToolResultBlock):
-                yield from self._calls.ended(block)
 
     def _noted(self, message: SystemMessage) -> Iterator[AgentEvent]:
         match message:

@@ -211,7 +211,8 @@ def task_intent(text: str, now: datetime) -> AddTask | SettleTask | AmbiguousInt
             return _adding(f"{found['task']}{parts.get('more') or ''}".strip(), now, parts)
     for verb, form in _SETTLING:
         if found := form.fullmatch(text):
-            return _settling(verb, found["subject"])
+            is_pointer = _TASK_POINTERS.fullmatch(found["subject"])
+            return None if is_pointer else SettleTask(verb, found["subject"])
     return None
 
 
@@ -230,10 +231,6 @@ def _adding(
     if vocabulary.is_order_beside(task):
         return AmbiguousIntent(texts.ONE_AT_A_TIME)
     return AddTask(task, due, parts.get("name") or "")
-
-
-def _settling(verb: str, subject: str) -> SettleTask | None:
-    return None if _TASK_POINTERS.fullmatch(subject) else SettleTask(verb, subject)
 
 
 def _problem(day: str, now: datetime) -> str:
@@ -332,18 +329,15 @@ def settled_by_words(situation: Situation) -> Part | None:
         choices = tuple((each, f"answer {newest[0].id}: {each}") for each in ("Done", "Later"))
         return Say(texts.what_of(newest[0].title), FollowUp(choices))
     if newest and vocabulary.tells_time(text.split()):
-        return _unclear_time(newest[0], text, now)
+        # Ask about a time that puts off the newest card and can be read in two ways.
+        item = newest[0]
+        try:
+            parse_moment(text, now)
+        except BadPhrase as refused:
+            question = time_question(f"answer {item.id}: {{}}", refused.readings, text, now)
+            return Say(f"“{item.title}”: {texts.unclear_moment(str(refused))}", question)
+        return None
     return _named(situation, items, text, now)
-
-
-def _unclear_time(item: ListedJob, text: str, now: datetime) -> Say | None:
-    """Ask about a time that puts off the newest card and can be read in two ways."""
-    try:
-        parse_moment(text, now)
-    except BadPhrase as refused:
-        question = time_question(f"answer {item.id}: {{}}", refused.readings, text, now)
-        return Say(f"“{item.title}”: {texts.unclear_moment(str(refused))}", question)
-    return None
 
 
 def _named(situation: Situation, items: list[ListedJob], text: str, now: datetime) -> Part | None:

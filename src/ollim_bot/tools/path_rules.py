@@ -290,7 +290,11 @@ class PathPolicy:
         if reason:
             return reason
         start = os.path.join(self.root, folder if begins_at_glob else where)
-        ending = _ending_of(glob)
+        # The ending of every name that matches; empty if that is unclear.
+        if _UNCLEAR_GLOB.search(glob):
+            ending = ""
+        else:
+            ending = _WILD.split(glob)[-1].rpartition("/")[2].casefold()
         fitting = [path for path in files_below(start) if path.casefold().endswith(ending)]
         rules = PathRules.of(self.root, self.readable)
         finds = any(rules.protected_name(path, writing=False) for path in fitting)
@@ -467,13 +471,6 @@ def _is_unambiguous(path: str) -> bool:
     if not path or len(path) > LONGEST_PATH or path != path.strip() or path.startswith("~"):
         return False
     return not any(unicodedata.category(char) == "Cc" for char in path)
-
-
-def _ending_of(glob: str) -> str:
-    """The ending of every name that matches; empty if that is unclear."""
-    if _UNCLEAR_GLOB.search(glob):
-        return ""
-    return _WILD.split(glob)[-1].rpartition("/")[2].casefold()
 
 
 # Checking one path takes a tenth of a millisecond.

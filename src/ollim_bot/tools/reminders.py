@@ -304,22 +304,18 @@ def _fields(given: Arguments, now: datetime) -> tuple[str, Mapping[str, object]]
         "kind": given.get("kind"),
     }
     switches = {name: given.get(name) for name in ("must", "plain")}
+    delay, moment = given.get("delay_minutes"), given.get("run_at") or None
+    if (delay is None) == (moment is None):
+        raise WrongInput(_ONE_MOMENT)
     return words, {
-        "run-at": _moment(given, now),
+        "run-at": (
+            moment_to_keep(str(moment), now) if moment is not None else _in_minutes(now, delay)
+        ),
         **({"set-at": now} if given.get("timer") is True else {}),
         **({"background": False} if given.get("foreground") is True else {}),
         **{name: value for name, value in switches.items() if isinstance(value, bool)},
         **{name: value for name, value in said.items() if value},
     }
-
-
-def _moment(given: Arguments, now: datetime) -> datetime:
-    delay, moment = given.get("delay_minutes"), given.get("run_at") or None
-    if (delay is None) == (moment is None):
-        raise WrongInput(_ONE_MOMENT)
-    if moment is not None:
-        return moment_to_keep(str(moment), now)
-    return _in_minutes(now, delay)
 
 
 def _in_minutes(now: datetime, given: object) -> datetime:

@@ -222,7 +222,11 @@ class RecordFolder:
                 if _end_of_lines(file) <= end:
                     file.truncate(end)
         if target.stat().st_size == _end_of(pieces):
-            self._settle(rows, name, target)
+            # Give the record its age, by which sessions are listed.
+            at = rows.query(lambda tx: tx.transcripts.changed_at(name))
+            os.utime(target, ns=(at * 1000, at * 1000))
+            if target.name == name:
+                make_newest(target, self._transcripts)
             self._known[name] = _Copy(pieces, _status(target.stat()), change)
 
     def _replace(
@@ -243,13 +247,6 @@ class RecordFolder:
         else:
             stamp = self._now().astimezone(UTC).strftime(_STAMP)
             put_record(new, target, f"before-standby-{stamp}")
-
-    def _settle(self, rows: RecordRows, name: str, target: Path) -> None:
-        """Give the record its age, by which sessions are listed."""
-        at = rows.query(lambda tx: tx.transcripts.changed_at(name))
-        os.utime(target, ns=(at * 1000, at * 1000))
-        if target.name == name:
-            make_newest(target, self._transcripts)
 
 
 def _pieces(rows: RecordRows, name: str, known: _Copy | None) -> tuple[StoredPiece, ...]:
