@@ -233,18 +233,23 @@ def check(
     them. Downtime excuses nothing, because the next start has to record the end of each occurrence.
     """
     found = _Reading(rows)
-    horizon = _horizon(now, watched_until or found.watched_until)
+    watched_until = watched_until or found.watched_until
+    horizon = None if watched_until is None else min(now, watched_until)
     expected = {} if horizon is None else found.expected(horizon)
     return [
         *found.definitions.findings,
         *(text for story in found.stories for text in found.wrong_with(story, horizon)),
-        *(_no_cause(story) for story in found.stories if not found.has_cause(story, expected)),
-        *(_no_trace(one) for one in expected if one not in found.history.stories),
+        *(
+            f"{story.occurrence.id}: has no cause; no such job was due then."
+            for story in found.stories
+            if not found.has_cause(story, expected)
+        ),
+        *(
+            f"{one.id}: was due, and nothing is known of it."
+            for one in expected
+            if one not in found.history.stories
+        ),
     ]
-
-
-def _horizon(now: datetime, watched_until: datetime | None) -> datetime | None:
-    return None if watched_until is None else min(now, watched_until)
 
 
 class _Reading:
@@ -364,11 +369,3 @@ def _patience(story: RunStory) -> timedelta:
     if isinstance(limit, int | float) and 0 <= limit < _MOST:
         return timedelta(seconds=limit) + _GRACE
     return _PATIENCE
-
-
-def _no_cause(story: RunStory) -> str:
-    return f"{story.occurrence.id}: has no cause; no such job was due then."
-
-
-def _no_trace(occurrence: Occurrence) -> str:
-    return f"{occurrence.id}: was due, and nothing is known of it."

@@ -98,12 +98,13 @@ def describe(moment: datetime, now: datetime, *, is_exact: bool = False) -> str:
     days = (local.date() - now.date()).days
     if days in _NEAR_DAYS:
         return f"{_NEAR_DAYS[days]} {clock_time(local)}"
-    return f"{_date(local, now)} {clock_time(local).zfill(8 if local.second else 5)}"
+    return f"{day_words(local, now)} {clock_time(local).zfill(8 if local.second else 5)}"
 
 
-def _date(moment: date, now: date) -> str:
-    year = "" if moment.year == now.year else f" {moment.year}"
-    return f"{WEEKDAYS[moment.weekday()]} {moment.day} {MONTHS[moment.month - 1]}{year}"
+def day_words(day: date, now: date) -> str:
+    """`Tue 17 Nov`, with the year where it is not this one."""
+    year = "" if day.year == now.year else f" {day.year}"
+    return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}{year}"
 
 
 def with_dates(text: str, now: datetime) -> str:
@@ -114,7 +115,7 @@ def with_dates(text: str, now: datetime) -> str:
 
     def dated(found: re.Match[str]) -> str:
         day = next(days for days, word in _NEAR_DAYS.items() if word == found[1])
-        return f"{_date(now + timedelta(days=day), now)} {found[2].zfill(5)}"
+        return f"{day_words(now + timedelta(days=day), now)} {found[2].zfill(5)}"
 
     return re.sub(rf"\b({'|'.join(_NEAR_DAYS.values())}) (\d{{1,2}}:\d\d)\b", dated, text)
 

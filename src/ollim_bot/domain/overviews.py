@@ -27,12 +27,12 @@ from ollim_bot.domain.due_items import (
     settled_line,
     settling_buttons,
 )
+from ollim_bot.domain.due_items import short_moment as short_moment
 from ollim_bot.domain.initiative import ENSURE_LABEL
 from ollim_bot.domain.jobs import CalledJob, Job, JobKind, JobSpec, Reminder, Routine, list_names
 from ollim_bot.domain.moments import (
     MONTHS,
     WEEKDAYS,
-    clock_time,
     describe,
     describe_with_distance,
     midnight_after,
@@ -42,7 +42,7 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, Skips, key_of, next_due, occurrence_at
 from ollim_bot.domain.task_cards import TASK, TASK_DONE, TaskUndo, task_words
 from ollim_bot.domain.tasks import Task, in_order, is_due
-from ollim_bot.domain.text import FROM_UNTRUSTED, one_line
+from ollim_bot.domain.text import FROM_UNTRUSTED, counted, one_line
 from ollim_bot.domain.webhooks import facts_of
 
 J_co = TypeVar("J_co", bound=Job, covariant=True)
@@ -117,24 +117,15 @@ def job_card(job: Job, skips: Skips, now: datetime, webhook_port: int | None = N
     """One job with all that can be done with it; webhooks are called at `webhook_port`."""
     if isinstance(job, Routine | Reminder):
         is_skipped = skipped_moment(job, skips, now) is not None
-        lines, buttons = _about(job, skips, now), _buttons(job, is_skipped=is_skipped)
+        lines, buttons = [*_about(job, skips, now)], [*_buttons(job, is_skipped=is_skipped)]
     else:
-        lines, buttons = _about_called(job, webhook_port), _called_buttons(job)
+        lines = [] if job.spec.enabled else ["Paused: calls are refused until it is resumed."]
+        lines += facts_of(job, webhook_port) if isinstance(job, CalledJob) else ()
+        cancel = Button("Cancel", CANCEL, _name(job), ButtonStyle.DANGER)
+        buttons = [_first_called_button(job), cancel]
     mark = f" {FROM_UNTRUSTED}" if job.spec.untrusted else ""
     title = (one_line(job.spec.words, _LONGEST_TITLE) or job.spec.id) + mark
     return Card(title, "\n".join(lines), buttons=tuple(buttons), job=job.spec.id)
-
-
-def _about_called(job: Job, port: int | None) -> Iterator[str]:
-    if not job.spec.enabled:
-        yield "Paused: calls are refused until it is resumed."
-    if isinstance(job, CalledJob):
-        yield from facts_of(job, port)
-
-
-def _called_buttons(job: Job) -> Iterator[Button]:
-    yield _first_called_button(job)
-    yield Button("Cancel", CANCEL, _name(job), ButtonStyle.DANGER)
 
 
 def _first_called_button(job: Job) -> Button:
@@ -292,14 +283,10 @@ def _when(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
 
 
 def _left_out(kind: JobKind, more: int, problems: int) -> str:
-    left = [_counted(more, f"more {kind}", f"more {kind}s")] if more else []
+    left = [counted(more, f"more {kind}")] if more else []
     if problems:
-        left.append(_counted(problems, "mistake in a file", "mistakes in files"))
+        left.append("1 mistake in a file" if problems == 1 else f"{problems} mistakes in files")
     return f"Not shown: {' and '.join(left)}. `ollim-bot {kind} list` shows all." if left else ""
-
-
-def _counted(number: int, one: str, several: str) -> str:
-    return f"{number} {one if number == 1 else several}"
 
 
 def in_overdue_order(waiting: Iterable[DueItem]) -> list[DueItem]:
@@ -599,12 +586,6 @@ def coming_today(
 def _coming_line(coming: UpcomingToday, title: str, now: datetime) -> _Line:
     words = (short_moment(coming.moment, now), title or coming.job.spec.id, *coming.notes)
     return _Line(" · ".join(words), coming.buttons, _place("job", coming.name))
-
-
-def short_moment(moment: datetime, now: datetime) -> str:
-    """The time of day, with the day if it is another one."""
-    local = moment.astimezone(now.tzinfo).replace(second=0, microsecond=0)
-    return clock_time(local) if local.date() == now.date() else describe(local, now)
 
 
 def _overview(title: str, words: str, groups: _Groups) -> Card:

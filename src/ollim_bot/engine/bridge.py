@@ -45,7 +45,11 @@ _logger = logging.getLogger(__name__)
 
 
 def in_process_servers(toolset: Toolset) -> dict[str, McpSdkServerConfig]:
-    return {name: _server(name, tools) for name, tools in toolset.servers.items()}
+    servers = {}
+    for name, tools in toolset.servers.items():
+        make = create_sdk_mcp_server if name in OWN_SERVERS else _server_of_owner
+        servers[name] = make(name, tools=[_sdk_tool(tool) for tool in tools])
+    return servers
 
 
 def definitions(toolset: Toolset) -> Sequence[object]:
@@ -55,12 +59,6 @@ def definitions(toolset: Toolset) -> Sequence[object]:
         for server, tools in toolset.servers.items()
         for tool in tools
     ]
-
-
-def _server(name: str, tools: Sequence[Tool]) -> McpSdkServerConfig:
-    if name in OWN_SERVERS:
-        return create_sdk_mcp_server(name, tools=[_sdk_tool(tool) for tool in tools])
-    return _server_of_owner(name, [_sdk_tool(tool) for tool in tools])
 
 
 def _server_of_owner(name: str, tools: Sequence[SdkMcpTool[Any]]) -> McpSdkServerConfig:
@@ -169,12 +167,9 @@ def hooks(
 
 
 def _call(hook: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(hook["tool_name"], hook["tool_input"], _subagent(hook))
-
-
-def _subagent(hook: Mapping[str, Any]) -> str:
-    """Never empty for a call of a subagent, so that its limits are looked up."""
-    return str(hook.get("agent_type") or _UNNAMED) if "agent_id" in hook else ""
+    # Never empty for a call of a subagent, so that its limits are looked up.
+    subagent = str(hook.get("agent_type") or _UNNAMED) if "agent_id" in hook else ""
+    return ToolCall(hook["tool_name"], hook["tool_input"], subagent)
 
 
 def _texts_in(value: object) -> Iterator[str]:

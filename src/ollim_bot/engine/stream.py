@@ -133,7 +133,9 @@ def failure(kind: FailureKind) -> TurnFailure:
 def failure_of(result: ResultMessage, error: str | None, provider: Provider) -> TurnFailure:
     """`error` is the failure code in the last message of the turn, if it had one."""
     kind = _kind(result, error)
-    if kind is FailureKind.OTHER and (detail := _detail(result)):
+    lines = "\n".join([result.result or "", *(result.errors or [])]).split("\n")
+    detail = shortened(next(filter(None, map(str.strip, lines)), ""), _LONGEST_DETAIL)
+    if kind is FailureKind.OTHER and detail:
         return TurnFailure(kind, f"The answer failed: {detail}")
     told = _BY_ACCESS.get((provider.access, kind), SENTENCES[kind])
     return TurnFailure(kind, told.format(name=provider.name, key=provider.key_name))
@@ -146,12 +148,6 @@ def _kind(result: ResultMessage, error: str | None) -> FailureKind:
         return FailureKind.OVERLOADED if result.api_error_status else FailureKind.UNREACHABLE
     by_reason = _BY_TERMINAL_REASON.get(result.terminal_reason or "")
     return by_reason or _BY_ERROR.get(error or "", FailureKind.OTHER)
-
-
-def _detail(result: ResultMessage) -> str:
-    lines = "\n".join([result.result or "", *(result.errors or [])]).split("\n")
-    first = next((line.strip() for line in lines if line.strip()), "")
-    return shortened(first, _LONGEST_DETAIL)
 
 
 _SUBAGENT = "local_agent"

@@ -208,11 +208,9 @@ def _path_problem(call: ToolCall, policy: PathPolicy) -> str | None:
         text_argument(call.arguments, name) for name in _PATH_ARGUMENTS if name in call.arguments
     )
     reason = next(filter(None, map(policy.to_write, named)), None)
-    return reason or (_server_problem(call, policy) if server_of(call.tool) else None)
-
-
-def _server_problem(call: ToolCall, policy: PathPolicy) -> str | None:
-    """Check a call of the owner's tool server, any of whose arguments may be a path."""
+    if reason or not server_of(call.tool):
+        return reason
+    # Any argument of the owner's tool server may be a path.
     try:
         return policy.to_pass_on(paths_in_arguments(call.arguments))
     except TooMuchToJudge:
@@ -411,7 +409,9 @@ class JobValidator:
         where = str(file) if will_be.tools_line is None else f"{file}:{will_be.tools_line}"
         yield from (f"{where}: allowed-tools: {each}" for each in self._beyond(added))
         named = _named_skills(was.job, will_be.job)
-        yield from (f"{file}: skills: {each}" for each in self._wrong_skills(named))
+        unusable = self._checker.unusable_skills(named)
+        beyond = self._beyond(self._checker.tools_of_skills(named))
+        yield from (f"{file}: skills: {each}" for each in (*unusable, *beyond))
         if named and will_be.job is not None:
             yield _NamedSkills(job_key(will_be.job), named)
 
@@ -424,10 +424,6 @@ class JobValidator:
                 f"{file}: id: {job_id} is that of {other} already. Give it another id, or edit "
                 "that file."
             )
-
-    def _wrong_skills(self, names: Sequence[str]) -> Iterator[str]:
-        yield from self._checker.unusable_skills(names)
-        yield from self._beyond(self._checker.tools_of_skills(names))
 
     def _beyond(self, patterns: Sequence[str]) -> Iterator[str]:
         return beyond_main(patterns, self._allowed() if patterns else ())

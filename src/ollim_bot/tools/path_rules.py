@@ -135,8 +135,7 @@ def is_within(place: str, folder: str) -> bool:
 
 def _folded(part: str) -> str:
     """Normalise a file name for case-insensitive, Unicode-folding file systems."""
-    seen = (char for char in part if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFKC", "".join(seen)).casefold().rstrip(". ")
+    return _united(part).casefold().rstrip(". ")
 
 
 def _folded_path(place: str) -> str:

@@ -17,8 +17,8 @@ from ollim_bot.upkeep.supervision import (
     ServiceSnapshot,
     SupervisorPrograms,
     SupervisorStatus,
+    installed_service,
     is_ours,
-    is_unchanged,
     marked,
     set_aside_if_edited,
     text_of,
@@ -178,13 +178,7 @@ class Systemd:
         return {self._folder / name: text for name, text in texts.items()}
 
     def installed(self) -> InstalledService | None:
-        """The service that is installed, read from its file; starts no program."""
-        text = text_of(self.file)
-        if text is None:
-            return None
-        return InstalledService(
-            self.file, definition_in(text), is_ours(text), not is_unchanged(text)
-        )
+        return installed_service(self.file, definition_in)
 
     def install(self, definition: ServiceDefinition) -> list[Path]:
         """Write and enable the units, without a start. Gives where edited files are kept.
@@ -203,7 +197,8 @@ class Systemd:
 
     def uninstall(self) -> list[Path]:
         """Stop the service and remove what `install` wrote. Edited files are renamed."""
-        present = [name for name in (TIMER, UNIT, SENTINEL) if self._is_ours(name)]
+        names = (TIMER, UNIT, SENTINEL)
+        present = [name for name in names if is_ours(text_of(self._folder / name) or "")]
         if not present:
             return []
         self._systemctl("disable", "--now", *(each for each in _ENABLED if each in present))
@@ -317,9 +312,6 @@ class Systemd:
     def _tell(self, *words: str) -> bool:
         """Whether systemd did it."""
         return self._programs.run("systemctl", "--user", *words).returncode == 0
-
-    def _is_ours(self, name: str) -> bool:
-        return is_ours(text_of(self._folder / name) or "")
 
     def _property(self, unit: str, name: str) -> str:
         return self._systemctl("show", unit, f"--property={name}").strip().partition("=")[2]
