@@ -13,7 +13,7 @@ from typing import Any
 
 from ollim_bot.domain.provider import LoginStatus
 from ollim_bot.engine.launcher import PROGRAM_MISSING, VARIABLES, cli_path
-from ollim_bot.engine.transcripts import config_folder
+from ollim_bot.engine.transcripts import config_folder, time_of_change
 from ollim_bot.environment import child_environment
 from ollim_bot.errors import EngineError
 
@@ -48,16 +48,9 @@ async def login_mark(environment: Mapping[str, str], *, cli: Path | None = None)
     status = await login_status(environment, cli=cli)
     if not status.is_logged_in:
         return ""
-    renewed = await asyncio.to_thread(_written_at, config_folder(environment) / _CREDENTIALS)
+    # Some systems keep the login elsewhere.
+    renewed = await asyncio.to_thread(time_of_change, config_folder(environment) / _CREDENTIALS)
     return f"{status.sentence} {renewed}"
-
-
-def _written_at(path: Path) -> int:
-    """0 if there is no such file: some systems keep the login elsewhere."""
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 def log_in(environment: Mapping[str, str], *, cli: Path | None = None) -> bool:

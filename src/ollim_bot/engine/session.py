@@ -369,19 +369,15 @@ async def private_file(folder: Path, text: str) -> AsyncIterator[Path]:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_stale(path.parent)
+    # Remove files that a crash left behind.
+    longest_ago = time.time() - _LONGEST_PRIVATE_SECONDS
+    for stale in path.parent.glob(f"{_PRIVATE_PREFIX}*"):
+        with suppress(OSError):
+            if stale.stat().st_mtime < longest_ago:
+                stale.unlink()
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(handle, "wb") as file:
         file.write(text.encode("utf-8", "replace"))
-
-
-def _remove_stale(folder: Path) -> None:
-    """Remove files that a crash left behind."""
-    longest_ago = time.time() - _LONGEST_PRIVATE_SECONDS
-    for path in folder.glob(f"{_PRIVATE_PREFIX}*"):
-        with suppress(OSError):
-            if path.stat().st_mtime < longest_ago:
-                path.unlink()
 
 
 def _remove(path: Path) -> None:

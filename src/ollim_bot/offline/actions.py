@@ -297,7 +297,14 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
 
 
 def _remind(intent: Remind, situation: Situation) -> Part:
-    arguments = {"prompt": intent.task, **_arguments(intent.when), "plain": not intent.is_run}
+    arguments: dict[str, object] = {"prompt": intent.task}
+    try:
+        length = parse_duration(intent.when.lower().removesuffix(" from now"))
+        minutes = length.total_seconds() / 60
+        arguments["delay_minutes"] = int(minutes) if minutes.is_integer() else minutes
+    except BadPhrase:
+        arguments["run_at"] = intent.when
+    arguments["plain"] = not intent.is_run
     if intent.is_timer or intent.task == texts.TIMER_OVER:
         arguments["timer"] = True
     call = CallTool(ADD_REMINDER, arguments)
@@ -314,14 +321,6 @@ def _remind(intent: Remind, situation: Situation) -> Part:
         news = texts.COMES_IN_THE_QUIET
     news = "\n".join([news, *_COMES_AGAIN.findall(done.text)])
     return Say(news, FollowUp(moves=moves, about=name, undo=f"cancel {name}"))
-
-
-def _arguments(when: str) -> dict[str, object]:
-    try:
-        minutes = parse_duration(when.lower().removesuffix(" from now")).total_seconds() / 60
-    except BadPhrase:
-        return {"run_at": when}
-    return {"delay_minutes": int(minutes) if minutes.is_integer() else minutes}
 
 
 def _repeat(intent: RoutineWish, situation: Situation) -> Part:
@@ -435,7 +434,8 @@ def ask_about_job(situation: Situation, when: str) -> Part | None:
     if not _NAMING_A_JOB.search(text):
         return None
     jobs: list[tuple[str, ListedJob]] = []
-    for kind, call, jobs_in in (*((k, v.call, v.jobs_in) for k, v in _LISTINGS.items()), _OF_TASKS):
+    listings = [(str(kind), each.call, each.jobs_in) for kind, each in _LISTINGS.items()]
+    for kind, call, jobs_in in (*listings, ("task", LIST_TASKS, tasks_in)):
         listed = _outcome(call, situation, texts.not_seen)
         if isinstance(listed, CallTool):
             return listed
@@ -564,9 +564,6 @@ _LISTINGS = {
     JobKind.REMINDER: _Listing(LIST_REMINDERS, reminders_in, texts.REMINDERS, texts.NO_REMINDERS),
     JobKind.ROUTINE: _Listing(LIST_ROUTINES, routines_in, texts.ROUTINES, texts.NO_ROUTINES),
 }
-
-
-_OF_TASKS = ("task", LIST_TASKS, tasks_in)
 
 
 def _show(listing: _Listing, situation: Situation) -> Part:

@@ -185,7 +185,9 @@ def _framed(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
         # `set a reminder for 5pm to …`, and `set a reminder for the laundry in 30 minutes`.
         found = _moment_in_front(words[1:], now)
         return found or _moment_behind("for", words[1:], now)
-    found = _moment_in_front(words, now) or _linked(words, now)
+    found = _moment_in_front(words, now)
+    if not found and words and words[0].lower() in _LINKS:
+        found = _moment_behind(words[0].lower(), words[1:], now)
     is_bare = not found and vocabulary.is_errand(" ".join(words))
     return _moment_behind("to", words, now) if is_bare else found
 
@@ -212,12 +214,6 @@ def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
 
 def _is_about_time(words: Sequence[str]) -> bool:
     return vocabulary.tells_time(words) and vocabulary.names_time(" ".join(words))
-
-
-def _linked(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
-    if not words or words[0].lower() not in _LINKS:
-        return None
-    return _moment_behind(words[0].lower(), words[1:], now)
 
 
 def _moment_in_front(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
@@ -379,7 +375,8 @@ def _checked_reminder(
         return AmbiguousIntent(texts.RHYTHM)
     has_day = vocabulary.names_day(phrase) or phrase.lower().startswith("in ")
     has_other_day = vocabulary.names_day(task) and not has_day
-    if has_other_day or vocabulary.names_length(task) or _starts_with_time(words):
+    starts_with_time = any(_is_about_time(words[:end]) for end in range(1, len(words) + 1))
+    if has_other_day or vocabulary.names_length(task) or starts_with_time:
         return AmbiguousIntent(texts.MOMENT_FIRST)
     return Remind(task, phrase)
 
@@ -391,13 +388,6 @@ def _doubt(task: str, thing: str) -> AmbiguousIntent | None:
     if vocabulary.is_more_than_one(task) or "\\" in task:
         return AmbiguousIntent(texts.ONE_AT_A_TIME)
     return AmbiguousIntent(texts.DOUBT) if vocabulary.is_negated(task) else None
-
-
-def _starts_with_time(words: Sequence[str]) -> bool:
-    return any(
-        vocabulary.tells_time(words[:end]) and vocabulary.names_time(" ".join(words[:end]))
-        for end in range(1, len(words) + 1)
-    )
 
 
 def _is_moment(words: Sequence[str], now: datetime) -> bool:
@@ -552,7 +542,10 @@ def guessed_intent(text: str, now: datetime) -> ScheduleIntent | None:
     if vocabulary.changes_it(line):
         return AmbiguousIntent(texts.WHICH_ONE)
     if before := _SOME_TIME_BEFORE.search(line):
-        return _ask_when_before(*before["event"].partition(" remind me to ")[::2])
+        event, _, task = before["event"].partition(" remind me to ")
+        question = time_question(f"remind me {{}}: {task}")
+        unclear = AmbiguousIntent(texts.no_counting_back(event, task), question)
+        return unclear if task else _ask_when(event)
     words = line.split()
     cuts = [(words, "")] if vocabulary.tells_time(words) else [*_cuts(words)]
     for asks in (_asked_at, _asked_about, _asked_beside):
@@ -560,13 +553,6 @@ def guessed_intent(text: str, now: datetime) -> ScheduleIntent | None:
             if asked := asks(time, task, now):
                 return asked
     return None
-
-
-def _ask_when_before(event: str, task: str) -> AmbiguousIntent:
-    if not task:
-        return _ask_when(event)
-    question = time_question(f"remind me {{}}: {task}")
-    return AmbiguousIntent(texts.no_counting_back(event, task), question)
 
 
 def _with_its_end(line: str, now: datetime) -> AmbiguousIntent:

@@ -104,33 +104,29 @@ class RecordStore:
         checked_from = 0 if is_whole or known is None else _end_of(pieces) - _CHECKED
         compared = [each for each in pieces if each.end > checked_from]
         if _count_same(file, compared) == len(compared):
-            new = self._add(name, file, _end_of(pieces), _append)
+            new = self._add(name, file, _end_of(pieces))
             pieces = (*pieces, *new)
         else:
-            new = pieces = self._add(name, file, 0, _append_new)
+            new = pieces = self._add(name, file, 0, is_new=True)
             self._rows.run(lambda tx: tx.transcripts.replace(name))
         self._known[name] = _Copy(pieces, status)
         return sum(each.length for each in new)
 
-    def _add(self, name: str, file: BinaryIO, end: int, add: _Add) -> tuple[StoredPiece, ...]:
+    def _add(
+        self, name: str, file: BinaryIO, end: int, *, is_new: bool = False
+    ) -> tuple[StoredPiece, ...]:
         pieces: list[StoredPiece] = []
         at = os.fstat(file.fileno()).st_mtime_ns // 1000
         for chunk in _chunks(file, end, by_line=name.endswith(_LINES)):
-            self._rows.run(partial(add, name, end, chunk, at))
+            self._rows.run(partial(_append, name, end, chunk, at, is_new))
             pieces += (piece for piece, _ in split(end, chunk))
             end += len(chunk)
         return tuple(pieces)
 
 
-_Add = Callable[[str, int, bytes, int, Transaction], None]
-
-
-def _append(name: str, position: int, chunk: bytes, at: int, tx: Transaction) -> None:
-    tx.transcripts.append(name, position, chunk, at)
-
-
-def _append_new(name: str, position: int, chunk: bytes, at: int, tx: Transaction) -> None:
-    tx.transcripts.append_new(name, position, chunk, at)
+def _append(name: str, position: int, chunk: bytes, at: int, is_new: bool, tx: Transaction) -> None:
+    add = tx.transcripts.append_new if is_new else tx.transcripts.append
+    add(name, position, chunk, at)
 
 
 def _is_gone(path: Path) -> bool:

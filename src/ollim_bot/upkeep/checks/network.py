@@ -349,7 +349,12 @@ def page(
     except OSError as silent:
         is_late = is_running and isinstance(silent, TimeoutError)
         if is_late or isinstance(silent, ConnectionRefusedError):
-            yield _silent(port, refusal or why_not_free, is_running=is_running)
+            if is_running:
+                yield failed(PAGE, f"the bot runs, but nothing answers at port {port}", _LOOK)
+            elif reason := (refusal or why_not_free)(port):
+                yield failed(PAGE, f"port {port} cannot be used: {reason}", _TURN_ON)
+            else:
+                yield passed(PAGE, f"port {port} is free")
         else:
             yield _taken(port, "another program")
         return
@@ -379,14 +384,6 @@ def why_not_free(port: int) -> str:
         except OSError as refused:
             return refused.strerror or str(refused)
     return ""
-
-
-def _silent(port: int, refusal: Callable[[int], str], *, is_running: bool) -> DoctorFinding:
-    if is_running:
-        return failed(PAGE, f"the bot runs, but nothing answers at port {port}", _LOOK)
-    if reason := refusal(port):
-        return failed(PAGE, f"port {port} cannot be used: {reason}", _TURN_ON)
-    return passed(PAGE, f"port {port} is free")
 
 
 def _taken(port: int, holder: str) -> DoctorFinding:
