@@ -356,7 +356,12 @@ class Inbox:
             case Edited(input=input_id, text=text):
                 if self._takes(input_id):
                     return self
-                edited = (_edited(each, input_id, text) for each in self.accepted)
+                edited = (
+                    replace(each, text=text)
+                    if isinstance(each, OwnerMessage) and each.id == input_id
+                    else each
+                    for each in self.accepted
+                )
                 return replace(self, accepted=tuple(edited))
             case Taken():
                 # Another attempt takes the same inputs and keeps the recorded tool calls. Inputs of
@@ -372,7 +377,11 @@ class Inbox:
             case Released(turn=turn):
                 return replace(self, running=None, tools=()) if self._runs(turn) else self
             case Ended(inputs=ended):
-                return self._without(frozenset(ended))
+                gone = frozenset(ended)
+                left = tuple(each for each in self.accepted if each.id not in gone)
+                going = self.running and _narrowed(self.running, left)
+                tools = self.tools if going else ()
+                return replace(self, accepted=left, running=going, tools=tools)
 
     def has(self, input_id: InputId) -> bool:
         """Whether the input was accepted before, so that a repeated send does nothing."""
@@ -414,21 +423,9 @@ class Inbox:
     def _takes(self, input_id: InputId) -> bool:
         return self.running is not None and input_id in self.running.inputs
 
-    def _without(self, ended: frozenset[InputId]) -> Inbox:
-        accepted = tuple(each for each in self.accepted if each.id not in ended)
-        running = self.running and _narrowed(self.running, accepted)
-        tools = self.tools if running else ()
-        return replace(self, accepted=accepted, running=running, tools=tools)
-
 
 def _narrowed(turn: Taken, accepted: tuple[Input, ...]) -> Taken | None:
     """The turn with only its inputs that have no end; None if none is left."""
     left = {each.id for each in accepted}
     inputs = tuple(each for each in turn.inputs if each in left)
     return replace(turn, inputs=inputs) if inputs else None
-
-
-def _edited(each: Input, input_id: InputId, text: str) -> Input:
-    if isinstance(each, OwnerMessage) and each.id == input_id:
-        return replace(each, text=text)
-    return each

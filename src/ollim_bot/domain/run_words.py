@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -165,16 +165,13 @@ def listed(value: object) -> list[object]:
 def _looked_at(facts: Mapping[str, object]) -> str:
     """`looked at 3 mails and the calendar`; empty if it looked at nothing."""
     things = Counter(map(str, listed(facts.get(LOOKED_AT))))
-    words = [*_things(things)]
+    words = [
+        counted(times, thing) if thing in _COUNTED else thing for thing, times in things.items()
+    ]
     if not words:
         return ""
     start = ", ".join(words[:-1])
     return f"looked at {start} and {words[-1]}" if start else f"looked at {words[0]}"
-
-
-def _things(things: Counter[str]) -> Iterator[str]:
-    for thing, times in things.items():
-        yield counted(times, thing) if thing in _COUNTED else thing
 
 
 def _ended_without_it(story: RunStory) -> bool:

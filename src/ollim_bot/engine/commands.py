@@ -62,7 +62,10 @@ class Programs:
         output = bytearray()
         try:
             async with asyncio.timeout(_LONGEST_RUN):
-                await _collect(process, output)
+                # All output is read: an unread pipe would stop the program.
+                assert process.stdout is not None
+                while part := await process.stdout.read(65536):
+                    output += part[: max(0, _KEPT_BYTES - len(output))]
                 code = await process.wait()
         except TimeoutError:
             return f"{_shown(output)}[stopped after {_LONGEST_RUN:.0f} seconds]"
@@ -72,13 +75,6 @@ class Programs:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         return _shown(output) + (f"[failed with exit code {code}]" if code else "")
-
-
-async def _collect(process: asyncio.subprocess.Process, output: bytearray) -> None:
-    """Read all output and keep its beginning: an unread pipe would stop the program."""
-    assert process.stdout is not None
-    while part := await process.stdout.read(65536):
-        output += part[: max(0, _KEPT_BYTES - len(output))]
 
 
 def _shown(output: bytearray) -> str:

@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from ollim_bot.domain.provider import LoginStatus
 from ollim_bot.engine.launcher import PROGRAM_MISSING, VARIABLES, cli_path
@@ -37,7 +36,16 @@ async def login_status(
     """
     answer = await _answer(cli or _program(), environment, limit)
     try:
-        return _status(json.loads(answer))
+        said = json.loads(answer)
+        if not said["loggedIn"]:
+            return LoginStatus(is_logged_in=False)
+        return LoginStatus(
+            is_logged_in=True,
+            method=str(said["authMethod"]),
+            account=said.get("email"),
+            plan=said.get("subscriptionType"),
+            key_source=said.get("apiKeySource"),
+        )
     except (ValueError, KeyError, TypeError) as unknown:
         _logger.warning("The Claude program answered about the login: %r", answer[:200])
         raise EngineError(_SILENT) from unknown
@@ -106,15 +114,3 @@ async def _answer(cli: Path, environment: Mapping[str, str], limit: float) -> by
                 process.kill()
             await process.wait()
     return answer
-
-
-def _status(answer: Mapping[str, Any]) -> LoginStatus:
-    if not answer["loggedIn"]:
-        return LoginStatus(is_logged_in=False)
-    return LoginStatus(
-        is_logged_in=True,
-        method=str(answer["authMethod"]),
-        account=answer.get("email"),
-        plan=answer.get("subscriptionType"),
-        key_source=answer.get("apiKeySource"),
-    )

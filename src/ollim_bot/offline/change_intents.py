@@ -221,24 +221,17 @@ def _adding(
 ) -> AddTask | AmbiguousIntent:
     task, due = words, ""
     if found := _DUE.fullmatch(words) or _DAY_BEHIND.fullmatch(words):
-        problem = _problem(found["day"], now)
-        if not problem:
+        try:
+            parse_day(found["day"], now.date())
             task, due = found["task"], found["day"]
-        elif found.groupdict().get("how", "").lower() == "due":
-            return AmbiguousIntent(texts.unclear_moment(problem))
+        except BadPhrase as refused:
+            if found.groupdict().get("how", "").lower() == "due":
+                return AmbiguousIntent(texts.unclear_moment(str(refused)))
     if not task or _TASK_POINTERS.fullmatch(task) or vocabulary.names_no_task(task):
         return AmbiguousIntent(texts.SAY_WHICH_TASK, FollowUp(blank="add a task: {}"))
     if vocabulary.is_order_beside(task):
         return AmbiguousIntent(texts.ONE_AT_A_TIME)
     return AddTask(task, due, parts.get("name") or "")
-
-
-def _problem(day: str, now: datetime) -> str:
-    try:
-        parse_day(day, now.date())
-    except BadPhrase as refused:
-        return str(refused)
-    return ""
 
 
 _FIRST = r"(?:(?:ok|no|oh|oops|please|actually|wait|sorry|h+m+)[ ,]+)*"

@@ -145,12 +145,13 @@ class OfflineModel:
 
     def reply(self, request: ModelRequest) -> Reply:
         reply = _reply(request)
-        return replace(reply, parts=tuple(self._as_typed(part) for part in reply.parts))
-
-    def _as_typed(self, part: Part) -> Part:
-        if isinstance(part, Say):
-            return replace(part, text=with_program(part.text, self._program))
-        return part
+        parts = (
+            replace(part, text=with_program(part.text, self._program))
+            if isinstance(part, Say)
+            else part
+            for part in reply.parts
+        )
+        return replace(reply, parts=tuple(parts))
 
 
 def _reply(request: ModelRequest) -> Reply:
@@ -267,7 +268,8 @@ def _by_sentence(situation: Situation) -> Part:
     # The first call that is needed; if none is, all answers together.
     parts = [_ANSWERS[intent](situation) for intent in intents]
     calls = [part for part in parts if isinstance(part, CallTool)]
-    return calls[0] if calls else Say("\n\n".join(_said(part) for part in parts))
+    said = (part.text for part in parts if isinstance(part, Say))
+    return calls[0] if calls else Say("\n\n".join(said))
 
 
 def _named(situation: Situation) -> Part | None:
@@ -367,10 +369,6 @@ def _elsewhere(situation: Situation) -> Say:
         return Say(texts.NO_NOTES, FollowUp((add,)))
     place = next((place for form, place in _PLACES.items() if form.fullmatch(text)), None)
     return Say(place or texts.NOT_UNDERSTOOD)
-
-
-def _said(part: Part) -> str:
-    return part.text if isinstance(part, Say) else ""
 
 
 def _time(situation: Situation) -> Part:

@@ -44,7 +44,9 @@ async def _search_docs(context: ToolContext, given: Arguments) -> ToolAnswer:
     if not found:
         pages = ", ".join(await asyncio.to_thread(_pages, context.docs))
         return ToolAnswer(f"Nothing was found. There are these pages: {pages}.")
-    return ToolAnswer("\n\n".join(f"{one.page} — {one.heading}\n{_start(one)}" for one in found))
+    starts = (shortened(" ".join(one.words.split()), _LONGEST_START) for one in found)
+    listed = zip(found, starts, strict=True)
+    return ToolAnswer("\n\n".join(f"{one.page} — {one.heading}\n{start}" for one, start in listed))
 
 
 SEARCH_DOCS = OwnTool(
@@ -135,7 +137,3 @@ def _sections(folder: Path) -> Sequence[Section]:
         for heading, end in zip(headings, ends, strict=False):
             found.append(Section(page, heading[1].strip(), content[heading.end() : end].strip()))
     return found
-
-
-def _start(section: Section) -> str:
-    return shortened(" ".join(section.words.split()), _LONGEST_START)

@@ -349,16 +349,12 @@ def _is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         pass
-    return not _is_zombie(pid)
-
-
-def _is_zombie(pid: int) -> bool:
-    """Whether the process has ended and its parent has not asked for its exit code yet."""
+    # It may have ended, and its parent has not asked for its exit code yet.
     try:
         status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
-        return False
-    return status.rpartition(")")[2].split()[:1] == ["Z"]
+        return True
+    return status.rpartition(")")[2].split()[:1] != ["Z"]
 
 
 def _end(pid: int) -> None:
