@@ -169,7 +169,7 @@ class Repeat:
         else:
             assert self.start is not None
             words = f"At {joined(map(clock_text, self.at))} {self.rule.explain(self.start)}"
-        until = f", until {_day_text(self.until)}" if self.until else ""
+        until = f", until {self.until.day} {self.until:%b %Y}" if self.until else ""
         times = f", {self.times} time{'s' * (self.times != 1)}" if self.times else ""
         return f"{words}{until}{times}"
 
@@ -392,10 +392,6 @@ def days_text(days: int) -> str:
 
 def clock_text(at: time) -> str:
     return f"{at.hour}:{at.minute:02}"
-
-
-def _day_text(day: date) -> str:
-    return f"{day.day} {day:%b %Y}"
 
 
 def _midnight(day: date) -> datetime:
