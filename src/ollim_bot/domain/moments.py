@@ -27,17 +27,13 @@ def instant(wall: datetime, zone: tzinfo) -> datetime:
     if wall.tzinfo is not None:
         return wall.astimezone(UTC).astimezone(zone)
     first = wall.replace(tzinfo=zone, fold=0)
-    if _shown(first) == wall:
+    # Compare with what the clocks really show at that instant.
+    if first.astimezone(UTC).astimezone(first.tzinfo).replace(tzinfo=None, fold=0) == wall:
         return first
     # In a gap, fold=1 reads with the offset after the change and gives a moment before it; fold=0
     # does the opposite.
     before, after = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (1, 0))
     return clock_change(before, after, zone).astimezone(zone)
-
-
-def _shown(moment: datetime) -> datetime:
-    """The time that the clocks really show at the instant `moment`."""
-    return moment.astimezone(UTC).astimezone(moment.tzinfo).replace(tzinfo=None, fold=0)
 
 
 def midnight_after(now: datetime) -> datetime:

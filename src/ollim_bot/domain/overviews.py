@@ -383,7 +383,14 @@ def _kept_in_place(
     if there are few, and counts five to a row if there are many.
     """
     every = {line.name: line for group in groups.values() for line in group}
-    places = _taken_over(shown.places, every)
+    # A line that has taken the place of another one keeps that place.
+    later = {each: line.name for line in every.values() for each in line.former}
+    renamed = [each if each in every else later.get(each, each) for each in shown.places]
+    # One that is there already does not come a second time.
+    places = [
+        old if new != old and new in shown.places else new
+        for old, new in zip(shown.places, renamed, strict=True)
+    ]
     drawn = [line for group in few.values() for line in group if line.name in every]
     new = [line for line in drawn if line.name not in places]
     there = {*places, *(line.name for line in new)}
@@ -430,16 +437,6 @@ def _with_headings(
         is_one = len(found) == 1 and first.heading != _NEW
         yield replace(first, heading=found.pop()) if is_one else first
         yield from others
-
-
-def _taken_over(places: Sequence[str], every: Mapping[str, _Line]) -> list[str]:
-    """The names with those of lines that have taken the place of others."""
-    later = {each: line.name for line in every.values() for each in line.former}
-    now = [later.get(each, each) if each not in every else each for each in places]
-    # One that is there already does not come a second time.
-    return [
-        old if new != old and new in places else new for old, new in zip(places, now, strict=True)
-    ]
 
 
 def _place(kind: str, name: str) -> str:

@@ -308,16 +308,6 @@ class WeekView:
 _TOLERANCE = 1e-9
 
 
-def _assumed(rehearsal: Rehearsal) -> str:
-    length = duration_in_words(rehearsal.guess.run)
-    is_answered = any(fire.job.follows_answers for fire in rehearsal.fires)
-    you = "answered at once what comes after it is done" if is_answered else "wrote nothing"
-    return (
-        f"each run took {length}, each background run pinged once at its end, "
-        f"no reminder followed up, and you {you}"
-    )
-
-
 def week_of(
     rehearsal: Rehearsal,
     found: Sequence[Finding],
@@ -333,6 +323,9 @@ def week_of(
     zone = rehearsal.zone
     spans = [(start.astimezone(zone), end.astimezone(zone)) for start, end in nights]
     events = week_events(rehearsal, calendars, travel_minutes, quiet)
+    length = duration_in_words(rehearsal.guess.run)
+    is_answered = any(fire.job.follows_answers for fire in rehearsal.fires)
+    you = "answered at once what comes after it is done" if is_answered else "wrote nothing"
     return WeekView(
         rehearsal,
         [*_days(rehearsal, spans, events, money)],
@@ -341,7 +334,8 @@ def week_of(
         spans,
         events,
         money,
-        _assumed(rehearsal),
+        f"each run took {length}, each background run pinged once at its end, "
+        f"no reminder followed up, and you {you}",
         notes=[
             f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
             for copy in calendars

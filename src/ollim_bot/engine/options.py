@@ -154,23 +154,19 @@ def engine_variables(
     provider and of `ollim-bot`. No value refers to the current folder.
     """
     path = ":".join(filter(None, [str(commands), search_path(inherited.get("PATH", ""))]))
-    return {
-        **child_environment(inherited, *VARIABLES, *_OF_OUR_COMMANDS),
-        **_ENGINE_VARIABLES,
-        **_without_proxy(inherited),
-        **python_places(inherited, os.getcwd()),
-        "PATH": path,
-        **given,
-    }
-
-
-def _without_proxy(inherited: Mapping[str, str]) -> dict[str, str]:
-    """The variables that exclude this machine, with the built-in model, from the proxy."""
+    # The variables that exclude this machine, with the built-in model, from the proxy.
     named = ",".join(inherited.get(name, "") for name in _NO_PROXY)
     hosts = [host.strip() for host in named.split(",") if host.strip()]
     # A lone star means all hosts; in a list, it would mean none.
     all_hosts = hosts if "*" in hosts else [*hosts, *_THIS_MACHINE]
-    return dict.fromkeys(_NO_PROXY, ",".join(dict.fromkeys(all_hosts)))
+    return {
+        **child_environment(inherited, *VARIABLES, *_OF_OUR_COMMANDS),
+        **_ENGINE_VARIABLES,
+        **dict.fromkeys(_NO_PROXY, ",".join(dict.fromkeys(all_hosts))),
+        **python_places(inherited, os.getcwd()),
+        "PATH": path,
+        **given,
+    }
 
 
 def _thinking(thinking: Thinking) -> ThinkingConfig:

@@ -432,7 +432,11 @@ def side_answer(request: ModelRequest) -> Reply | None:
     """A neutral answer to a request outside the conversation; None for any other request."""
     if request.max_tokens == 1:
         return Reply((Say("ok"),))
-    if _asks_for_title(request):
+    # Only a request for a title asks for an object with this one field.
+    value: object = request.body
+    for step in ("output_config", "format", "schema", "properties"):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping) and list(value) == ["title"]:
         return Reply((Say(json.dumps({"title": "Conversation"})),))
     if request.tools == ("web_search",):
         return Reply((Say("Nothing was found: there is no web search here."),))
@@ -448,14 +452,6 @@ def asks_for_summary(request: ModelRequest) -> bool:
 def summary(text: str) -> Reply:
     """A summary in the form that the engine accepts at the first try."""
     return Reply((Say(f"<analysis>\n</analysis>\n<summary>\n{text}\n</summary>"),))
-
-
-def _asks_for_title(request: ModelRequest) -> bool:
-    """Only a request for a title asks for an object with this one field."""
-    value: object = request.body
-    for step in ("output_config", "format", "schema", "properties"):
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return isinstance(value, Mapping) and list(value) == ["title"]
 
 
 def remind(situation: Situation) -> Part:

@@ -25,7 +25,7 @@ from ollim_bot.domain.initiative import (
     objections,
     objections_after_reading,
 )
-from ollim_bot.domain.jobs import Job, job_key
+from ollim_bot.domain.jobs import job_key
 from ollim_bot.domain.permissions import (
     FILE_ARGUMENTS,
     SEARCH_ARGUMENTS,
@@ -408,7 +408,12 @@ class JobValidator:
         added = [each for each in will_be.tools if each not in was.tools]
         where = str(file) if will_be.tools_line is None else f"{file}:{will_be.tools_line}"
         yield from (f"{where}: allowed-tools: {each}" for each in self._beyond(added))
-        named = _named_skills(was.job, will_be.job)
+        # The skills that the change names, or takes along to another job.
+        named: list[str] = []
+        if will_be.job is not None:
+            is_same = was.job is not None and job_key(was.job) == job_key(will_be.job)
+            kept = was.job.spec.skills if was.job is not None and is_same else ()
+            named = [skill for skill in will_be.job.spec.skills if skill not in kept]
         unusable = self._checker.unusable_skills(named)
         beyond = self._beyond(self._checker.tools_of_skills(named))
         yield from (f"{file}: skills: {each}" for each in (*unusable, *beyond))
@@ -427,15 +432,6 @@ class JobValidator:
 
     def _beyond(self, patterns: Sequence[str]) -> Iterator[str]:
         return beyond_main(patterns, self._allowed() if patterns else ())
-
-
-def _named_skills(before: Job | None, after: Job | None) -> list[str]:
-    """The skills that the change names, or takes along to another job."""
-    if after is None:
-        return []
-    is_same = before is not None and job_key(before) == job_key(after)
-    kept = before.spec.skills if before is not None and is_same else ()
-    return [skill for skill in after.spec.skills if skill not in kept]
 
 
 def _against_initiative(

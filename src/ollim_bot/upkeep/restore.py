@@ -387,7 +387,11 @@ def _exchanged(root: Path, staging: Path, now: datetime) -> Path | None:
         if not root.exists() or not any(root.iterdir()):
             os.rename(staging, root)
             return None
-        aside = _free_name(root, now)
+        stamp = now.astimezone(UTC).strftime(_STAMP)
+        aside, number = root.with_name(f"{root.name}.before-restore-{stamp}"), 1
+        while os.path.lexists(aside):
+            number += 1
+            aside = root.with_name(f"{root.name}.before-restore-{stamp}-{number}")
         # The new directory takes the name first: then one step changes the two.
         os.rename(staging, aside)
         try:
@@ -405,15 +409,6 @@ def _exchanged(root: Path, staging: Path, now: datetime) -> Path | None:
             root, f"could not be moved aside: {reason}. Nothing was changed."
         ) from refused
     return aside
-
-
-def _free_name(root: Path, now: datetime) -> Path:
-    stamp = now.astimezone(UTC).strftime(_STAMP)
-    path, number = root.with_name(f"{root.name}.before-restore-{stamp}"), 1
-    while os.path.lexists(path):
-        number += 1
-        path = root.with_name(f"{root.name}.before-restore-{stamp}-{number}")
-    return path
 
 
 def _swap_in_two_steps(root: Path, aside: Path) -> None:
@@ -447,7 +442,12 @@ def place_transcripts(
             for name in sorted(names):
                 path = Path(folder, name)
                 record = target / path.relative_to(waiting)
-                _move_record(path, record, f"before-restore-{stamp}")
+                record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not record.is_file() or not filecmp.cmp(path, record, shallow=False):
+                    temporary = record.with_name(f".{record.name}.tmp")
+                    shutil.copy2(path, temporary)
+                    put_record(temporary, record, f"before-restore-{stamp}")
+                path.unlink()
                 if record.parent == target:
                     make_newest(record, transcripts)
         shutil.rmtree(waiting)
@@ -455,12 +455,3 @@ def place_transcripts(
         reason = f"{refused.filename or target}: {refused.strerror}"
         return (f"What the model remembers is not back yet, the next start tries again: {reason}.",)
     return ()
-
-
-def _move_record(path: Path, target: Path, mark: str) -> None:
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not target.is_file() or not filecmp.cmp(path, target, shallow=False):
-        temporary = target.with_name(f".{target.name}.tmp")
-        shutil.copy2(path, temporary)
-        put_record(temporary, target, mark)
-    path.unlink()

@@ -303,7 +303,12 @@ class Updater:
             )
         exchange(Path(record.environment), Path(record.beside))
         if (bot := running_pid(self._paths.bot_pid)) is not None:
-            _end(bot)
+            os.kill(bot, signal.SIGTERM)
+            deadline = time.monotonic() + _KILL_AFTER
+            while _is_alive(bot) and time.monotonic() < deadline:
+                time.sleep(_LOOK)
+            if _is_alive(bot):
+                os.kill(bot, signal.SIGKILL)
         began = self._now()
         self._start_bot()
         if not wait_for_heartbeat(self._paths, began, self._limits.heartbeat):
@@ -355,12 +360,3 @@ def _is_alive(pid: int) -> bool:
     except OSError:
         return True
     return status.rpartition(")")[2].split()[:1] != ["Z"]
-
-
-def _end(pid: int) -> None:
-    os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + _KILL_AFTER
-    while _is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(_LOOK)
-    if _is_alive(pid):
-        os.kill(pid, signal.SIGKILL)

@@ -250,10 +250,7 @@ class Simulation:
                     return
             case _:
                 raise AssertionError(f"{decision} does not follow from a rehearsal")
-        self._around(fire)
-
-    def _around(self, fire: Fire) -> None:
-        """Add the heads-ups, and the further times of what the owner gets."""
+        # Add the heads-ups, and the further times of what the owner gets.
         spec = fire.job.spec
         if spec.before:
             found = (fire.due - length for length in spec.before)

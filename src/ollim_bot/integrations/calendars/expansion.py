@@ -336,7 +336,14 @@ def _instances(
     zone = (start.tzinfo if isinstance(start, datetime) else None) or window.zone
     first, last = window.at(window.first), window.at(window.last + _A_DAY)
     try:
-        length = _shortest(series)
+        # The shortest step of rules that repeat within a day; None if there is none.
+        rules = (rule for event in series for rule in event.get("RRULE", ()))
+        lengths = [
+            _LENGTHS[step] * max(1, int(next(iter(rule.get("INTERVAL", ())), 1)))
+            for rule in rules
+            if (step := str(next(iter(rule.get("FREQ", ())), "")).upper()) in _LENGTHS
+        ]
+        length = min(*lengths, _A_DAY) if lengths else None
         is_narrow = length is not None and window.now + MOST_OF_SERIES * length < last
         if length is not None and is_narrow:
             first, last = window.now, window.now + MOST_OF_SERIES * length
@@ -401,17 +408,6 @@ def _name_moved_days(series: Sequence[_Component]) -> None:
         moved = event["RECURRENCE-ID"].dt if "RECURRENCE-ID" in event else None
         if isinstance(start, datetime) and moved and not isinstance(moved, datetime):
             event["RECURRENCE-ID"] = vDDDTypes(datetime.combine(moved, start.time()))
-
-
-def _shortest(series: Iterable[_Component]) -> timedelta | None:
-    """The shortest step of rules that repeat within a day; None if there is none."""
-    rules = (rule for event in series for rule in event.get("RRULE", ()))
-    lengths = [
-        _LENGTHS[step] * max(1, int(next(iter(rule.get("INTERVAL", ())), 1)))
-        for rule in rules
-        if (step := str(next(iter(rule.get("FREQ", ())), "")).upper()) in _LENGTHS
-    ]
-    return min(*lengths, _A_DAY) if lengths else None
 
 
 @contextmanager
