@@ -260,14 +260,6 @@ class TurnReader:
         self._error = message.error
         if message.error is not None:
             return
-        self._meter(message)
-        for block in message.content:
-            if isinstance(block, TextBlock):
-                yield from self._text.whole(block.text)
-            elif isinstance(block, ToolUseBlock):
-                yield from self._calls.started(block)
-
-    def _meter(self, message: AssistantMessage) -> None:
         usage = message.usage or {}
         context = sum(
             usage.get(name) or 0
@@ -281,6 +273,11 @@ class TurnReader:
                 output=usage.get("output_tokens") or 0,
                 model=message.model,
             )
+        for block in message.content:
+            if isinstance(block, TextBlock):
+                yield from self._text.whole(block.text)
+            elif isinstance(block, ToolUseBlock):
+                yield from self._calls.started(block)
 
     def _noted(self, message: SystemMessage) -> Iterator[AgentEvent]:
         match message:

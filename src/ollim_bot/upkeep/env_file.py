@@ -40,7 +40,9 @@ def with_changes(text: str, changes: EnvChanges) -> str:
     known = {span.name for span in spans}
     missing = {name: value for name, value in changes.items() if name not in known}
     changed = _with_new_lines(_with_replaced(text, spans, changes), missing, at_end=True)
-    if _is_as_meant(text, changed, changes):
+    old, new = read_env_file(text).values, read_env_file(changed).values
+    kept = {name: value for name, value in old.items() if name not in changes}
+    if new == kept | {name: value for name, value in changes.items() if value}:
         return changed
     # Quotes that an earlier line leaves open end in one of the new lines.
     while spans := _spans(text, changes):
@@ -122,12 +124,6 @@ def _with_new_lines(text: str, values: EnvChanges, *, at_end: bool) -> str:
         return f"{mark}{new}{text.removeprefix(mark)}"
     has_end = text.removeprefix(_BYTE_ORDER_MARK) == "" or text.endswith(("\n", "\r"))
     return f"{text}{new}" if has_end else f"{text}\n{new}"
-
-
-def _is_as_meant(before: str, after: str, changes: EnvChanges) -> bool:
-    old, new = read_env_file(before).values, read_env_file(after).values
-    kept = {name: value for name, value in old.items() if name not in changes}
-    return new == kept | {name: value for name, value in changes.items() if value}
 
 
 def quoted(value: str) -> str:

@@ -183,18 +183,7 @@ def service_definition(
     """
     environment = {name: environ[name] for name in _CARRIED if environ.get(name)}
     environment = {name: value for name, value in environment.items() if "@" not in value}
-    environment |= {DATA_DIR: str(paths.root), "PATH": _search_path(environ)}
-    data_dir = str(paths.root)
-    for text in (*command, *environment.values()):
-        if _NOT_IN_A_FILE.search(text):
-            raise WrongInput(f"{text!r} cannot be written into the file of a service.")
-    if data_dir != data_dir.strip() or data_dir.endswith("\\"):
-        raise WrongInput(f"{data_dir!r} ends in a way that no service can be told.")
-    return ServiceDefinition(command, paths.root, environment)
-
-
-def _search_path(environ: Mapping[str, str]) -> str:
-    """The folders of the search path that exist, with those where git usually is."""
+    # The folders of the search path that exist, with those where git usually is.
     folders = [
         folder
         for folder in search_path(environ.get("PATH", "")).split(os.pathsep)
@@ -203,7 +192,14 @@ def _search_path(environ: Mapping[str, str]) -> str:
     path = os.pathsep.join(dict.fromkeys(folders))
     if program_path("git", path) is None:
         path = os.pathsep.join(dict.fromkeys((*folders, *_USUAL_FOLDERS)))
-    return path
+    environment |= {DATA_DIR: str(paths.root), "PATH": path}
+    data_dir = str(paths.root)
+    for text in (*command, *environment.values()):
+        if _NOT_IN_A_FILE.search(text):
+            raise WrongInput(f"{text!r} cannot be written into the file of a service.")
+    if data_dir != data_dir.strip() or data_dir.endswith("\\"):
+        raise WrongInput(f"{data_dir!r} ends in a way that no service can be told.")
+    return ServiceDefinition(command, paths.root, environment)
 
 
 def is_temporary(program: Path) -> bool:

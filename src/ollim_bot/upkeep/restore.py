@@ -85,7 +85,14 @@ def restore_into(
     try:
         with opened_backup(file) as backup:
             _check(file, backup.manifest)
-            _check_room(root, backup.manifest)
+            free = shutil.disk_usage(root.parent).free
+            needed = backup.manifest.content_bytes + _SPARE
+            if needed > free:
+                raise WriteFailed(
+                    root,
+                    f"needs {size_in_words(needed)}, and there are {size_in_words(free)}. "
+                    "Nothing was changed.",
+                )
             root.mkdir(mode=0o700)
             try:
                 return _extracted(backup, DataPaths(root), present, choose)
@@ -123,17 +130,6 @@ def _check(file: Path, manifest: Manifest) -> None:
             raise BadBackup(
                 file, f"has {entry.path!r:.80}, although its manifest says that this is not in it."
             )
-
-
-def _check_room(root: Path, manifest: Manifest) -> None:
-    free = shutil.disk_usage(root.parent).free
-    needed = manifest.content_bytes + _SPARE
-    if needed > free:
-        raise WriteFailed(
-            root,
-            f"needs {size_in_words(needed)}, and there are {size_in_words(free)}. "
-            "Nothing was changed.",
-        )
 
 
 def _not_written(path: Path, refused: OSError) -> WriteFailed:
