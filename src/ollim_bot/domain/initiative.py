@@ -40,7 +40,6 @@ HELD_BACK = (
 _INSTEAD = "Leave the rest with `report_updates`, or end without it."
 _BUTTON = f"leave it out. The owner can press “{ENSURE_LABEL}” on the card of the reminder"
 _OWN_WORDS = "leave it as it was, and ask the owner to say so in a message of their own"
-_UNKNOWN = "routine:unknown"
 _SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 J = TypeVar("J", bound=Job)
@@ -59,7 +58,7 @@ def setter_of(run: Run) -> Setter | None:
     """The setter; None in the conversation and its forks, where the owner takes part."""
     if not run.policy.kind.is_background:
         return None
-    job = _UNKNOWN if run.job is None else origin_of(run.job)
+    job = "routine:unknown" if run.job is None else origin_of(run.job)
     return Setter(run.occurrence, job, run.policy.allow_ping)
 
 

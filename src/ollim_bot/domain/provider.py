@@ -19,7 +19,6 @@ _KEYS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
 _NAMES_ONE = (*_KEYS, "ANTHROPIC_BASE_URL")
 
 _WITH_KEY = "Claude (API key)"
-_ON_THIS_MACHINE = "The model server on this machine"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -156,7 +155,7 @@ def _at_address(base: str, key_name: str) -> Provider:
     host = urlsplit(base).hostname or base
     if host == _CLAUDES_HOST:
         return Provider(ProviderKind.CLAUDE, _WITH_KEY, access=ModelAccess.KEY, key_name=key_name)
-    name = _ON_THIS_MACHINE if host in _LOOPBACK else host
+    name = "The model server on this machine" if host in _LOOPBACK else host
     return Provider(ProviderKind.CLAUDE, name, access=ModelAccess.OWN_SERVER, key_name=key_name)
 
 

@@ -38,7 +38,6 @@ _LEFT_TO_THE_ENGINE = frozenset({"Read", "Glob", "Grep"})
 # A fence or an address that stands behind this many characters of a result is not noted.
 _LONGEST_RESULT = 1_000_000
 
-_UNNAMED = "a subagent"
 _RAN_COMMANDS = "The commands in the text of the skill were run, with these results:"
 
 _logger = logging.getLogger(__name__)
@@ -168,7 +167,7 @@ def hooks(
 
 def _call(hook: Mapping[str, Any]) -> ToolCall:
     # Never empty for a call of a subagent, so that its limits are looked up.
-    subagent = str(hook.get("agent_type") or _UNNAMED) if "agent_id" in hook else ""
+    subagent = str(hook.get("agent_type") or "a subagent") if "agent_id" in hook else ""
     return ToolCall(hook["tool_name"], hook["tool_input"], subagent)
 
 

@@ -305,7 +305,6 @@ def _reads_recursively(words: Sequence[str]) -> bool:
     return flag is not None and any(flag.match(word) for word in words)
 
 
-_NOT_DONE = "Nothing was changed. Mend this and try it again:"
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _UNTAINTED = Taint()
 
@@ -370,7 +369,7 @@ class JobValidator:
         found = [*self._of_files(call, setter, taint)]
         problems = [each for each in found if isinstance(each, str)]
         if problems:
-            return "\n".join([_NOT_DONE, *problems])
+            return "\n".join(["Nothing was changed. Mend this and try it again:", *problems])
         for named in found:
             if isinstance(named, _NamedSkills):
                 self._note_skills(named.job, named.skills)

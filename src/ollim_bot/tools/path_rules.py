@@ -34,7 +34,6 @@ _SERVERS = ".mcp.json"
 # The owner's own tool servers, with their keys.
 _OWN_SERVERS = "mcp.json"
 _SKILL_ORIGINS = ["skills", "skills.lock"]
-_TEXT_ENDING = ".md"
 # The environment of every process can be read there, with its secrets.
 _PROCESSES = "/proc"
 
@@ -334,7 +333,7 @@ class PathPolicy:
         if is_word:
             folders -= {_folded_path(home) for home in self.roots}
         is_inside = any(is_within(place, folder) for place in places for folder in folders)
-        is_text = all(place.endswith(_TEXT_ENDING) for place in places)
+        is_text = all(place.endswith(".md") for place in places)
         return texts.OF_TOOL_SERVER if is_inside and not is_text else None
 
     def to_pass_on(self, paths: Iterable[str]) -> str | None:

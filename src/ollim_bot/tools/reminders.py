@@ -66,7 +66,6 @@ from ollim_bot.tools.context import (
 )
 
 _MOST_MINUTES = 10 * 365 * 24 * 60
-_ONE_MOMENT = "Say when, in one way: `delay_minutes`, or `run_at`."
 _NO_CHAIN = "This is not a check of a chain, so there is nothing to follow up. Use `add_reminder`."
 _LAST_CHECK = (
     "This was the last check of the chain; no further one can be set. If it matters and is not "
@@ -306,7 +305,7 @@ def _fields(given: Arguments, now: datetime) -> tuple[str, Mapping[str, object]]
     switches = {name: given.get(name) for name in ("must", "plain")}
     delay, moment = given.get("delay_minutes"), given.get("run_at") or None
     if (delay is None) == (moment is None):
-        raise WrongInput(_ONE_MOMENT)
+        raise WrongInput("Say when, in one way: `delay_minutes`, or `run_at`.")
     return words, {
         "run-at": (
             moment_to_keep(str(moment), now) if moment is not None else _in_minutes(now, delay)

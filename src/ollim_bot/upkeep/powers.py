@@ -68,7 +68,6 @@ _ORDINARY = frozenset(
 _LONGEST = 300
 # Of a job that was seen on this machine: when it comes, and whether. Fewer tools are no more.
 _MAY_CHANGE = {*RHYTHM_FIELDS, "run-at", "set-at", "timezone", "late", "enabled", "allowed-tools"}
-_RUNNABLE = "a file that a program could run or read"
 
 
 # Returns the powers that the owner takes in.
@@ -297,7 +296,7 @@ def _detail(restored: DataPaths, power: Power, name: str, files: Sequence[str]) 
             specs = read_servers(restored).specs
             words = [f"{each}: {spec.in_words}" for each, spec in sorted(specs.items())]
         case Power.SERVERS:
-            words = [_RUNNABLE]
+            words = ["a file that a program could run or read"]
         case Power.POLICY if name == "tool-policy.yaml":
             policy = PolicyFile(restored, lambda _: None).read()
             lists = (policy.main_more, policy.background_more, policy.background_instead or ())

@@ -80,7 +80,6 @@ _KNOWN = 500
 # A message of this occurrence is not older; the clocks of two machines differ by less.
 _SKEW = timedelta(minutes=10)
 _LEDGER, _FILE = "ledger", "sentinel.json"
-_NOWHERE = "no channel is set up, and this machine cannot show a notification"
 
 _logger = logging.getLogger(__name__)
 
@@ -477,6 +476,6 @@ def _outcome(
     title, occurrence = one.item.short_title, one.message.occurrence
     problem = " ".join(problems.values())
     if not one.through:
-        problem = problem or _NOWHERE
+        problem = problem or "no channel is set up, and this machine cannot show a notification"
     missed = tuple(problems)
     return Outcome(title, occurrence, due, now, one.through, kept_in, problem, missed)

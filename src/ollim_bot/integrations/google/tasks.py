@@ -22,7 +22,6 @@ DEFAULT_LIST = "@default"
 _LISTS = "/tasks/v1/users/@me/lists"
 _OF_A_PAGE = 100
 _MOST_PAGES = 100
-_NO_TITLE = "(no title)"
 _OPEN, _DONE = "needsAction", "completed"
 
 
@@ -189,7 +188,7 @@ class GoogleTasks:
 def _task_of(item: Mapping[str, Any], list_name: str) -> Task:
     return Task(
         str(item.get("id", "")),
-        " ".join(str(item.get("title") or "").split()) or _NO_TITLE,
+        " ".join(str(item.get("title") or "").split()) or "(no title)",
         _day(item.get("due")),
         str(item.get("notes") or ""),
         item.get("status") == _DONE,

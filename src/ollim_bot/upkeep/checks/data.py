@@ -56,7 +56,6 @@ _BACKUP = "backup"
 # One is made each day, at an idle moment: a machine that was off for a night is not yet late.
 _LATE_BACKUP = timedelta(days=2)
 _ON_SERVER = "the database is on a server, which has its own; `ollim-bot backup` saves the rows too"
-_UNUSED = "state/ollim.db is not used, since DATABASE_URL is set"
 _WHY = "`ollim-bot standby status` says why."
 _MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
 
@@ -273,7 +272,7 @@ def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
         unused = given.data.paths.state / DATABASE
         if unused.exists():
             step = f"Look whether you need it, then `mv {shown(unused)}` out of state/."
-            yield warned(_DATABASE, _UNUSED, step)
+            yield warned(_DATABASE, "state/ollim.db is not used, since DATABASE_URL is set", step)
         count = given.read(lambda tx: tx.messages.last_seq())
         if count is None:
             yield failed(_DATABASE, "the rows on the server cannot be read", _WHY)
