@@ -278,8 +278,16 @@ def build_upcoming_schedule(
         now=now.astimezone(zone),
         hours=hours,
         entries=tuple(
-            _entry(known[fire[1]], fire[0].astimezone(zone), paths, tags.get(fire))
-            for fire in shown
+            ScheduleEntry(
+                at.astimezone(zone),
+                _label(known[key]),
+                known[key].spec.short_title,
+                # The name of the file may be made of untrusted words.
+                file_path="" if known[key].spec.untrusted else paths.get(key, ""),
+                silent=not known[key].spec.allow_ping,
+                tag=tags.get((at, key)),
+            )
+            for at, key in shown
         ),
         more=len(past) + len(coming) - len(shown),
         is_counted=len(coming) < MOST_COUNTED,
@@ -343,20 +351,6 @@ def _window(coming: Iterator[Firing], now: datetime) -> tuple[list[Firing], int]
     return found, hours if len(found) >= ENOUGH else LONGEST_HOURS
 
 
-def _entry(
-    job: ScheduledJob, at: datetime, paths: Mapping[JobKey, str], tag: Tag | None
-) -> ScheduleEntry:
-    return ScheduleEntry(
-        fire_time=at,
-        label=_label(job),
-        description=job.spec.short_title,
-        # The name of the file may be made of untrusted words.
-        file_path="" if job.spec.untrusted else paths.get(key_of(job), ""),
-        silent=not job.spec.allow_ping,
-        tag=tag,
-    )
-
-
 def _label(job: ScheduledJob) -> str:
     if not isinstance(job, Reminder):
         return job.spec.short_title if job.spec.description else "Routine"
@@ -390,21 +384,13 @@ def late_rule(job: ScheduledJob, due: datetime, now: datetime, zone: tzinfo) -> 
     """
     if job.must or not is_late(due, now):
         return Late.RUN
-    late = job.spec.late or _default_rule(job, due, now, zone)
+    late = job.spec.late or Late.RUN
+    if job.spec.late is None and isinstance(job, Routine):
+        following, patience = job.next_after(due, zone), LONGEST_PATIENCE
+        if following is not None:
+            patience = min(elapsed(due, following) / 2, patience)
+        late = Late.RUN if elapsed(due, now) < patience else Late.TELL
     return Late.SKIP if late is Late.TELL and job.spec.set_by else late
-
-
-def _default_rule(job: ScheduledJob, due: datetime, now: datetime, zone: tzinfo) -> Late:
-    if isinstance(job, Reminder) or elapsed(due, now) < _patience(job, due, zone):
-        return Late.RUN
-    return Late.TELL
-
-
-def _patience(routine: Routine, due: datetime, zone: tzinfo) -> timedelta:
-    following = routine.next_after(due, zone)
-    if following is None:
-        return LONGEST_PATIENCE
-    return min(elapsed(due, following) / 2, LONGEST_PATIENCE)
 
 
 T = TypeVar("T")

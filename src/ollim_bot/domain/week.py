@@ -308,16 +308,6 @@ class WeekView:
 _TOLERANCE = 1e-9
 
 
-def _assumed(rehearsal: Rehearsal) -> str:
-    length = duration_in_words(rehearsal.guess.run)
-    is_answered = any(fire.job.follows_answers for fire in rehearsal.fires)
-    you = "answered at once what comes after it is done" if is_answered else "wrote nothing"
-    return (
-        f"each run took {length}, each background run pinged once at its end, "
-        f"no reminder followed up, and you {you}"
-    )
-
-
 def week_of(
     rehearsal: Rehearsal,
     found: Sequence[Finding],
@@ -333,6 +323,9 @@ def week_of(
     zone = rehearsal.zone
     spans = [(start.astimezone(zone), end.astimezone(zone)) for start, end in nights]
     events = week_events(rehearsal, calendars, travel_minutes, quiet)
+    length = duration_in_words(rehearsal.guess.run)
+    is_answered = any(fire.job.follows_answers for fire in rehearsal.fires)
+    you = "answered at once what comes after it is done" if is_answered else "wrote nothing"
     return WeekView(
         rehearsal,
         [*_days(rehearsal, spans, events, money)],
@@ -341,7 +334,8 @@ def week_of(
         spans,
         events,
         money,
-        _assumed(rehearsal),
+        f"each run took {length}, each background run pinged once at its end, "
+        f"no reminder followed up, and you {you}",
         notes=[
             f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
             for copy in calendars
@@ -386,16 +380,16 @@ def _days(
             first,
             last,
             hours.get(day, ()),
-            [each for each in events if each.begins < last and _end(each) > first],
+            # One without a length is taken to last a moment.
+            [
+                each
+                for each in events
+                if each.begins < last and max(each.ends, each.begins + datetime.resolution) > first
+            ],
             [span for span in spans if span[0] < last and span[1] > first],
             money.by_day.get(day),
         )
         first = midnight
-
-
-def _end(event: WeekEvent) -> datetime:
-    """The end; one without a length is taken to last a moment."""
-    return max(event.ends, event.begins + datetime.resolution)
 
 
 def _hours(rehearsal: Rehearsal, spans: Sequence[tuple[datetime, datetime]]) -> Iterator[WeekHour]:
@@ -415,11 +409,12 @@ def full_hour(moment: datetime) -> datetime:
 def _budget_hours(rehearsal: Rehearsal) -> Iterator[BudgetHour]:
     """The budget by the hour, from now until the end."""
     zone, budget = rehearsal.zone, rehearsal.budgets[0]
-    refused = Counter(
-        full_hour(_pings_at(fire, rehearsal).astimezone(zone)).astimezone(UTC)
+    pings = (
+        fire.at if fire.starts is None else fire.starts + rehearsal.guess.run
         for fire in rehearsal.fires
         if fire.ping is Ping.REFUSED
     )
+    refused = Counter(full_hour(at.astimezone(zone)).astimezone(UTC) for at in pings)
     payments = list(reversed(rehearsal.budgets[1:]))
     at = rehearsal.now
     while at < rehearsal.until:
@@ -432,10 +427,6 @@ def _budget_hours(rehearsal: Rehearsal) -> Iterator[BudgetHour]:
             lowest = min(lowest, budget.available)
         yield BudgetHour(at, left, lowest, paid, refused.pop(full_hour(at).astimezone(UTC), 0))
         at = end
-
-
-def _pings_at(fire: Fire, rehearsal: Rehearsal) -> datetime:
-    return fire.at if fire.starts is None else fire.starts + rehearsal.guess.run
 
 
 def day_name(day: date, now: datetime) -> str:

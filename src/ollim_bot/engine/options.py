@@ -99,6 +99,8 @@ def options_for(
     subagents = spec.subagents or Subagents()
     variables = {**environment, CALLED_BY: spec.occurrence or CONVERSATION}
     programs = Programs(variables, spec.working_directory)
+    # The engine itself reads the files of subagents; a rule keeps it from offering one.
+    hidden = (f"Agent({name})" for name in subagents.hidden)
     return ClaudeAgentOptions(
         # Without a snapshot, a resumed session gets the present prompt. The SDK cannot say so
         # together with a file, but the preset can, and the file replaces the preset.
@@ -118,7 +120,7 @@ def options_for(
         hooks=hooks(toolset, refused, programs),
         permission_mode="dontAsk",
         setting_sources=[] if spec.is_bare else ["project"],
-        settings=json.dumps(_settings(subagents)),
+        settings=json.dumps({**_SETTINGS, "permissions": {"deny": [*_NEVER, *hidden]}}),
         agents={name: _definition(one) for name, one in subagents.known.items()},
         include_partial_messages=True,
         max_buffer_size=_LONGEST_MESSAGE,
@@ -126,12 +128,6 @@ def options_for(
         env={**dict.fromkeys(os.environ, ""), **variables},
         cli_path=cli,
     )
-
-
-def _settings(subagents: Subagents) -> dict[str, object]:
-    """The engine itself reads the files of subagents; a rule keeps it from offering one."""
-    hidden = (f"Agent({name})" for name in subagents.hidden)
-    return {**_SETTINGS, "permissions": {"deny": [*_NEVER, *hidden]}}
 
 
 def _definition(subagent: Subagent) -> AgentDefinition:
@@ -158,23 +154,19 @@ def engine_variables(
     provider and of `ollim-bot`. No value refers to the current folder.
     """
     path = ":".join(filter(None, [str(commands), search_path(inherited.get("PATH", ""))]))
-    return {
-        **child_environment(inherited, *VARIABLES, *_OF_OUR_COMMANDS),
-        **_ENGINE_VARIABLES,
-        **_without_proxy(inherited),
-        **python_places(inherited, os.getcwd()),
-        "PATH": path,
-        **given,
-    }
-
-
-def _without_proxy(inherited: Mapping[str, str]) -> dict[str, str]:
-    """The variables that exclude this machine, with the built-in model, from the proxy."""
+    # The variables that exclude this machine, with the built-in model, from the proxy.
     named = ",".join(inherited.get(name, "") for name in _NO_PROXY)
     hosts = [host.strip() for host in named.split(",") if host.strip()]
     # A lone star means all hosts; in a list, it would mean none.
     all_hosts = hosts if "*" in hosts else [*hosts, *_THIS_MACHINE]
-    return dict.fromkeys(_NO_PROXY, ",".join(dict.fromkeys(all_hosts)))
+    return {
+        **child_environment(inherited, *VARIABLES, *_OF_OUR_COMMANDS),
+        **_ENGINE_VARIABLES,
+        **dict.fromkeys(_NO_PROXY, ",".join(dict.fromkeys(all_hosts))),
+        **python_places(inherited, os.getcwd()),
+        "PATH": path,
+        **given,
+    }
 
 
 def _thinking(thinking: Thinking) -> ThinkingConfig:

@@ -85,7 +85,10 @@ class ClaudeSession:
 
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         named = {} if prompt.id is None else {"uuid": prompt.id}
-        return self._run({**_user_message(_content(prompt), is_verbatim=True), **named})
+        text = [{"type": "text", "text": prompt.text}] if prompt.text or not prompt.images else []
+        return self._run(
+            {**_user_message([*map(_image, prompt.images), *text], is_verbatim=True), **named}
+        )
 
     def command(self, line: str) -> AsyncIterator[AgentEvent]:
         return self._run(_user_message(line, is_verbatim=False))
@@ -105,11 +108,7 @@ class ClaudeSession:
     ) -> None:
         """Apply the change in a new process: in place, it would appear in the conversation."""
         spec = replace(
-            self._spec,
-            model=model,
-            thinking=thinking,
-            system_prompt=system_prompt,
-            skills=skills,
+            self._spec, model=model, thinking=thinking, system_prompt=system_prompt, skills=skills
         )
         self._is_outdated |= spec != self._spec
         self._spec = spec
@@ -261,11 +260,6 @@ def _user_message(content: object, *, is_verbatim: bool) -> dict[str, Any]:
     }
 
 
-def _content(prompt: Prompt) -> list[dict[str, Any]]:
-    text = [{"type": "text", "text": prompt.text}] if prompt.text or not prompt.images else []
-    return [*map(_image, prompt.images), *text]
-
-
 def _image(image: Image) -> dict[str, Any]:
     data = b64encode(image.data).decode("ascii")
     source = {"type": "base64", "media_type": image.media_type, "data": data}
@@ -375,19 +369,15 @@ async def private_file(folder: Path, text: str) -> AsyncIterator[Path]:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_stale(path.parent)
+    # Remove files that a crash left behind.
+    longest_ago = time.time() - _LONGEST_PRIVATE_SECONDS
+    for stale in path.parent.glob(f"{_PRIVATE_PREFIX}*"):
+        with suppress(OSError):
+            if stale.stat().st_mtime < longest_ago:
+                stale.unlink()
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(handle, "wb") as file:
         file.write(text.encode("utf-8", "replace"))
-
-
-def _remove_stale(folder: Path) -> None:
-    """Remove files that a crash left behind."""
-    longest_ago = time.time() - _LONGEST_PRIVATE_SECONDS
-    for path in folder.glob(f"{_PRIVATE_PREFIX}*"):
-        with suppress(OSError):
-            if path.stat().st_mtime < longest_ago:
-                path.unlink()
 
 
 def _remove(path: Path) -> None:

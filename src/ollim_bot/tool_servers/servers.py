@@ -137,16 +137,13 @@ class ToolServers:
         try:
             with self._store.changes(SERVER_RECORD, event=self._wanted):
                 while True:
-                    await self._until_wanted()
+                    while not self._wanted.is_set() and not self._file.has_changed:
+                        await wait_until_set(self._wanted, self._clock, _LOOK)
+                    self._wanted.clear()
                     await self._refresh()
                     await self._hold_approved()
         finally:
             await self._release(list(self._held))
-
-    async def _until_wanted(self) -> None:
-        while not self._wanted.is_set() and not self._file.has_changed:
-            await wait_until_set(self._wanted, self._clock, _LOOK)
-        self._wanted.clear()
 
     async def _refresh(self) -> None:
         specs = await asyncio.to_thread(self._file.read)

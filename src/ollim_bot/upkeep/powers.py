@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, Reminder
-from ollim_bot.domain.permissions import Pattern, ToolPolicy, beyond_main
+from ollim_bot.domain.permissions import Pattern, beyond_main
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
 from ollim_bot.domain.skills import may_run_commands
 from ollim_bot.domain.text import counted, shortened
@@ -68,7 +68,6 @@ _ORDINARY = frozenset(
 _LONGEST = 300
 # Of a job that was seen on this machine: when it comes, and whether. Fewer tools are no more.
 _MAY_CHANGE = {*RHYTHM_FIELDS, "run-at", "set-at", "timezone", "late", "enabled", "allowed-tools"}
-_RUNNABLE = "a file that a program could run or read"
 
 
 # Returns the powers that the owner takes in.
@@ -122,7 +121,15 @@ def adds_power(paths: DataPaths, path: str, content: bytes | None, is_executable
     relative = folded(PurePosixPath(path))
     text, parts = (content or b"").decode("utf-8", "replace"), relative.parts
     if len(parts) == 1 and relative.name.startswith("tool-policy"):
-        return _widens(policy_in(text), policy_in(_text(paths, path)))
+        # Whether the new policy allows a call that the old one does not, or that is unclear.
+        new, old = policy_in(text), policy_in(_text(paths, path))
+        return any(
+            any(beyond_main({*now} - {*before}, [*map(Pattern.of, before)]))
+            for now, before in (
+                (new.main(MAIN_TOOLS), old.main(MAIN_TOOLS)),
+                (new.background(DEFAULT_BG_TOOLS), old.background(DEFAULT_BG_TOOLS)),
+            )
+        )
     if content is None:
         return False
     if parts[0] == _STATE:
@@ -138,17 +145,6 @@ def adds_power(paths: DataPaths, path: str, content: bytes | None, is_executable
             return not all(may_use(str(tool)) for tool in one.tools or ())
         case power:
             return power is not None
-
-
-def _widens(new: ToolPolicy, old: ToolPolicy) -> bool:
-    """Whether the new policy allows a call that the old one does not, or that is unclear."""
-    return any(
-        any(beyond_main({*now} - {*before}, [*map(Pattern.of, before)]))
-        for now, before in (
-            (new.main(MAIN_TOOLS), old.main(MAIN_TOOLS)),
-            (new.background(DEFAULT_BG_TOOLS), old.background(DEFAULT_BG_TOOLS)),
-        )
-    )
 
 
 def _is_wide_skill(paths: DataPaths, path: str, text: str) -> bool:
@@ -300,7 +296,7 @@ def _detail(restored: DataPaths, power: Power, name: str, files: Sequence[str]) 
             specs = read_servers(restored).specs
             words = [f"{each}: {spec.in_words}" for each, spec in sorted(specs.items())]
         case Power.SERVERS:
-            words = [_RUNNABLE]
+            words = ["a file that a program could run or read"]
         case Power.POLICY if name == "tool-policy.yaml":
             policy = PolicyFile(restored, lambda _: None).read()
             lists = (policy.main_more, policy.background_more, policy.background_instead or ())

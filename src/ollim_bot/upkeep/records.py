@@ -104,33 +104,29 @@ class RecordStore:
         checked_from = 0 if is_whole or known is None else _end_of(pieces) - _CHECKED
         compared = [each for each in pieces if each.end > checked_from]
         if _count_same(file, compared) == len(compared):
-            new = self._add(name, file, _end_of(pieces), _append)
+            new = self._add(name, file, _end_of(pieces))
             pieces = (*pieces, *new)
         else:
-            new = pieces = self._add(name, file, 0, _append_new)
+            new = pieces = self._add(name, file, 0, is_new=True)
             self._rows.run(lambda tx: tx.transcripts.replace(name))
         self._known[name] = _Copy(pieces, status)
         return sum(each.length for each in new)
 
-    def _add(self, name: str, file: BinaryIO, end: int, add: _Add) -> tuple[StoredPiece, ...]:
+    def _add(
+        self, name: str, file: BinaryIO, end: int, *, is_new: bool = False
+    ) -> tuple[StoredPiece, ...]:
         pieces: list[StoredPiece] = []
         at = os.fstat(file.fileno()).st_mtime_ns // 1000
         for chunk in _chunks(file, end, by_line=name.endswith(_LINES)):
-            self._rows.run(partial(add, name, end, chunk, at))
+            self._rows.run(partial(_append, name, end, chunk, at, is_new))
             pieces += (piece for piece, _ in split(end, chunk))
             end += len(chunk)
         return tuple(pieces)
 
 
-_Add = Callable[[str, int, bytes, int, Transaction], None]
-
-
-def _append(name: str, position: int, chunk: bytes, at: int, tx: Transaction) -> None:
-    tx.transcripts.append(name, position, chunk, at)
-
-
-def _append_new(name: str, position: int, chunk: bytes, at: int, tx: Transaction) -> None:
-    tx.transcripts.append_new(name, position, chunk, at)
+def _append(name: str, position: int, chunk: bytes, at: int, is_new: bool, tx: Transaction) -> None:
+    add = tx.transcripts.append_new if is_new else tx.transcripts.append
+    add(name, position, chunk, at)
 
 
 def _is_gone(path: Path) -> bool:
@@ -216,9 +212,17 @@ class RecordFolder:
         elif lacking:
             _complete(rows, name, lacking, target)
         elif name.endswith(_LINES):
-            _drop_torn_line(target, _end_of(pieces))
+            # Drop what follows `end`, unless it is a whole line: the engine would go on in it.
+            end = _end_of(pieces)
+            with open(open_file(target, os.O_RDWR), "r+b") as file:
+                if _end_of_lines(file) <= end:
+                    file.truncate(end)
         if target.stat().st_size == _end_of(pieces):
-            self._settle(rows, name, target)
+            # Give the record its age, by which sessions are listed.
+            at = rows.query(lambda tx: tx.transcripts.changed_at(name))
+            os.utime(target, ns=(at * 1000, at * 1000))
+            if target.name == name:
+                make_newest(target, self._transcripts)
             self._known[name] = _Copy(pieces, _status(target.stat()), change)
 
     def _replace(
@@ -240,13 +244,6 @@ class RecordFolder:
             stamp = self._now().astimezone(UTC).strftime(_STAMP)
             put_record(new, target, f"before-standby-{stamp}")
 
-    def _settle(self, rows: RecordRows, name: str, target: Path) -> None:
-        """Give the record its age, by which sessions are listed."""
-        at = rows.query(lambda tx: tx.transcripts.changed_at(name))
-        os.utime(target, ns=(at * 1000, at * 1000))
-        if target.name == name:
-            make_newest(target, self._transcripts)
-
 
 def _pieces(rows: RecordRows, name: str, known: _Copy | None) -> tuple[StoredPiece, ...]:
     if known is not None:
@@ -264,12 +261,7 @@ def _content(rows: RecordRows, name: str, piece: StoredPiece) -> bytes:
 
 
 def _lacking(
-    rows: RecordRows,
-    name: str,
-    pieces: Sequence[StoredPiece],
-    target: Path,
-    *,
-    may_have_more: bool,
+    rows: RecordRows, name: str, pieces: Sequence[StoredPiece], target: Path, *, may_have_more: bool
 ) -> Sequence[StoredPiece] | None:
     """The pieces that the file does not have whole; None if it has other lines than they have.
 
@@ -299,13 +291,6 @@ def _complete(rows: RecordRows, name: str, lacking: Sequence[StoredPiece], targe
         for piece in lacking:
             file.write(_content(rows, name, piece))
         file.truncate()
-
-
-def _drop_torn_line(target: Path, end: int) -> None:
-    """Drop what follows `end`, unless it is a whole line: the engine would go on in it."""
-    with open(open_file(target, os.O_RDWR), "r+b") as file:
-        if _end_of_lines(file) <= end:
-            file.truncate(end)
 
 
 def _count_same(file: BinaryIO, pieces: Sequence[StoredPiece]) -> int:

@@ -53,14 +53,7 @@ from ollim_bot.upkeep.doctor import DoctorInput
 from ollim_bot.upkeep.examination import examine
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance, swap_names
 from ollim_bot.upkeep.instance import single_instance
-from ollim_bot.upkeep.powers import (
-    Choose,
-    leave_off,
-    power_of,
-    powers_brought,
-    take_all,
-    take_none,
-)
+from ollim_bot.upkeep.powers import Choose, leave_off, power_of, powers_brought, take_all, take_none
 from ollim_bot.upkeep.records import make_newest, put_record
 from ollim_bot.upkeep.shared_rows import reading
 
@@ -92,7 +85,14 @@ def restore_into(
     try:
         with opened_backup(file) as backup:
             _check(file, backup.manifest)
-            _check_room(root, backup.manifest)
+            free = shutil.disk_usage(root.parent).free
+            needed = backup.manifest.content_bytes + _SPARE
+            if needed > free:
+                raise WriteFailed(
+                    root,
+                    f"needs {size_in_words(needed)}, and there are {size_in_words(free)}. "
+                    "Nothing was changed.",
+                )
             root.mkdir(mode=0o700)
             try:
                 return _extracted(backup, DataPaths(root), present, choose)
@@ -130,17 +130,6 @@ def _check(file: Path, manifest: Manifest) -> None:
             raise BadBackup(
                 file, f"has {entry.path!r:.80}, although its manifest says that this is not in it."
             )
-
-
-def _check_room(root: Path, manifest: Manifest) -> None:
-    free = shutil.disk_usage(root.parent).free
-    needed = manifest.content_bytes + _SPARE
-    if needed > free:
-        raise WriteFailed(
-            root,
-            f"needs {size_in_words(needed)}, and there are {size_in_words(free)}. "
-            "Nothing was changed.",
-        )
 
 
 def _not_written(path: Path, refused: OSError) -> WriteFailed:
@@ -394,7 +383,11 @@ def _exchanged(root: Path, staging: Path, now: datetime) -> Path | None:
         if not root.exists() or not any(root.iterdir()):
             os.rename(staging, root)
             return None
-        aside = _free_name(root, now)
+        stamp = now.astimezone(UTC).strftime(_STAMP)
+        aside, number = root.with_name(f"{root.name}.before-restore-{stamp}"), 1
+        while os.path.lexists(aside):
+            number += 1
+            aside = root.with_name(f"{root.name}.before-restore-{stamp}-{number}")
         # The new directory takes the name first: then one step changes the two.
         os.rename(staging, aside)
         try:
@@ -412,15 +405,6 @@ def _exchanged(root: Path, staging: Path, now: datetime) -> Path | None:
             root, f"could not be moved aside: {reason}. Nothing was changed."
         ) from refused
     return aside
-
-
-def _free_name(root: Path, now: datetime) -> Path:
-    stamp = now.astimezone(UTC).strftime(_STAMP)
-    path, number = root.with_name(f"{root.name}.before-restore-{stamp}"), 1
-    while os.path.lexists(path):
-        number += 1
-        path = root.with_name(f"{root.name}.before-restore-{stamp}-{number}")
-    return path
 
 
 def _swap_in_two_steps(root: Path, aside: Path) -> None:
@@ -454,7 +438,12 @@ def place_transcripts(
             for name in sorted(names):
                 path = Path(folder, name)
                 record = target / path.relative_to(waiting)
-                _move_record(path, record, f"before-restore-{stamp}")
+                record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not record.is_file() or not filecmp.cmp(path, record, shallow=False):
+                    temporary = record.with_name(f".{record.name}.tmp")
+                    shutil.copy2(path, temporary)
+                    put_record(temporary, record, f"before-restore-{stamp}")
+                path.unlink()
                 if record.parent == target:
                     make_newest(record, transcripts)
         shutil.rmtree(waiting)
@@ -462,12 +451,3 @@ def place_transcripts(
         reason = f"{refused.filename or target}: {refused.strerror}"
         return (f"What the model remembers is not back yet, the next start tries again: {reason}.",)
     return ()
-
-
-def _move_record(path: Path, target: Path, mark: str) -> None:
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not target.is_file() or not filecmp.cmp(path, target, shallow=False):
-        temporary = target.with_name(f".{target.name}.tmp")
-        shutil.copy2(path, temporary)
-        put_record(temporary, target, mark)
-    path.unlink()

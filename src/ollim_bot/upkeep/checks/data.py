@@ -34,12 +34,7 @@ from ollim_bot.store.state_inspection import (
 from ollim_bot.store.task_file import TaskFile
 from ollim_bot.upkeep.archive import Manifest
 from ollim_bot.upkeep.backup import automatic_folder, backups_in
-from ollim_bot.upkeep.checks.folder import (
-    close_file,
-    is_older_than,
-    is_open_to_others,
-    shown,
-)
+from ollim_bot.upkeep.checks.folder import close_file, is_older_than, is_open_to_others, shown
 from ollim_bot.upkeep.checks.jobs import NoJournal
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.instance import running_pid
@@ -61,7 +56,6 @@ _BACKUP = "backup"
 # One is made each day, at an idle moment: a machine that was off for a night is not yet late.
 _LATE_BACKUP = timedelta(days=2)
 _ON_SERVER = "the database is on a server, which has its own; `ollim-bot backup` saves the rows too"
-_UNUSED = "state/ollim.db is not used, since DATABASE_URL is set"
 _WHY = "`ollim-bot standby status` says why."
 _MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
 
@@ -109,7 +103,15 @@ def _left_lock(lock: Path, root: Path, is_at_work: Callable[[Path], bool]) -> Do
 def is_git_at_work(root: Path, proc: Path = Path("/proc")) -> bool:
     """Whether a git may be running in the folder; one whose folder is not known counts."""
     if not (proc / "self" / "comm").exists():
-        return _is_any_git_running()
+        command = ("/bin/ps", "-axo", "comm=")
+        try:
+            ran = subprocess.run(
+                command, env={}, capture_output=True, timeout=_GIT_LIMIT, check=True
+            )
+        except (OSError, subprocess.SubprocessError):
+            return True
+        names = ran.stdout.decode(errors="replace").splitlines()
+        return any(os.path.basename(name.strip()).startswith("git") for name in names)
     real = Path(os.path.realpath(root))
     return any(map(partial(_is_git_in, real), proc.glob("[0-9]*")))
 
@@ -123,16 +125,6 @@ def _is_git_in(root: Path, process: Path) -> bool:
         return False
     except OSError:
         return True
-
-
-def _is_any_git_running() -> bool:
-    command = ("/bin/ps", "-axo", "comm=")
-    try:
-        ran = subprocess.run(command, env={}, capture_output=True, timeout=_GIT_LIMIT, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return True
-    names = ran.stdout.decode(errors="replace").splitlines()
-    return any(os.path.basename(name.strip()).startswith("git") for name in names)
 
 
 def check_subagents(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -277,24 +269,20 @@ def _written_at(database: Path) -> datetime:
 def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths, now = given.data.paths, given.local_now
     if given.is_shared:
-        yield from _shared_database(given)
+        unused = given.data.paths.state / DATABASE
+        if unused.exists():
+            step = f"Look whether you need it, then `mv {shown(unused)}` out of state/."
+            yield warned(_DATABASE, "state/ollim.db is not used, since DATABASE_URL is set", step)
+        count = given.read(lambda tx: tx.messages.last_seq())
+        if count is None:
+            yield failed(_DATABASE, "the rows on the server cannot be read", _WHY)
+        else:
+            yield passed(_DATABASE, f"on the server, with {counted(count, 'message')} and all else")
         return
     troubles = list(database_troubles(paths, now))
     yield from _findings(_DATABASE, troubles)
     if not troubles:
         yield passed(_DATABASE, database_overview(paths))
-
-
-def _shared_database(given: DoctorInput) -> Iterator[DoctorFinding]:
-    unused = given.data.paths.state / DATABASE
-    if unused.exists():
-        step = f"Look whether you need it, then `mv {shown(unused)}` out of state/."
-        yield warned(_DATABASE, _UNUSED, step)
-    count = given.read(lambda tx: tx.messages.last_seq())
-    if count is None:
-        yield failed(_DATABASE, "the rows on the server cannot be read", _WHY)
-    else:
-        yield passed(_DATABASE, f"on the server, with {counted(count, 'message')} and all else")
 
 
 def check_backup(given: DoctorInput) -> Iterator[DoctorFinding]:

@@ -62,7 +62,7 @@ def check_service(given: DoctorInput) -> Iterator[DoctorFinding]:
     definition = installed.definition
     if definition is None:
         yield failed(SERVICE, f"{installed.file} cannot be understood", _INSTALL)
-    elif not _is_same(definition.data_dir, paths.root):
+    elif os.path.realpath(definition.data_dir) != os.path.realpath(paths.root):
         yield passed(SERVICE, f"installed for the data in {definition.data_dir}, not for this")
     elif not os.access(definition.program, os.X_OK):
         yield failed(SERVICE, f"its program {definition.program} is gone", _INSTALL)
@@ -154,10 +154,6 @@ def _timer(environ: Mapping[str, str]) -> dict[str, str]:
     except SupervisorFailed:
         return {}
     return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
 
 
 NAME = "bot"
