@@ -182,12 +182,18 @@ def _without_rules(folder: Path) -> Path:
 
 
 class AppWithParts(App):
-    """Gives a test access to the parts of the conversation, to start background runs."""
+    """Gives a test access to the parts of the conversation, to start background runs.
+
+    An engine that is given counts as the built-in model, unless `has_model`.
+    """
 
     parts: ConversationParts | None = None
+    has_model = False
 
     def _parts(self, deps: ConversationDeps) -> ConversationParts:
-        self.parts = super()._parts(deps)
+        is_offline = deps.status.is_offline and not self.has_model
+        status = replace(deps.status, is_offline=is_offline)
+        self.parts = super()._parts(replace(deps, status=status))
         return self.parts
 
     async def _opened_surfaces(

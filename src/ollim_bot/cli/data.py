@@ -244,16 +244,15 @@ class Data:
         return self.ask(question) if self._is_used() else None
 
     def standing_taint(self) -> Taint | None:
-        """What the turn has read in which the agent calls; None if that is nothing untrusted.
+        """What the turn or run has read in which the agent calls; None if nothing untrusted.
 
         Raises `StorageError` for a database that cannot be read: it may say that it is tainted.
         """
-        from ollim_bot.domain.agent_caller import CONVERSATION
         from ollim_bot.store.steps import standing_taint
 
-        if self.agent != CONVERSATION or not self._is_used():
+        if self.agent is None or not self._is_used():
             return None
-        taint = self.ask(standing_taint)
+        taint = self.ask(partial(standing_taint, called_by=self.agent))
         return taint if taint.sources else None
 
     def _is_used(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, tzinfo
 from uuid import uuid4
 
+from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.careful import CarefulSession
 from ollim_bot.domain.changes import Changer
@@ -314,8 +315,10 @@ def count_in_tainted_turn(tx: Transaction, today: date) -> str:
     return tx.initiative.take(lambda known: known.one_more_in_turn(turn, today))
 
 
-def standing_taint(tx: Transaction) -> Taint:
-    """What the session has read in which the conversation goes on: the open fork, or main."""
+def standing_taint(tx: Transaction, called_by: str = CONVERSATION) -> Taint:
+    """What the session has read that calls: a run, or that in which the conversation goes on."""
+    if called_by != CONVERSATION:
+        return Taint(tx.marks.of(SessionId(called_by)))
     careful = careful_session(tx)
     return Taint(careful.sources if careful else ())
 
@@ -342,7 +345,9 @@ def note_reading(tx: Transaction, run: Run) -> None:
     """
     if run.session is not None:
         in_turn = not run.policy.kind.is_background
-        tx.marks.read(run.session, run.taint.sources, in_turn=in_turn)
+        # The commands of a run know it by its occurrence only.
+        for name in (run.session, *([] if in_turn else [SessionId(run.called_by)])):
+            tx.marks.read(name, run.taint.sources, in_turn=in_turn)
 
 
 def note_agent_skills(tx: Transaction, job: str, skills: Sequence[str]) -> None:
