@@ -28,7 +28,7 @@ from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.app.app import Adapters, App
-from ollim_bot.app.build import ConversationDeps, ConversationParts
+from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.surfaces import Surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.background import BackgroundRuns
@@ -38,9 +38,8 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import Job, JobSpec, Routine
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.engine.launcher import cli_path, launcher
-from ollim_bot.engine.options import engine_variables
-from ollim_bot.engine.session import ClaudeEngine
+from ollim_bot.engine.engine import ClaudeEngine
+from ollim_bot.engine.launcher import cli_path, engine_variables, launcher
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import (
     AgentEngine,
@@ -186,8 +185,8 @@ class AppWithParts(App):
 
     parts: ConversationParts | None = None
 
-    def _parts(self, deps: ConversationDeps) -> ConversationParts:
-        self.parts = super()._parts(deps)
+    def _parts(self, *given: Any) -> ConversationParts:
+        self.parts = super()._parts(*given)
         return self.parts
 
     async def _opened_surfaces(

@@ -20,10 +20,9 @@ from ollim_bot.domain.provider import (
     choose_provider,
     names_provider,
 )
-from ollim_bot.engine.launcher import launcher
+from ollim_bot.engine.engine import Answered, ClaudeEngine
+from ollim_bot.engine.launcher import engine_variables, launcher
 from ollim_bot.engine.login import login_mark, login_status
-from ollim_bot.engine.options import engine_variables
-from ollim_bot.engine.session import Answered, ClaudeEngine
 from ollim_bot.errors import EngineError, StorageError
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.server import MessagesServer
@@ -37,11 +36,15 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ProviderEngine:
-    """`login` names the login in use; the text changes with each renewal, and may be empty."""
+    """`login` names the login in use; the text changes with each renewal, and may be empty.
+
+    `load` loads what the first session needs.
+    """
 
     provider: Provider
     engine: AgentEngine
     login: Callable[[], Awaitable[str]]
+    load: Callable[[], object] = tuple
 
 
 @asynccontextmanager
@@ -63,11 +66,11 @@ async def open_provider_engine(
         first = _FirstAnswer(store)
         claude = _claude(settings, clock, settings.engine_environment(), provider, first)
         login = _login if provider.access is ModelAccess.LOGIN else _a_key
-        yield ProviderEngine(provider, claude, login)
+        yield ProviderEngine(provider, claude, login, claude.load)
         return
     async with MessagesServer(OfflineModel(program)) as server:
         claude = _claude(settings, clock, _offline_environment(server.url), provider)
-        yield ProviderEngine(provider, claude, _no_login)
+        yield ProviderEngine(provider, claude, _no_login, claude.load)
 
 
 async def engine_on_standby(

@@ -9,8 +9,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -31,7 +31,6 @@ from ollim_bot.ports import Clock, Tool, ToolAnswer
 from ollim_bot.prompts.context import fenced
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.store import Store
-from ollim_bot.tool_servers.connection import open_connection
 
 # Seconds between two looks at the file.
 _LOOK = 10.0
@@ -72,7 +71,20 @@ _logger = logging.getLogger(__name__)
 
 def opened_in(paths: DataPaths) -> OpenServer:
     """Opens servers whose programs run in folders of their own below `paths`."""
-    return lambda spec: open_connection(spec, paths, os.environ)
+
+    def opener() -> Callable[..., AbstractAsyncContextManager[HeldServer]]:
+        # Most bots have no server, and need none of these libraries.
+        from ollim_bot.tool_servers.connection import open_connection
+
+        return open_connection
+
+    @asynccontextmanager
+    async def opened(spec: ServerSpec) -> AsyncIterator[HeldServer]:
+        opened_by = await asyncio.to_thread(opener)
+        async with opened_by(spec, paths, os.environ) as server:
+            yield server
+
+    return opened
 
 
 class ToolServers:
