@@ -119,8 +119,12 @@ _TIMING: Mapping[OccurrenceKind, str] = {job.kind: job.timing_name for job in (R
 
 
 def _from(rhythm: Rhythm, after: datetime, zone: tzinfo) -> Iterator[datetime]:
-    start = after.astimezone(UTC) + datetime.resolution
-    return (moment.astimezone(UTC) for moment in rhythm.between(start, _NEVER, zone))
+    # Most ask for the first moment only, which is remembered for the jobs that share a line.
+    first = rhythm.next(after, zone)
+    if first is not None:
+        yield first.astimezone(UTC)
+        start = first.astimezone(UTC) + datetime.resolution
+        yield from (each.astimezone(UTC) for each in rhythm.between(start, _NEVER, zone))
 
 
 def armed_row(
