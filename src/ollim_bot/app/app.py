@@ -723,8 +723,10 @@ class App:
         """Answer the calls of other programs, if that is switched on, once the jobs are known."""
         if self._settings.webhook_port is not None:
             await self._has_loaded.wait()
-            serve = await asyncio.to_thread(_serve_webhooks)
-            await serve(self._settings, scheduler.job, store, self._clock)
+            # Its libraries are those of the SDK, which is loaded by then.
+            from ollim_bot.webhooks.server import serve_webhooks
+
+            await serve_webhooks(self._settings, scheduler.job, store, self._clock)
 
     def _heartbeat_age(self) -> float | None:
         return self._scheduler.heartbeat_age if self._scheduler else None
@@ -785,13 +787,6 @@ class App:
             except OllimError as error:
                 self._problem(str(error))
             await self._clock.sleep(_A_DAY)
-
-
-def _serve_webhooks() -> Callable[..., Awaitable[None]]:
-    # Most bots take no calls, and need none of its libraries.
-    from ollim_bot.webhooks.server import serve_webhooks
-
-    return serve_webhooks
 
 
 def _close_journal(journal: GitJournal) -> None:

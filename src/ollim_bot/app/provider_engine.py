@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ollim_bot.clock import zone_of
@@ -66,11 +68,11 @@ async def open_provider_engine(
         first = _FirstAnswer(store)
         claude = _claude(settings, clock, settings.engine_environment(), provider, first)
         login = _login if provider.access is ModelAccess.LOGIN else _a_key
-        yield ProviderEngine(provider, claude, login, claude.load)
+        yield ProviderEngine(provider, claude, login, partial(_load, claude))
         return
     async with MessagesServer(OfflineModel(program)) as server:
         claude = _claude(settings, clock, _offline_environment(server.url), provider)
-        yield ProviderEngine(provider, claude, _no_login, claude.load)
+        yield ProviderEngine(provider, claude, _no_login, partial(_load, claude))
 
 
 async def engine_on_standby(
@@ -142,6 +144,16 @@ async def _no_login() -> str:
 async def _a_key() -> str:
     """A key is read at the start only, so that its mark never changes."""
     return "key"
+
+
+def _load(engine: ClaudeEngine) -> None:
+    """Load what stays, as at the start: no collection needs to look through it."""
+    gc.disable()
+    try:
+        engine.load()
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _offline_environment(url: str) -> dict[str, str]:

@@ -9,8 +9,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -72,17 +72,11 @@ _logger = logging.getLogger(__name__)
 def opened_in(paths: DataPaths) -> OpenServer:
     """Opens servers whose programs run in folders of their own below `paths`."""
 
-    def opener() -> Callable[..., AbstractAsyncContextManager[HeldServer]]:
-        # Most bots have no server, and need none of these libraries.
+    def opened(spec: ServerSpec) -> AbstractAsyncContextManager[HeldServer]:
+        # Its libraries are those of the SDK, which is loaded by then.
         from ollim_bot.tool_servers.connection import open_connection
 
-        return open_connection
-
-    @asynccontextmanager
-    async def opened(spec: ServerSpec) -> AsyncIterator[HeldServer]:
-        opened_by = await asyncio.to_thread(opener)
-        async with opened_by(spec, paths, os.environ) as server:
-            yield server
+        return open_connection(spec, paths, os.environ)
 
     return opened
 
