@@ -143,7 +143,7 @@ async def _look(page: Page, name: str) -> Taken:
 
 async def _bytes(page: Page, name: str) -> Result:
     panel, unit = page.panels.named(name), Unit.BYTES
-    size, one = [len((await panel.fragment({}, lines))["html"]) for lines in (PAGE, 1)]
+    size, one = [len(str((await panel.fragment({}, lines))["html"])) for lines in (PAGE, 1)]
     row = f"bytes of {PAGE} lines of {name}"
     return Result(row, size, "one line", one, most=MOST_BYTES, unit=unit)
 
