@@ -87,6 +87,10 @@ LATE = {
     ("integrations.google.login", "ollim_bot.integrations.google.oauth"),
     ("domain.repeats", "dateutil.rrule"),
     ("surfaces.ntfy.pairing", "segno"),
+    # The bot loads these once its jobs are armed, or never: they take as long as all the rest.
+    ("engine.engine", "ollim_bot.engine.session"),
+    ("tool_servers.servers", "ollim_bot.tool_servers.connection"),
+    ("app.app", "ollim_bot.webhooks.server"),
     # psycopg is an extra.
     ("upkeep.checks.standby", "ollim_bot.upkeep.standby"),
     ("upkeep.shared_rows", "ollim_bot.store.postgres.commands"),
@@ -442,3 +446,11 @@ def test_a_command_loads_only_what_it_needs(command: str, tmp_path: Path) -> Non
     assert loaded == ""
     assert int(ours) <= most
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.real_process
+def test_the_bot_arms_its_jobs_before_it_loads_what_no_reminder_needs() -> None:
+    late = {"claude_agent_sdk", "discord", "httpx2", "jsonschema", "mcp", "pydantic"}
+    script = f"import sys, ollim_bot.cli.start; print(*sorted(set(sys.modules) & {late!r}))"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert found.stdout == b"\n"

@@ -28,7 +28,7 @@ from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.app.app import Adapters, App
-from ollim_bot.app.build import ConversationDeps, ConversationParts
+from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.surfaces import Surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.background import BackgroundRuns
@@ -38,9 +38,9 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import Job, JobSpec, Routine
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.engine.launcher import cli_path, launcher
-from ollim_bot.engine.options import engine_variables
-from ollim_bot.engine.session import ClaudeEngine
+from ollim_bot.domain.provider import Provider
+from ollim_bot.engine.engine import ClaudeEngine
+from ollim_bot.engine.launcher import cli_path, engine_variables, launcher
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import (
     AgentEngine,
@@ -49,6 +49,7 @@ from ollim_bot.ports import (
     IncomingMessage,
     Refusal,
     SessionSpec,
+    Status,
     ToolCall,
     Toolset,
 )
@@ -190,11 +191,13 @@ class AppWithParts(App):
     parts: ConversationParts | None = None
     has_model = False
 
-    def _parts(self, deps: ConversationDeps) -> ConversationParts:
-        is_offline = deps.status.is_offline and not self.has_model
-        status = replace(deps.status, is_offline=is_offline)
-        self.parts = super()._parts(replace(deps, status=status))
+    def _parts(self, *given: Any) -> ConversationParts:
+        self.parts = super()._parts(*given)
         return self.parts
+
+    def _status(self, provider: Provider) -> Status:
+        status = super()._status(provider)
+        return replace(status, is_offline=status.is_offline and not self.has_model)
 
     async def _opened_surfaces(
         self, store: Store, read_only: Callable[[], str] | None = None

@@ -31,11 +31,10 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.delivery import always
 from ollim_bot.conversation.desktop import Reach
 from ollim_bot.domain.calendar import CalendarCopy
-from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec, job_key
+from ollim_bot.domain.jobs import Job, job_key
 from ollim_bot.domain.pasted_addresses import AddressAnswer, AddressKind
 from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.provider import Provider
-from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.text import PROGRAM
 from ollim_bot.domain.tool_servers import NamedPlaces
@@ -118,7 +117,6 @@ from ollim_bot.upkeep.hand_over import settle_update
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.keys import key_names
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
-from ollim_bot.webhooks.server import WebhookServer
 
 # How many seconds running work may take to end after the bot is told to stop.
 _GRACE = 20.0
@@ -205,6 +203,7 @@ class App:
         self._servers: ToolServers | None = None
         self._updates: BotUpdates | None = None
         self._start_journal: Callable[[], None] = lambda: None
+        self._has_loaded = asyncio.Event()
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
         """Tell the bot to end. A second call is harmless."""
@@ -232,7 +231,7 @@ class App:
             surfaces = await self._opened_surfaces(store)
             servers = await self._loaded_servers(store)
             persona = self._persona(store)
-            parts = self._parts(self._deps(store, repositories, chosen, edits, surfaces, persona))
+            parts = self._parts(store, repositories, chosen, edits, surfaces, persona)
             lifetime.push_async_callback(parts.forks.close)
             await parts.load()
             if chosen.provider.problem:
@@ -250,7 +249,8 @@ class App:
                     await parts.notices.tell(texts.no_room(refused), for_reminder=True)
                 announce = partial(self._announce, chosen.provider)
                 vital += surfaces.services(parts.conversation, parts)
-                services = [*surfaces.greetings(parts, announce), servers.run]
+                services = [*surfaces.greetings(parts, announce)]
+                services.append(partial(self._hold_servers, self._scheduler, chosen, servers))
                 keep = partial(journal.run, self._changes(store, edits), parts.echo.show_unwatched)
                 services.append(partial(self._keep_history, self._scheduler, keep))
                 services += [self._shared.records.run] if self._shared else []
@@ -310,7 +310,7 @@ class App:
             chosen = await engine_on_standby(self._settings, store, self._clock, engine)
             surfaces = await self._opened_surfaces(store, lambda: shared.standing)
             repositories, persona = self._opened_repositories(store, edits), self._persona(store)
-            parts = self._parts(self._deps(store, repositories, chosen, edits, surfaces, persona))
+            parts = self._parts(store, repositories, chosen, edits, surfaces, persona)
             for load in (parts.fanout.load, parts.state.load, parts.board.load):
                 await load()
             announce = partial(self._announce, chosen.provider)
@@ -327,7 +327,14 @@ class App:
     def _own_services(
         self, store: Store, parts: ConversationParts, scheduler: Scheduler
     ) -> list[Service]:
-        self._updates = self._made_updates(parts)
+        self._updates = BotUpdates(
+            self._settings.paths,
+            self._clock,
+            parts.notices.tell,
+            lambda: parts.is_idle,
+            lambda: self.stop(Ending.RESTART),
+            updater_start(self._settings.paths, os.environ),
+        )
         return [
             partial(self._updates.run, scheduler.started),
             self._daily(store, parts, self._updates).run,
@@ -341,6 +348,18 @@ class App:
         await scheduler.started()
         self._start_journal()
         await keep_changes()
+
+    async def _hold_servers(
+        self, scheduler: Scheduler, chosen: ProviderEngine, servers: ToolServers
+    ) -> None:
+        """Load what no reminder needs, which takes long, then hold the tool servers.
+
+        One after the other: threads that load the same libraries may lock each other out.
+        """
+        await scheduler.started()
+        await asyncio.to_thread(chosen.load)
+        self._has_loaded.set()
+        await servers.run()
 
     def _zone_watch(self, store: Store, parts: ConversationParts) -> MachineZoneWatch:
         async def tell(sentence: str, key: str) -> None:
@@ -535,7 +554,7 @@ class App:
         self._skills.read()
         persona.check()
 
-    def _deps(
+    def _parts(
         self,
         store: Store,
         repositories: JobRepositories,
@@ -543,10 +562,10 @@ class App:
         journal: Journal,
         surfaces: Surfaces,
         persona: Persona,
-    ) -> ConversationDeps:
+    ) -> ConversationParts:
         settings, paths = self._settings, self._settings.paths
         job_guard, careful = self._job_guard(store), self._careful(store)
-        return ConversationDeps(
+        deps = ConversationDeps(
             store=store,
             engine=chosen.engine,
             repositories=repositories,
@@ -589,6 +608,7 @@ class App:
             may_act=always if self._shared is None else self._shared.lease.may_act,
             sent_elsewhere=None if self._shared is None else self._shared.sent_elsewhere,
         )
+        return ConversationParts(deps)
 
     def _reaching(self, surfaces: Surfaces) -> Reach:
         is_real = self._adapters.surfaces is None
@@ -652,35 +672,21 @@ class App:
         ]
         return DailyUpkeep(store, self._clock, tasks, lambda: parts.is_idle)
 
-    def _made_updates(self, parts: ConversationParts) -> BotUpdates:
-        paths = self._settings.paths
-        return BotUpdates(
-            paths,
-            self._clock,
-            parts.notices.tell,
-            lambda: parts.is_idle,
-            lambda: self.stop(Ending.RESTART),
-            updater_start(paths, os.environ),
-        )
-
     async def _begin_update(self) -> str:
         assert self._updates is not None
         return await self._updates.begin()
-
-    def _refresher(self, store: Store, parts: ConversationParts) -> CalendarRefresher:
-        def read_google(now: datetime) -> Sequence[CalendarCopy]:
-            return self._google_calendars(store).refresh(now)
-
-        return CalendarRefresher(
-            self._feeds, parts.notices.tell, self._clock, read_google, self._news.publish
-        )
 
     async def _keep_calendars(self, store: Store, parts: ConversationParts) -> None:
         """Keep the calendars current.
 
         Those that the owner has just chosen, and files that were changed, are read at once.
         """
-        refresher = self._refresher(store, parts)
+
+        def read_google(now: datetime) -> Sequence[CalendarCopy]:
+            return self._google_calendars(store).refresh(now)
+
+        tell, clock, publish = parts.notices.tell, self._clock, self._news.publish
+        refresher = CalendarRefresher(self._feeds, tell, clock, read_google, publish)
         with store.changes("config", "changes") as changed:
             async with asyncio.TaskGroup() as group:
                 group.create_task(refresher.run())
@@ -709,29 +715,18 @@ class App:
             config.google_calendars,
         )
 
-    def _parts(self, deps: ConversationDeps) -> ConversationParts:
-        return ConversationParts(deps)
-
     def _allowed_in_main(self) -> Sequence[Pattern]:
         patterns = [Pattern.of(text) for text in self._policy.read().main(MAIN_TOOLS)]
         return patterns if self._servers is None else [*patterns, *self._servers.patterns()]
 
     async def _serve_webhooks(self, store: Store, scheduler: Scheduler) -> None:
         """Answer the calls of other programs, if that is switched on, once the jobs are known."""
-        settings = self._settings
-        if settings.webhook_port is None:
-            return
+        if self._settings.webhook_port is not None:
+            await self._has_loaded.wait()
+            # Its libraries are those of the SDK, which is loaded by then.
+            from ollim_bot.webhooks.server import serve_webhooks
 
-        def find(hook_id: str) -> WebhookSpec | None:
-            found = scheduler.job(JobKey(JobKind.WEBHOOK, hook_id))
-            return found if isinstance(found, WebhookSpec) else None
-
-        def secret_of(name: str | None) -> bytes | None:
-            secret = settings.hook_secret(name)
-            return None if secret is None else secret.reveal().encode("utf-8", "surrogateescape")
-
-        await scheduler.started()
-        await WebhookServer(settings.webhook_port, find, secret_of, store, self._clock).run()
+            await serve_webhooks(self._settings, scheduler.job, store, self._clock)
 
     def _heartbeat_age(self) -> float | None:
         return self._scheduler.heartbeat_age if self._scheduler else None

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from functools import partial
+from importlib import import_module
 
 from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
@@ -56,6 +57,8 @@ _FAULT = (
 # A thread that looks at ten thousand files lets the others go on at each, and beside a busy one
 # waits so long to go on itself. With Python's own 5 ms, a look could take seconds.
 SWITCH_INTERVAL = 0.0005
+
+_DISCORD = "ollim_bot.surfaces.discord.surface"
 
 _logger = logging.getLogger(__name__)
 
@@ -148,15 +151,17 @@ async def _until_stopped(
 
 def _channels(settings: Settings, caller: Caller) -> list[MakeChannel]:
     """The phone may be paired while the bot runs. Discord is slow to load, so only if it is set."""
-    phone = _phone_channel(settings, caller)
-    if settings.discord_token is None:
+    phone, token = _phone_channel(settings, caller), settings.discord_token
+    if token is None:
         return [phone]
-    from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
-
-    account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
-    downloads = settings.paths.state / DiscordSurface.name
+    # The start waits for other programs meanwhile.
+    _ = asyncio.get_running_loop().run_in_executor(None, import_module, _DISCORD)
 
     def made(store: Store, opener: OpenAttachment, clock: Clock, may_act: MayAct) -> Channel:
+        from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
+
+        account = Account(token, settings.discord_owner_id, settings.discord_api_url)
+        downloads = settings.paths.state / DiscordSurface.name
         return DiscordSurface(account, store, opener, downloads, clock, may_act)
 
     return [made, phone]

@@ -13,7 +13,7 @@ from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, length_text, parse_length
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.repeats import REPEATS, read_rhythm
+from ollim_bot.domain.repeats import REPEATS, Rhythm, read_rhythm
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import BadCron, BadRepeat
 
@@ -98,9 +98,7 @@ class Definition:
         try:
             zone = ZoneInfo(self.zone)
             if self.key.kind is JobKind.ROUTINE:
-                rhythm = read_rhythm(self.timing)
-                start = after.astimezone(UTC) + datetime.resolution
-                return (moment.astimezone(UTC) for moment in rhythm.between(start, _NEVER, zone))
+                return _from(read_rhythm(self.timing), after, zone)
             if self.key.kind is JobKind.REMINDER:
                 moment = instant(datetime.fromisoformat(self.timing), zone)
                 return iter([moment.astimezone(UTC).replace(microsecond=0)])
@@ -111,6 +109,15 @@ class Definition:
 
 _REPEAT = "repeat"
 _TIMING: Mapping[OccurrenceKind, str] = {job.kind: job.timing_name for job in (Routine, Reminder)}
+
+
+def _from(rhythm: Rhythm, after: datetime, zone: tzinfo) -> Iterator[datetime]:
+    # Most ask for the first moment only, which is remembered for the jobs that share a line.
+    first = rhythm.next(after, zone)
+    if first is not None:
+        yield first.astimezone(UTC)
+        start = first.astimezone(UTC) + datetime.resolution
+        yield from (each.astimezone(UTC) for each in rhythm.between(start, _NEVER, zone))
 
 
 def armed_row(

@@ -337,6 +337,7 @@ class AfterDone:
 Rhythm = Cron | Repeat | AfterDone
 
 
+@lru_cache(512)
 def read_rhythm(text: str) -> Rhythm:
     """Read the `text` of a rhythm. Raises `BadCron` or `BadRepeat`."""
     match = _WRITTEN.fullmatch(text)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 import os
 import time
@@ -38,13 +36,6 @@ SECONDS_TO_COME_BACK = 0.5
 class IndexedJob:
     job: Job
     path: Path
-
-    @property
-    def definition(self) -> str:
-        """A hash that differs exactly if two versions of a job differ."""
-        written = JOB_TYPES[self.job.kind].written(self.job)
-        text = json.dumps([written, self.job.spec.message], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

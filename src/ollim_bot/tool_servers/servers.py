@@ -31,7 +31,6 @@ from ollim_bot.ports import Clock, Tool, ToolAnswer
 from ollim_bot.prompts.context import fenced
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.store import Store
-from ollim_bot.tool_servers.connection import open_connection
 
 # Seconds between two looks at the file.
 _LOOK = 10.0
@@ -72,7 +71,14 @@ _logger = logging.getLogger(__name__)
 
 def opened_in(paths: DataPaths) -> OpenServer:
     """Opens servers whose programs run in folders of their own below `paths`."""
-    return lambda spec: open_connection(spec, paths, os.environ)
+
+    def opened(spec: ServerSpec) -> AbstractAsyncContextManager[HeldServer]:
+        # Its libraries are those of the SDK, which is loaded by then.
+        from ollim_bot.tool_servers.connection import open_connection
+
+        return open_connection(spec, paths, os.environ)
+
+    return opened
 
 
 class ToolServers:

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from ollim_bot.domain.jobs import WebhookSpec
+from ollim_bot.domain.jobs import Job, JobKind, WebhookSpec
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.webhooks import LARGEST_BODY
 from ollim_bot.errors import StorageError
 from ollim_bot.loopback import Connections, serving
 from ollim_bot.ports import Clock
+from ollim_bot.settings import Settings
 from ollim_bot.store.store import Store
 from ollim_bot.webhooks.reception import BodyTooLarge, BodyTooSlow, CallAcceptor, WebhookReception
 
@@ -139,6 +141,23 @@ class WebhookServer:
             self._reception.config = await self._store.read(lambda tx: tx.config.get())
         except StorageError:  # the limits stay as they were
             _logger.warning("The limits of webhooks could not be read", exc_info=True)
+
+
+async def serve_webhooks(
+    settings: Settings, job: Callable[[JobKey], Job | None], store: Store, clock: Clock
+) -> None:
+    """Serve on the port of the settings, which is set, until cancelled."""
+
+    def find(hook_id: str) -> WebhookSpec | None:
+        found = job(JobKey(JobKind.WEBHOOK, hook_id))
+        return found if isinstance(found, WebhookSpec) else None
+
+    def secret_of(name: str | None) -> bytes | None:
+        secret = settings.hook_secret(name)
+        return None if secret is None else secret.reveal().encode("utf-8", "surrogateescape")
+
+    assert settings.webhook_port is not None
+    await WebhookServer(settings.webhook_port, find, secret_of, store, clock).run()
 
 
 @web.middleware
