@@ -15,7 +15,8 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE, DOUBLES = ROOT / "src" / "ollim_bot", ROOT / "devtools" / "doubles"
+SOURCES, DOUBLES = ROOT / "src", ROOT / "devtools" / "doubles"
+PACKAGE, STANDBY = "ollim_bot", "ollim_bot_standby"
 
 # Each layer may import from the layers above it in this list, and from itself unless it is a row
 # of several: those never import each other.
@@ -38,6 +39,8 @@ LAYERS: list[list[str]] = [
     ["app"],
     ["cli"],
     ["__main__"],
+    # A package of its own, which the program knows by one loader.
+    [STANDBY],
 ]
 
 ALLOWED_IMPORTERS = {
@@ -69,8 +72,8 @@ ALLOWED_IMPORTERS = {
     "recurring_ical_events": ["integrations.calendars"],
     "segno": ["surfaces.ntfy"],
     "http.client": ["http_exchange"],
-    "sqlite3": ["store"],
-    "psycopg": ["store.postgres"],
+    "sqlite3": ["store", f"{STANDBY}.postgres"],
+    "psycopg": [f"{STANDBY}.postgres"],
     "subprocess": [
         "store.journal",
         "store.skill_packages",
@@ -88,10 +91,10 @@ LATE = {
     ("domain.repeats", "dateutil.rrule"),
     ("surfaces.ntfy.pairing", "segno"),
     # psycopg is an extra.
-    ("upkeep.checks.standby", "ollim_bot.upkeep.standby"),
-    ("upkeep.shared_rows", "ollim_bot.store.postgres.commands"),
-    ("upkeep.shared_rows", "ollim_bot.store.postgres.connection"),
-    ("app.app", "ollim_bot.app.standby"),
+    ("upkeep.checks.standby", "ollim_bot_standby.moving"),
+    ("upkeep.shared_rows", "ollim_bot_standby.postgres.commands"),
+    ("upkeep.shared_rows", "ollim_bot_standby.postgres.connection"),
+    ("app.app", "ollim_bot_standby.shared_database"),
 }
 
 # Modules that may name Discord beside its surface: the settings, the records of that surface, the
@@ -144,13 +147,22 @@ class Statement(NamedTuple):
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    """Every module of the package by its name below `ollim_bot`."""
+    """Every module by its name below `ollim_bot`, or by its whole name in the other package."""
     found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
-        found[name] = ast.parse(path.read_text())
+    for path in sorted(SOURCES.rglob("*.py")):
+        parts = path.relative_to(SOURCES).with_suffix("").parts
+        whole = parts[:-1] if parts[-1] == "__init__" and parts[:-1] != (PACKAGE,) else parts
+        found[below(".".join(whole))] = ast.parse(path.read_text())
     return found
+
+
+def below(name: str) -> str:
+    return name.removeprefix(f"{PACKAGE}.")
+
+
+def path_of(module: str) -> Path:
+    whole = module if is_within(module, STANDBY) else f"{PACKAGE}.{module}"
+    return SOURCES / f"{whole.replace('.', '/')}.py"
 
 
 @cache
@@ -190,7 +202,7 @@ def imported(node: ast.AST) -> list[str]:
         assert node.level == 0, "imports are absolute"
         module = node.module or ""
         whole = [f"{module}.{alias.name}" for alias in node.names]
-        inside = [name for name in whole if name.removeprefix("ollim_bot.") in modules()]
+        inside = [name for name in whole if below(name) in modules()]
         return inside or [module]
     return []
 
@@ -209,9 +221,9 @@ def layer(module: str) -> tuple[int, str]:
 
 def our_imports() -> list[Import]:
     return [
-        Import(found.source, found.target.removeprefix("ollim_bot."), found.line, found.in_function)
+        Import(found.source, below(found.target), found.line, found.in_function)
         for found in imports()
-        if found.target.startswith("ollim_bot.")
+        if found.target.startswith((f"{PACKAGE}.", STANDBY))
     ]
 
 
@@ -220,7 +232,11 @@ def test_imports_go_down_only() -> None:
         (own, own_place), (other, other_place) = layer(found.source), layer(found.target)
         return other > own or (other == own and own_place != other_place)
 
-    assert [str(found) for found in our_imports() if goes_up(found)] == []
+    assert [
+        str(found)
+        for found in our_imports()
+        if goes_up(found) and not is_within(found.target, STANDBY)
+    ] == []
 
 
 def test_doubles_stand_on_the_domain_the_ports_and_the_store_only() -> None:
@@ -285,7 +301,8 @@ def test_imports_inside_functions_are_for_the_cli_only() -> None:
     late = {
         (found.source, found.target)
         for found in imports()
-        if found.in_function and not is_within(found.source, "cli")
+        if found.in_function
+        and not any(is_within(found.source, cli) for cli in ("cli", f"{STANDBY}.cli"))
     }
     assert late == LATE
 
@@ -328,8 +345,8 @@ def test_a_small_module_with_one_importer_is_part_of_it() -> None:
         name
         for name, sources in importers.items()
         if len(sources) == 1
-        and (PACKAGE / f"{name.replace('.', '/')}.py").is_file()
-        and (PACKAGE / f"{name.replace('.', '/')}.py").read_text().count("\n") < SMALL
+        and path_of(name).is_file()
+        and path_of(name).read_text().count("\n") < SMALL
         and not is_within(name, "tools")
         and not is_within(name, "cli")
     }
@@ -349,7 +366,7 @@ def test_a_handler_of_every_error_says_why_or_raises_it_again() -> None:
 
 
 def line_of(module: str, number: int) -> str:
-    path = PACKAGE / f"{module.replace('.', '/')}.py"
+    path = path_of(module)
     lines = path.read_text().splitlines() if path.is_file() else []
     return lines[number - 1]
 
@@ -363,8 +380,8 @@ def _catches_everything(handler: ast.ExceptHandler) -> bool:
 
 def test_whatever_there_is_can_be_read_at_a_stretch() -> None:
     long_files = [
-        str(path.relative_to(PACKAGE))
-        for path in PACKAGE.rglob("*.py")
+        str(path.relative_to(SOURCES))
+        for path in SOURCES.rglob("*.py")
         if path.read_text().count("\n") > LONGEST_FILE
     ]
     long_functions = [
@@ -409,7 +426,7 @@ def imports_at_the_top(first: Iterable[str]) -> Iterator[Import]:
         reached.add(module)
         for found in imports():
             if found.source == module and not found.in_function:
-                waiting.append(found.target.removeprefix("ollim_bot."))
+                waiting.append(below(found.target))
                 yield found
 
 

@@ -88,7 +88,7 @@ def _set_pace(pace: float) -> None:
 
     for name in _TIMES:
         setattr(lease, name, getattr(lease, name) * pace)
-    from ollim_bot.store.postgres import connection
+    from ollim_bot_standby.postgres import connection
 
     connection.connect_to.__defaults__ = (connection.IDLE_IN_STEP * pace,)
     waits = f"lock_timeout = {connection._milliseconds(connection._LOCK)}"
@@ -107,7 +107,7 @@ def _set_clock(ahead: timedelta) -> None:
 
 
 def _watch_steps(machine: Machine) -> None:
-    from ollim_bot.store.postgres.database import PostgresDatabase
+    from ollim_bot_standby.postgres.database import PostgresDatabase
 
     begin, commit = PostgresDatabase._begin, PostgresDatabase._commit
     check_lease = PostgresDatabase._check_lease

@@ -170,7 +170,7 @@ def has_roster(database: Path) -> bool:
 async def test_without_what_speaks_to_postgres_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ollim_bot.app.standby", None)
+    monkeypatch.setitem(sys.modules, "ollim_bot_standby.shared_database", None)
     address = Secret("postgresql:///ollim")
     app = App(replace(settings(tmp_path), database_url=address), Adapters())
     with pytest.raises(OllimError, match=r"ollim-bot\[postgres\]"):

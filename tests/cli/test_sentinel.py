@@ -17,12 +17,12 @@ from ollim_bot.domain.push import Pairing
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.opening import look_into, open_database
-from ollim_bot.store.postgres.connection import parse_address
-from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 from ollim_bot.upkeep.supervision import ServiceDefinition
 from ollim_bot.upkeep.systemd import Systemd
+from ollim_bot_standby.postgres.connection import parse_address
+from ollim_bot_standby.postgres.lease import Lease
 
 WATER = '---\nid: water\nrun-at: "2026-11-15T14:29:30+01:00"\n---\nDrink water.\n'
 

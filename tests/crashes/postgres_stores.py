@@ -11,10 +11,10 @@ from devtools.doubles.memory import RecordingStore
 from devtools.doubles.repeating_store import RecordedStatements, RepeatingStore
 from tests.postgres_server import leading, new_address
 
-from ollim_bot.store.postgres.connection import Connection, PostgresStatements, connect_to
-from ollim_bot.store.postgres.search import TsvectorIndex
 from ollim_bot.store.schema import tables
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.postgres.connection import Connection, PostgresStatements, connect_to
+from ollim_bot_standby.postgres.search import TsvectorIndex
 
 _PATH = Path("the server")
 _NAMES = ("search_state", "search", *(each.name for each in tables()))

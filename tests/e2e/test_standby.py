@@ -26,7 +26,7 @@ from tests.postgres_server import new_url, server
 
 from ollim_bot.domain.lease import NOT_LEADING
 from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.store.postgres.connection import connect_to, parse_address
+from ollim_bot_standby.postgres.connection import connect_to, parse_address
 
 pytestmark = pytest.mark.usefixtures("postgres")
 

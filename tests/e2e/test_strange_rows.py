@@ -19,8 +19,8 @@ from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.store.job_files import add_snoozed
-from ollim_bot.store.postgres.connection import parse_address
-from ollim_bot.store.postgres.database import open_postgres
+from ollim_bot_standby.postgres.connection import parse_address
+from ollim_bot_standby.postgres.database import open_postgres
 
 pytestmark = [pytest.mark.usefixtures("postgres"), pytest.mark.real_engine]
 

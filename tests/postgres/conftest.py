@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.postgres_server import new_address
 
-from ollim_bot.store.postgres.connection import Address
+from ollim_bot_standby.postgres.connection import Address
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.postgres_server import leading
 from tests.store.scene import NOW
 
 from ollim_bot.store.errors import ServerGone
-from ollim_bot.store.postgres.connection import Address, Connection, connect_to
-from ollim_bot.store.postgres.database import PostgresDatabase
+from ollim_bot_standby.postgres.connection import Address, Connection, connect_to
+from ollim_bot_standby.postgres.database import PostgresDatabase
 
 
 class Killed(BaseException):

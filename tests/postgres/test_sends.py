@@ -17,11 +17,11 @@ from tests.virtual_loop import LoopClock, VirtualTimeLoop
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.store.errors import NotLeading
-from ollim_bot.store.postgres.connection import Address
-from ollim_bot.store.postgres.database import open_postgres
-from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.store import DatabaseStore
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.postgres.connection import Address
+from ollim_bot_standby.postgres.database import open_postgres
+from ollim_bot_standby.postgres.lease import Lease
 
 PILL = ChatMessage(MessageId("1001"), NOW, Author.BACKGROUND, "Take the pill.")
 

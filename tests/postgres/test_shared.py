@@ -14,7 +14,6 @@ from tests.postgres_server import new_url
 from tests.store.scene import NOW
 
 from ollim_bot.app.records import SharedRecords
-from ollim_bot.app.standby import SharedDatabase
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.travel import PlannedZone
@@ -24,8 +23,9 @@ from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.postgres.database import PostgresDatabase
 from ollim_bot.store.store import DatabaseStore
+from ollim_bot_standby.postgres.database import PostgresDatabase
+from ollim_bot_standby.shared_database import SharedDatabase
 
 
 class Machine:

@@ -17,9 +17,9 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.search import Search, Speaker, terms_of
 from ollim_bot.store.connection import connect_in_memory
-from ollim_bot.store.postgres.connection import Address, connect_to
 from ollim_bot.store.schema import COPIES, migrate, tables
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.postgres.connection import Address, connect_to
 
 WORDS = (
     *("water", "milk", "bread", "call", "dentist", "tomorrow", "Über", "über", "naïve", "naive"),

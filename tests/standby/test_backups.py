@@ -16,11 +16,11 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.store.copies import AfterReturn
-from ollim_bot.store.file_rows import FileRows
 from ollim_bot.store.opening import ask_rows, settle
-from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.transaction import Step
 from ollim_bot.upkeep.archive import opened_backup
+from ollim_bot_standby.file_rows import FileRows
+from ollim_bot_standby.postgres.database import open_postgres
 
 SESSION = SessionId("0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11")
 # The record of a session that began after the backup.

@@ -17,12 +17,12 @@ from tests.standby.scene import StandbyScene, env_of, has_address
 
 from ollim_bot import __version__
 from ollim_bot.app.lead import LeaseKeeper
-from ollim_bot.cli import standby as command
 from ollim_bot.cli.caller import Caller
-from ollim_bot.store.postgres.connection import connect_to, parse_address
-from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot_standby import cli as command
+from ollim_bot_standby.postgres.connection import connect_to, parse_address
+from ollim_bot_standby.postgres.lease import Lease
 
 
 def test_a_second_machine_joins_sees_the_leader_and_leaves(scene: StandbyScene) -> None:

@@ -13,10 +13,10 @@ from devtools.doubles.store_contract import StoreContract
 from tests.postgres_server import leading, new_address
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.app.command_rows import CommandRows
-from ollim_bot.store.bot_rows import rows_beside_bot
-from ollim_bot.store.command_server import CommandServer
 from ollim_bot.store.store import DatabaseStore, Store
+from ollim_bot_standby.bot_rows import rows_beside_bot
+from ollim_bot_standby.command_rows import CommandRows
+from ollim_bot_standby.command_server import CommandServer
 
 
 class TestSqliteStore(StoreContract):

@@ -18,11 +18,11 @@ from ollim_bot.domain.tasks import Task
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.database import Database
 from ollim_bot.store.marks import MOST_LEFT, encoded_mark, key_of
-from ollim_bot.store.postgres.transfer import insert_rows
 from ollim_bot.store.records import PUT_RECORD
 from ollim_bot.store.schema import tables
 from ollim_bot.store.steps import forget_words
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.postgres.transfer import insert_rows
 
 MAIN = SessionId("main")
 HOUR = timedelta(hours=1)

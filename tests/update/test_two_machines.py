@@ -12,16 +12,16 @@ from tests.update.fake_installation import NEW, NOW, OLD
 from tests.update.test_updater import Scene, in_place
 
 from ollim_bot import __version__
-from ollim_bot.app.command_rows import CommandRows
 from ollim_bot.store.connection import Statements
-from ollim_bot.store.postgres.connection import parse_address
-from ollim_bot.store.postgres.database import PostgresDatabase
-from ollim_bot.store.postgres.lease import Lease
-from ollim_bot.store.postgres.server import look_at
 from ollim_bot.store.schema import tables
 from ollim_bot.upkeep.hand_over import Phase
 from ollim_bot.upkeep.releases import release_source
 from ollim_bot.upkeep.updater import StartLimits, Updater
+from ollim_bot_standby.command_rows import CommandRows
+from ollim_bot_standby.postgres.connection import parse_address
+from ollim_bot_standby.postgres.database import PostgresDatabase
+from ollim_bot_standby.postgres.lease import Lease
+from ollim_bot_standby.postgres.server import look_at
 
 pytestmark = [pytest.mark.real_process, pytest.mark.usefixtures("postgres")]
 

@@ -34,7 +34,6 @@ from ollim_bot.domain.presence import Presence, Version
 from ollim_bot.domain.provider import NO_LOGIN
 from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.standby import OUR_TABLES, FoundServer, Leader
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.domain.tool_servers import ToolServerRecord
 from ollim_bot.environment import Location
@@ -62,6 +61,7 @@ from ollim_bot.upkeep.hand_over import (
 )
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.releases import InstalledProgram, InstallKind
+from ollim_bot_standby.machines import OUR_TABLES, FoundServer, Leader
 
 EXAMINED: tuple[ModuleType, ...] = (
     *(data, folder, jobs, machine, network, standby, webhooks),

@@ -129,7 +129,7 @@ _A_DAY = 24 * 60 * 60.0
 AnnounceStart = Callable[[Provider, WebSurface | None], None]
 
 if TYPE_CHECKING:
-    from ollim_bot.app.standby import SharedDatabase
+    from ollim_bot_standby.shared_database import SharedDatabase
 
 _logger = logging.getLogger(__name__)
 
@@ -283,7 +283,7 @@ class App:
 
     def _shared_database(self) -> SharedDatabase:
         try:
-            from ollim_bot.app.standby import SharedDatabase
+            from ollim_bot_standby.shared_database import SharedDatabase
         except ModuleNotFoundError as missing:
             raise OllimError(NO_DRIVER) from missing
         url = self._settings.database_url

@@ -76,7 +76,7 @@ class Data:
         if not self.paths.commands.exists():
             return None
         from ollim_bot.domain.agent_caller import CONVERSATION
-        from ollim_bot.store.bot_rows import rows_beside_bot
+        from ollim_bot_standby.bot_rows import rows_beside_bot
 
         now, is_agent = self.now, self.agent is not None
         found = rows_beside_bot(self.paths.commands, lambda: now, is_agent=is_agent)
@@ -91,8 +91,8 @@ class Data:
         if url is None:
             return None
         try:
-            from ollim_bot.store.postgres.commands import CommandDatabase
-            from ollim_bot.store.postgres.connection import parse_address
+            from ollim_bot_standby.postgres.commands import CommandDatabase
+            from ollim_bot_standby.postgres.connection import parse_address
         except ModuleNotFoundError as missing:
             raise OllimError(NO_DRIVER) from missing
         now = self.now

@@ -173,10 +173,10 @@ def _refuse_rest(left: Found) -> None:
 
 def _forget_on_server(given: Given, caller: Caller) -> None:
     """Forget with all rows in a file here, which go back to the server then."""
-    from ollim_bot.cli.standby import refuse_address_in_environment
     from ollim_bot.upkeep.keys import key_names
-    from ollim_bot.upkeep.machine import Machine
-    from ollim_bot.upkeep.standby import rows_in_file
+    from ollim_bot_standby.cli import refuse_address_in_environment
+    from ollim_bot_standby.machine import Machine
+    from ollim_bot_standby.moving import rows_in_file
 
     refuse_address_in_environment(caller)
     settings = caller.settings()

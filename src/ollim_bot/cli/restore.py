@@ -85,10 +85,10 @@ def _move_rows(paths: DataPaths, caller: Caller) -> Callable[[Path], None] | Non
     if address is None:
         return None
     from ollim_bot.settings import Secret
-    from ollim_bot.upkeep.machine import Machine
+    from ollim_bot_standby.machine import Machine
 
     try:
-        from ollim_bot.upkeep.standby import check_restore, replace_rows
+        from ollim_bot_standby.moving import check_restore, replace_rows
     except ModuleNotFoundError as missing:
         raise OllimError(NO_DRIVER) from missing
     url, here = Secret(address), Machine(paths, caller.environ, caller.now)

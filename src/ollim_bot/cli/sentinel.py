@@ -20,13 +20,13 @@ from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 if TYPE_CHECKING:
     from ollim_bot.domain.runtime_config import PushContent
     from ollim_bot.domain.sentinel import Outcome, SentinelReport
-    from ollim_bot.domain.standby import Leader
     from ollim_bot.store.transaction import Step
     from ollim_bot.upkeep.direct_channels import (
         DirectChannel,
         SentinelClock,
         SentinelEnvironment,
     )
+    from ollim_bot_standby.machines import Leader
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ def _leader(url: str) -> Leader | None:
     from ollim_bot.store.shared import NO_DRIVER
 
     try:
-        from ollim_bot.store.postgres.lease import leader_at
+        from ollim_bot_standby.postgres.lease import leader_at
     except ModuleNotFoundError as missing:
         raise OllimError(NO_DRIVER) from missing
     return leader_at(url)

@@ -47,8 +47,8 @@ def rows_on_server(
         yield None
         return
     try:
-        from ollim_bot.store.postgres.commands import CommandDatabase
-        from ollim_bot.store.postgres.connection import parse_address
+        from ollim_bot_standby.postgres.commands import CommandDatabase
+        from ollim_bot_standby.postgres.connection import parse_address
     except ModuleNotFoundError as missing:
         raise OllimError(NO_DRIVER) from missing
     # Nothing is changed, so no file is laid out either.

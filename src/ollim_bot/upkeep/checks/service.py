@@ -15,7 +15,6 @@ from ollim_bot.domain.text import counted
 from ollim_bot.errors import SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.bot_rows import rows_beside_bot
 from ollim_bot.store.file_store import FormatIsNewer, Malformed
 from ollim_bot.store.sentinel import deliveries_left
 from ollim_bot.upkeep.checks.jobs import heartbeat
@@ -37,6 +36,7 @@ from ollim_bot.upkeep.releases import (
 )
 from ollim_bot.upkeep.supervision import SupervisorPrograms
 from ollim_bot.upkeep.systemd import TIMER
+from ollim_bot_standby.bot_rows import rows_beside_bot
 
 SENTINEL = "sentinel"
 _NO_TIMER = "not set up; `ollim-bot service install` does it together with the service"

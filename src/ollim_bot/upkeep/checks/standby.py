@@ -8,14 +8,14 @@ from importlib.util import find_spec
 
 from ollim_bot import __version__
 from ollim_bot.domain.moments import duration_in_words
-from ollim_bot.domain.standby import FoundServer
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Settings
-from ollim_bot.store.file_layout import WaitingFiles, set_asides
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.keys import key_names
+from ollim_bot_standby.file_layout import WaitingFiles, set_asides
+from ollim_bot_standby.machines import FoundServer
 
 STANDBY = "standby"
 _ALONE = "not set up: your data are in a file on this machine"
@@ -65,7 +65,7 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
     if find_spec("psycopg") is None:
         yield failed(STANDBY, _NO_PSYCOPG, _INSTALL)
         return
-    from ollim_bot.upkeep.standby import look
+    from ollim_bot_standby.moving import look
 
     try:
         found = look(settings.database_url)

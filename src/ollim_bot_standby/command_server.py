@@ -14,8 +14,12 @@ from typing import Protocol, TypeVar
 
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.processes import line_of, parent_of
-from ollim_bot.store.agent_limits import NotForAgent, run_for_agent
-from ollim_bot.store.command_frames import (
+from ollim_bot.store.connection import Row, Value
+from ollim_bot.store.errors import NotLeading, OutcomeUnknown
+from ollim_bot.store.schema import SCHEMA
+from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot_standby.agent_limits import NotForAgent, run_for_agent
+from ollim_bot_standby.command_frames import (
     ROWS_IN_FRAME,
     BadFrame,
     Frame,
@@ -23,10 +27,6 @@ from ollim_bot.store.command_frames import (
     peer_of,
     short_address,
 )
-from ollim_bot.store.connection import Row, Value
-from ollim_bot.store.errors import NotLeading, OutcomeUnknown
-from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.transaction import Step, Transaction
 
 R = TypeVar("R")
 

@@ -14,14 +14,14 @@ from typing import NamedTuple, TypeVar
 
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.store.backend import SharedBackend
-from ollim_bot.store.command_frames import BadFrame, Frame, Frames, short_address
 from ollim_bot.store.connection import Row, Statements, Value
 from ollim_bot.store.errors import Damaged, OnStandby, OtherSchema, ServerGone
 from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.postgres.search import TsvectorIndex
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.shared import NOT_NOW
 from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot_standby.command_frames import BadFrame, Frame, Frames, short_address
+from ollim_bot_standby.postgres.search import TsvectorIndex
 
 R = TypeVar("R")
 

@@ -25,10 +25,12 @@ from ollim_bot.store.errors import (
     OutcomeUnknown,
     ServerGone,
 )
-from ollim_bot.store.file_rows import FileRows
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.mirrors import Mirrors
-from ollim_bot.store.postgres.connection import (
+from ollim_bot.store.schema import FILE_TABLES, SCHEMA
+from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot_standby.file_rows import FileRows
+from ollim_bot_standby.postgres.connection import (
     Address,
     Connection,
     ConnectTo,
@@ -40,11 +42,9 @@ from ollim_bot.store.postgres.connection import (
     reason_of,
     translated,
 )
-from ollim_bot.store.postgres.schema import make_lease_row, migrate, schema_of
-from ollim_bot.store.postgres.search import TsvectorIndex
-from ollim_bot.store.schema import FILE_TABLES, SCHEMA
-from ollim_bot.store.stored_files import StoredFiles
-from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot_standby.postgres.schema import make_lease_row, migrate, schema_of
+from ollim_bot_standby.postgres.search import TsvectorIndex
+from ollim_bot_standby.stored_files import StoredFiles
 
 R = TypeVar("R")
 Work = Callable[[Statements], R]

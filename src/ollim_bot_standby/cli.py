@@ -15,16 +15,16 @@ from ollim_bot.cli.framework import JSON, Given, Noun, argument, plain, print_js
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.database_address import problem_with_address
 from ollim_bot.domain.moments import duration_in_words
-from ollim_bot.domain.standby import FoundServer, Leader
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import AlreadyRunning, OllimError, WrongInput
+from ollim_bot_standby.machines import FoundServer, Leader
 
 if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
     from ollim_bot.settings import Secret, Settings
-    from ollim_bot.store.stored_files import FilesState
     from ollim_bot.upkeep.keys import Keys
-    from ollim_bot.upkeep.machine import Machine
+    from ollim_bot_standby.machine import Machine
+    from ollim_bot_standby.stored_files import FilesState
 
 _NEEDS_PSYCOPG = (
     "This needs psycopg, which is not installed. Install ollim-bot with its extra `[postgres]`."
@@ -100,26 +100,26 @@ def _init(given: Given, caller: Caller) -> None:
 def init(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if the rows were not moved."""
     _require_psycopg()
-    from ollim_bot.upkeep import standby
     from ollim_bot.upkeep.keys import key_names, note_shared
+    from ollim_bot_standby import moving
 
     settings = caller.settings()
     here = _stopped_machine(caller, settings)
     target = _new_key_file(given, caller)
     if settings.database_url is not None:
-        if not standby.end_cut_off_move(here, settings.database_url):
+        if not moving.end_cut_off_move(here, settings.database_url):
             raise OllimError(_HAS_ADDRESS)
         show(_ENDED)
         return
     url = _given_address(given, caller, console)
-    standby.check_target(here, url)
-    place = standby.place_of(url)
+    moving.check_target(here, url)
+    place = moving.place_of(url)
     console.say(_PRIVACY.format(where=_runner(place)))
     if not _agrees(given, console, f"Move the data of {caller.shown(here.paths.root)} there?"):
         console.say(_NOT_MOVED)
         return
     note_shared(settings)
-    counts = standby.move_there(here, url, key_names(settings))
+    counts = moving.move_there(here, url, key_names(settings))
     rows = counted(sum(counts.values()), "row")
     show(plain(_MOVED.format(rows=rows, place=place)))
     show(_KEPT)
@@ -191,12 +191,12 @@ def join(given: Given, caller: Caller, console: Console) -> None:
     own = {name: value for name, value in keys.settings.items() if name != "DATABASE_URL"}
     if is_new:
         _require_psycopg()
-        from ollim_bot.upkeep import standby
+        from ollim_bot_standby import moving
 
         url = _given_address(given, caller, console, address)
-        found = standby.join(here, url)
+        found = moving.join(here, url)
         _take_keys(here, replace(keys, settings=own), given)
-        show(plain(_JOINED.format(place=standby.place_of(url))))
+        show(plain(_JOINED.format(place=moving.place_of(url))))
         _tell_to_delete(given)
         settings = caller.settings()
         for line in (*_key_lines(found, settings), *_unlike_lines(settings, caller)):
@@ -221,7 +221,7 @@ def accept(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if nothing could be shown or taken in."""
     settings = _set_up(caller)
     _require_psycopg()
-    from ollim_bot.upkeep.standby import refuse_files
+    from ollim_bot_standby.moving import refuse_files
 
     here, url = _machine(caller, settings), _url(settings)
     if "refuse" in given:
@@ -233,7 +233,7 @@ def accept(given: Given, caller: Caller, console: Console) -> None:
 
 def _offer(given: Given, here: Machine, url: Secret, console: Console) -> bool:
     """Show all of what waits, and take it in if the owner wants that; False if nothing does."""
-    from ollim_bot.upkeep.standby import accept_files, waiting_files
+    from ollim_bot_standby.moving import accept_files, waiting_files
 
     waiting = waiting_files(here, url)
     if not waiting:
@@ -274,7 +274,7 @@ def _status(given: Given, caller: Caller) -> None:
             show(f"{_NO_ADDRESS} `ollim-bot help standby` tells more.")
         return
     _require_psycopg()
-    from ollim_bot.upkeep.standby import look, look_at_files, place_of
+    from ollim_bot_standby.moving import look, look_at_files, place_of
 
     url, here = settings.database_url, _machine(caller, settings)
     found, place = look(url), place_of(url)
@@ -397,8 +397,8 @@ _ROLES = {
 
 def _role(here: Machine) -> str:
     """What the bot on this machine does."""
-    from ollim_bot.store.bot_rows import rows_beside_bot
     from ollim_bot.upkeep.instance import running_pid
+    from ollim_bot_standby.bot_rows import rows_beside_bot
 
     if running_pid(here.paths.bot_pid) is None:
         return "stopped"
@@ -438,7 +438,7 @@ def _words(seconds: float) -> str:
 @_STANDBY.verb("have another machine lead, within seconds", "", name="hand-over")
 def _hand_over(_: Given, caller: Caller) -> None:
     _require_psycopg()
-    from ollim_bot.upkeep.standby import hand_over
+    from ollim_bot_standby.moving import hand_over
 
     done = hand_over(_url(_set_up(caller)))
     if done is None:
@@ -465,7 +465,7 @@ def leave(given: Given, caller: Caller, console: Console) -> None:
     settings = _set_up(caller)
     refuse_address_in_environment(caller)
     _require_psycopg()
-    from ollim_bot.upkeep.standby import is_left, leave_as_standby, look
+    from ollim_bot_standby.moving import is_left, leave_as_standby, look
 
     here = _stopped_machine(caller, settings)
     found = look(_url(settings))
@@ -507,7 +507,7 @@ _OTHERS = "On each other machine run `ollim-bot standby leave`."
 
 
 def _move_back(given: Given, here: Machine, url: Secret, leader: Leader, console: Console) -> None:
-    from ollim_bot.upkeep.standby import move_back, place_of
+    from ollim_bot_standby.moving import move_back, place_of
 
     if leader.is_leading:
         raise OllimError(_STILL_LEADS.format(name=leader.name))
@@ -545,7 +545,7 @@ def _stopped_machine(caller: Caller, settings: Settings) -> Machine:
 
 
 def _machine(caller: Caller, settings: Settings) -> Machine:
-    from ollim_bot.upkeep.machine import Machine
+    from ollim_bot_standby.machine import Machine
 
     def now() -> datetime:
         return caller.now().astimezone(settings.zone)

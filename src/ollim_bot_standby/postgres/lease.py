@@ -14,9 +14,10 @@ import psycopg
 from ollim_bot import __version__
 from ollim_bot.clock import boot_time
 from ollim_bot.domain.lease import EXPIRES_AFTER, HeldLease
-from ollim_bot.domain.standby import Leader
 from ollim_bot.store.connection import Row
-from ollim_bot.store.postgres.connection import (
+from ollim_bot.store.schema import SCHEMA
+from ollim_bot_standby.machines import Leader
+from ollim_bot_standby.postgres.connection import (
     Address,
     Connection,
     ConnectTo,
@@ -25,8 +26,7 @@ from ollim_bot.store.postgres.connection import (
     parse_address,
     translated,
 )
-from ollim_bot.store.postgres.schema import make_lease_row
-from ollim_bot.store.schema import SCHEMA
+from ollim_bot_standby.postgres.schema import make_lease_row
 
 _RENEWED = (
     f"until = clock_timestamp() + interval '{EXPIRES_AFTER} seconds', renewed = clock_timestamp()"

@@ -22,10 +22,10 @@ from ollim_bot.store.errors import Damaged, translated
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.messages import can_index
 from ollim_bot.store.opening import check_schema
-from ollim_bot.store.postgres.database import PostgresDatabase
-from ollim_bot.store.postgres.search import TsvectorIndex
 from ollim_bot.store.schema import Table, migrate, schema_of, tables
 from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot_standby.postgres.database import PostgresDatabase
+from ollim_bot_standby.postgres.search import TsvectorIndex
 
 R = TypeVar("R")
 

@@ -14,7 +14,8 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Statements
-from ollim_bot.store.file_index import (
+from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
+from ollim_bot_standby.file_index import (
     NO_FILE,
     FileIndex,
     FileVersion,
@@ -22,7 +23,7 @@ from ollim_bot.store.file_index import (
     Signature,
     why_left_out,
 )
-from ollim_bot.store.file_layout import (
+from ollim_bot_standby.file_layout import (
     MOST_AT_ONCE,
     AddsPower,
     Ask,
@@ -33,8 +34,7 @@ from ollim_bot.store.file_layout import (
     WaitingFiles,
     set_asides,
 )
-from ollim_bot.store.file_rows import PIECE, FilePiece, FileRows, pieces_of
-from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, remove_durably, write_atomically
+from ollim_bot_standby.file_rows import PIECE, FilePiece, FileRows, pieces_of
 
 # How many files and pieces of files one step stores.
 _MOST_AT_ONCE = 200

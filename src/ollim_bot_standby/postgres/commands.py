@@ -14,22 +14,22 @@ from ollim_bot.domain.lease import HeldLease
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.backend import SharedBackend
-from ollim_bot.store.bot_rows import rows_beside_bot
 from ollim_bot.store.connection import Row, Statements
 from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, OutcomeUnknown, ServerGone
-from ollim_bot.store.file_layout import AddsPower
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors
-from ollim_bot.store.postgres.connection import Address, connect_to
-from ollim_bot.store.postgres.database import PostgresDatabase
-from ollim_bot.store.postgres.lease import CONNECTED, Lease, shown_id
-from ollim_bot.store.postgres.transfer import move_to_file
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.shared import NOT_NOW
-from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Step
+from ollim_bot_standby.bot_rows import rows_beside_bot
+from ollim_bot_standby.file_layout import AddsPower
+from ollim_bot_standby.postgres.connection import Address, connect_to
+from ollim_bot_standby.postgres.database import PostgresDatabase
+from ollim_bot_standby.postgres.lease import CONNECTED, Lease, shown_id
+from ollim_bot_standby.postgres.transfer import move_to_file
+from ollim_bot_standby.stored_files import StoredFiles
 
 R = TypeVar("R")
 

@@ -12,8 +12,8 @@ from ollim_bot.errors import WriteFailed
 from ollim_bot.store.connection import SqliteStatements, Statements, connect, microseconds
 from ollim_bot.store.errors import translated
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.postgres.transfer import ReadRows, insert_rows
 from ollim_bot.store.schema import migrate, tables
+from ollim_bot_standby.postgres.transfer import ReadRows, insert_rows
 
 # What is older has ended, but for what is open.
 _KEPT = timedelta(days=2)

@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 
 from ollim_bot.store.errors import OtherSchema
-from ollim_bot.store.postgres.connection import Connection, translated
 from ollim_bot.store.schema import MIGRATIONS, SCHEMA
+from ollim_bot_standby.postgres.connection import Connection, translated
 
 # One row. `holder` is random for each start of a process, `machine` for each installation; `name`
 # is what people call the machine.

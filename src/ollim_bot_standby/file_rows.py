@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from ollim_bot.store.connection import Statements, Value, escaped, unescaped
-from ollim_bot.store.file_index import NO_FILE, FileVersion
+from ollim_bot_standby.file_index import NO_FILE, FileVersion
 
 T = TypeVar("T")
 

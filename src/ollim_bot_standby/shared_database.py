@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from ollim_bot.app.command_rows import CommandRows
 from ollim_bot.app.lead import LeaseKeeper
 from ollim_bot.app.provider_engine import ProviderEngine
 from ollim_bot.app.records import RecordedEngine, SharedRecords
@@ -20,29 +19,30 @@ from ollim_bot.clock import boot_time
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.lease import ASK_EVERY
 from ollim_bot.domain.sentinel import may_have_come_since
-from ollim_bot.domain.standby import Leader
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Journal
 from ollim_bot.settings import Settings
 from ollim_bot.store.backend import Backend
-from ollim_bot.store.command_server import CommandServer
 from ollim_bot.store.errors import OtherSchema
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
 from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
-from ollim_bot.store.postgres.connection import parse_address
-from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot.store.postgres.known_schedule import keep_schedule
-from ollim_bot.store.postgres.lease import Lease
-from ollim_bot.store.postgres.server import KEY_NAMES
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import Store
-from ollim_bot.store.stored_files import StoredFiles
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.keys import note_missing
 from ollim_bot.upkeep.powers import adds_power
+from ollim_bot_standby.command_rows import CommandRows
+from ollim_bot_standby.command_server import CommandServer
+from ollim_bot_standby.machines import Leader
+from ollim_bot_standby.postgres.connection import parse_address
+from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot_standby.postgres.known_schedule import keep_schedule
+from ollim_bot_standby.postgres.lease import Lease
+from ollim_bot_standby.postgres.server import KEY_NAMES
+from ollim_bot_standby.stored_files import StoredFiles
 
 _STANDS_BY = (
     "{leader} leads, and this machine stands by: it shows everything and changes nothing. Use the "

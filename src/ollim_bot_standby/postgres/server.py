@@ -9,12 +9,12 @@ from typing import TypeVar
 
 import psycopg
 
-from ollim_bot.domain.standby import FoundServer
 from ollim_bot.errors import WriteFailed
-from ollim_bot.store.postgres.connection import Address, Connection, connect_to, translated
-from ollim_bot.store.postgres.lease import read_leader, request_hand_over
-from ollim_bot.store.postgres.schema import make_lease_row, schema_of
 from ollim_bot.store.schema import COPIES, SEARCH_TABLES, tables
+from ollim_bot_standby.machines import FoundServer
+from ollim_bot_standby.postgres.connection import Address, Connection, connect_to, translated
+from ollim_bot_standby.postgres.lease import read_leader, request_hand_over
+from ollim_bot_standby.postgres.schema import make_lease_row, schema_of
 
 R = TypeVar("R")
 
