@@ -91,10 +91,7 @@ LATE = {
     ("domain.repeats", "dateutil.rrule"),
     ("surfaces.ntfy.pairing", "segno"),
     # psycopg is an extra.
-    ("upkeep.checks.standby", "ollim_bot_standby.moving"),
-    ("upkeep.shared_rows", "ollim_bot_standby.postgres.commands"),
-    ("upkeep.shared_rows", "ollim_bot_standby.postgres.connection"),
-    ("app.app", "ollim_bot_standby.shared_database"),
+    (f"{STANDBY}.checks", f"{STANDBY}.moving"),
 }
 
 # Modules that may name Discord beside its surface: the settings, the records of that surface, the
@@ -134,6 +131,7 @@ class Import:
     target: str
     line: int
     in_function: bool
+    is_for_types: bool = False
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line} imports {self.target}"
@@ -180,9 +178,17 @@ def imports() -> tuple[Import, ...]:
 
 
 def _imports() -> Iterator[Import]:
+    for_types = {id(node) for tree in modules().values() for node in type_imports(tree)}
     for module, node, in_function in statements():
         for target in imported(node):
-            yield Import(module, target, node.lineno, in_function)
+            yield Import(module, target, node.lineno, in_function, id(node) in for_types)
+
+
+def type_imports(tree: ast.Module) -> Iterator[ast.stmt]:
+    """What stands below `if TYPE_CHECKING`, and is never run."""
+    for node in tree.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from node.body
 
 
 def _statements(node: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
@@ -232,11 +238,13 @@ def test_imports_go_down_only() -> None:
         (own, own_place), (other, other_place) = layer(found.source), layer(found.target)
         return other > own or (other == own and own_place != other_place)
 
-    assert [
-        str(found)
-        for found in our_imports()
-        if goes_up(found) and not is_within(found.target, STANDBY)
-    ] == []
+    assert [str(found) for found in our_imports() if goes_up(found)] == []
+
+
+def test_only_the_loader_knows_the_package_of_the_standby() -> None:
+    """An import of it would be one upwards; it may not be loaded by its name elsewhere either."""
+    core = (name for name in modules() if not is_within(name, STANDBY) and path_of(name).is_file())
+    assert [name for name in core if STANDBY in path_of(name).read_text()] == ["store.standby"]
 
 
 def test_doubles_stand_on_the_domain_the_ports_and_the_store_only() -> None:
@@ -297,12 +305,16 @@ def test_a_channel_is_known_by_its_name_only_where_it_is_set_up() -> None:
     assert naming == NAMING_DISCORD
 
 
+def is_terminal(module: str) -> bool:
+    """Whether it is loaded for a command, and so imports what only some commands need late."""
+    return is_within(module, "cli") or module in (STANDBY, f"{STANDBY}.cli")
+
+
 def test_imports_inside_functions_are_for_the_cli_only() -> None:
     late = {
         (found.source, found.target)
         for found in imports()
-        if found.in_function
-        and not any(is_within(found.source, cli) for cli in ("cli", f"{STANDBY}.cli"))
+        if found.in_function and not is_terminal(found.source)
     }
     assert late == LATE
 
@@ -425,13 +437,13 @@ def imports_at_the_top(first: Iterable[str]) -> Iterator[Import]:
             continue
         reached.add(module)
         for found in imports():
-            if found.source == module and not found.in_function:
+            if found.source == module and not (found.in_function or found.is_for_types):
                 waiting.append(below(found.target))
                 yield found
 
 
 def test_what_the_cli_imports_at_its_top_is_light() -> None:
-    commands = [name for name in modules() if is_within(name, "cli") and name != BOT_ITSELF]
+    commands = [name for name in modules() if is_terminal(name) and name != BOT_ITSELF]
     assert heavy_of(commands, HEAVY) == []
 
 

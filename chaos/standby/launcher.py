@@ -84,7 +84,7 @@ class Machine:
 
 def _set_pace(pace: float) -> None:
     """Make the seconds of the lease shorter, before anything else has read them."""
-    from ollim_bot.domain import lease
+    from ollim_bot_standby import held_lease as lease
 
     for name in _TIMES:
         setattr(lease, name, getattr(lease, name) * pace)
@@ -157,7 +157,7 @@ def _watch_sends(machine: Machine) -> None:
 
 
 def _delay_keeper(machine: Machine) -> None:
-    from ollim_bot.app.lead import LeaseKeeper
+    from ollim_bot_standby.lease_keeper import LeaseKeeper
 
     renew, end = LeaseKeeper.renew_if_due, LeaseKeeper.end_if_lost
 

@@ -15,12 +15,12 @@ from typing import NamedTuple, TypeVar
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.store.backend import SharedBackend
 from ollim_bot.store.connection import Row, Statements, Value
-from ollim_bot.store.errors import Damaged, OnStandby, OtherSchema, ServerGone
+from ollim_bot.store.errors import Damaged, OtherSchema
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.shared import NOT_NOW
 from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot_standby.command_frames import BadFrame, Frame, Frames, short_address
+from ollim_bot_standby.errors import NOT_NOW, OnStandby, ServerGone
 from ollim_bot_standby.postgres.search import TsvectorIndex
 
 R = TypeVar("R")
@@ -58,10 +58,10 @@ class BotRows(SharedBackend):
     def __init__(
         self, path: Path, greeting: BotGreeting, now: Callable[[], datetime], *, is_agent: bool
     ) -> None:
-        self.greeting = greeting
+        self.leads, self.is_agent, self._leader = greeting.leads, greeting.is_agent, greeting.leader
         self._path = path
         self._now = now
-        self._is_agent = is_agent
+        self._asks_as_agent = is_agent
         self._place = Path(greeting.place)
 
     def query(self, question: Step[R]) -> R:
@@ -71,9 +71,9 @@ class BotRows(SharedBackend):
         return self._run("change", step)
 
     def check_may_change(self) -> None:
-        if not self.greeting.leads:
-            if self.greeting.leader:
-                raise OnStandby(self._place, self.greeting.leader)
+        if not self.leads:
+            if self._leader:
+                raise OnStandby(self._place, self._leader)
             raise WriteFailed(self._place, NOT_NOW)
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class BotRows(SharedBackend):
                 raise OtherSchema(self._place, greeting.schema, SCHEMA)
             frames.patience = _ANSWERING
             statements = _BotStatements(frames, self._place)
-            statements.begin(what, is_agent=self._is_agent)
+            statements.begin(what, is_agent=self._asks_as_agent)
             yield statements
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib.util import find_spec
@@ -22,12 +22,12 @@ from ollim_bot_standby.machines import FoundServer, Leader
 if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
     from ollim_bot.settings import Secret, Settings
-    from ollim_bot.upkeep.keys import Keys
+    from ollim_bot_standby.keys import Keys
     from ollim_bot_standby.machine import Machine
     from ollim_bot_standby.stored_files import FilesState
 
 _NEEDS_PSYCOPG = (
-    "This needs psycopg, which is not installed. Install ollim-bot with its extra `[postgres]`."
+    "This needs psycopg, which is not installed. Install ollim-bot with its extra `[standby]`."
 )
 _NO_ADDRESS = "This installation keeps its data in a file on this machine. No standby is set up."
 _HAS_ADDRESS = (
@@ -100,8 +100,8 @@ def _init(given: Given, caller: Caller) -> None:
 def init(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if the rows were not moved."""
     _require_psycopg()
-    from ollim_bot.upkeep.keys import key_names, note_shared
     from ollim_bot_standby import moving
+    from ollim_bot_standby.keys import key_names, note_shared
 
     settings = caller.settings()
     here = _stopped_machine(caller, settings)
@@ -146,7 +146,7 @@ def _new_key_file(given: Given, caller: Caller) -> Path | None:
 
 
 def _write_keys(target: Path, caller: Caller) -> None:
-    from ollim_bot.upkeep.keys import keys_of, write_keys
+    from ollim_bot_standby.keys import keys_of, write_keys
 
     keys = keys_of(caller.settings(), caller.environ, caller.path("."))
     write_keys(keys, target)
@@ -178,7 +178,7 @@ def _join(given: Given, caller: Caller) -> None:
 
 def join(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if this machine cannot stand by."""
-    from ollim_bot.upkeep.keys import Keys, read_keys
+    from ollim_bot_standby.keys import Keys, read_keys
 
     settings = caller.settings()
     is_new = settings.database_url is None
@@ -253,7 +253,7 @@ def _offer(given: Given, here: Machine, url: Secret, console: Console) -> bool:
 
 
 def _take_keys(here: Machine, keys: Keys, given: Given) -> None:
-    from ollim_bot.upkeep.keys import put_keys
+    from ollim_bot_standby.keys import put_keys
 
     if "keys" not in given:
         return
@@ -305,7 +305,7 @@ def _unlike_lines(settings: Settings, caller: Caller) -> Iterator[str]:
 
 
 def _key_lines(found: FoundServer, settings: Settings) -> Iterator[str]:
-    from ollim_bot.upkeep.keys import key_names
+    from ollim_bot_standby.keys import key_names
 
     present = key_names(settings)
     if missing := [each for each in found.key_names if each not in present]:
@@ -403,7 +403,7 @@ def _role(here: Machine) -> str:
     if running_pid(here.paths.bot_pid) is None:
         return "stopped"
     by_bot = rows_beside_bot(here.paths.commands, here.now)
-    return "leads" if by_bot is not None and by_bot.greeting.leads else "stands by"
+    return "leads" if by_bot is not None and by_bot.leads else "stands by"
 
 
 def _name_of(leader: Leader, here: Machine) -> str:
@@ -463,7 +463,7 @@ def _leave(given: Given, caller: Caller) -> None:
 def leave(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if the address is still used here."""
     settings = _set_up(caller)
-    refuse_address_in_environment(caller)
+    refuse_address_in_environment(caller.environ)
     _require_psycopg()
     from ollim_bot_standby.moving import is_left, leave_as_standby, look
 
@@ -604,9 +604,9 @@ def _runner(place: str) -> str:
     return "this machine" if place.endswith("on this machine") else "that server"
 
 
-def refuse_address_in_environment(caller: Caller) -> None:
+def refuse_address_in_environment(environ: Mapping[str, str]) -> None:
     """Raises `OllimError` if the address is not in `.env` alone, where commands can change it."""
-    if caller.environ.get("DATABASE_URL", "").strip():
+    if environ.get("DATABASE_URL", "").strip():
         raise OllimError(_STRONGER)
 
 

@@ -9,11 +9,10 @@ from functools import partial
 from typing import TypeVar
 
 from ollim_bot.errors import WriteFailed
-from ollim_bot.store.errors import OnStandby
-from ollim_bot.store.shared import NOT_NOW
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step
 from ollim_bot_standby.command_server import ASKING
+from ollim_bot_standby.errors import NOT_NOW, OnStandby
 from ollim_bot_standby.postgres.connection import Address, connect_to
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot_standby.postgres.lease import Lease

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import DATABASE
+from ollim_bot_standby.machine_id import machine_id
 
 
 @dataclass(frozen=True, slots=True)

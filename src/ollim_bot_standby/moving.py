@@ -24,11 +24,10 @@ from ollim_bot.errors import OllimError, StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import SHARED, Secret
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.errors import Damaged, ServerGone
+from ollim_bot.store.errors import Damaged
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
-from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import DATABASE, ask, has_state, look_into, open_database
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import known_sessions, write_mirrors
@@ -37,11 +36,12 @@ from ollim_bot.upkeep.backup import incomplete, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.powers import adds_power
-from ollim_bot.upkeep.records import RecordFolder, RecordStore
+from ollim_bot_standby.errors import ServerGone
 from ollim_bot_standby.file_index import FileIndex
 from ollim_bot_standby.file_layout import ChangedFile, FileLayout, WaitingFiles
 from ollim_bot_standby.file_rows import FileRows
 from ollim_bot_standby.machine import Machine
+from ollim_bot_standby.machine_id import machine_id
 from ollim_bot_standby.machines import FoundServer, HandOver
 from ollim_bot_standby.postgres.connection import Address, address_of_any, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
@@ -57,6 +57,7 @@ from ollim_bot_standby.postgres.server import (
     open_again,
 )
 from ollim_bot_standby.postgres.transfer import Counts, move_to_file, move_to_server
+from ollim_bot_standby.records import RecordFolder, RecordStore
 from ollim_bot_standby.stored_files import CurrentFiles, FilesState, StoredFiles, compare_files
 
 _OLDEST = 140_000

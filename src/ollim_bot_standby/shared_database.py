@@ -4,44 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from ollim_bot.app.lead import LeaseKeeper
-from ollim_bot.app.provider_engine import ProviderEngine
-from ollim_bot.app.records import RecordedEngine, SharedRecords
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.clock import boot_time
-from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.lease import ASK_EVERY
-from ollim_bot.domain.sentinel import may_have_come_since
 from ollim_bot.errors import StorageError
-from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Clock, Disk, Journal
+from ollim_bot.ports import AgentEngine, Clock, Disk, Journal
 from ollim_bot.settings import Settings
-from ollim_bot.store.backend import Backend
+from ollim_bot.store.backend import Backend, Sharing
 from ollim_bot.store.errors import OtherSchema
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
-from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors, Report
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.keys import note_missing
 from ollim_bot.upkeep.powers import adds_power
 from ollim_bot_standby.command_rows import CommandRows
 from ollim_bot_standby.command_server import CommandServer
+from ollim_bot_standby.held_lease import ASK_EVERY
+from ollim_bot_standby.keys import key_names, note_missing
+from ollim_bot_standby.lease_keeper import LeaseKeeper, end_process
+from ollim_bot_standby.machine_id import machine_id
 from ollim_bot_standby.machines import Leader
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot_standby.postgres.known_schedule import keep_schedule
 from ollim_bot_standby.postgres.lease import Lease
 from ollim_bot_standby.postgres.server import KEY_NAMES
+from ollim_bot_standby.shared_records import RecordedEngine, SharedRecords
 from ollim_bot_standby.stored_files import StoredFiles
 
 _STANDS_BY = (
@@ -81,22 +78,23 @@ class SharedDatabase:
 
     def __init__(
         self,
-        url: str,
-        paths: DataPaths,
+        settings: Settings,
         clock: Clock,
         heartbeat: HeartbeatFile,
-        records: SharedRecords,
-        end: Callable[[str], None],
         hand_over: Callable[[], object] = lambda: None,
-        boot: Callable[[], float] = boot_time,
         tell: Callable[[str], None] = lambda _: None,
+        end: Callable[[str], None] | None = None,
+        environ: Mapping[str, str] = os.environ,
+        boot: Callable[[], float] = boot_time,
     ) -> None:
         """Read the address; nothing is connected yet. Raises `OllimError`.
 
-        Commands on this machine are answered while this waits or leads. `end` and `hand_over` are
-        as in `LeaseKeeper`; `tell` gets sentences about files.
+        Commands on this machine are answered while this waits or leads. `hand_over` is as in
+        `LeaseKeeper`; `tell` gets sentences about files.
         """
-        self._address = parse_address(url)
+        assert settings.database_url is not None
+        self._address = parse_address(settings.database_url.reveal())
+        paths = self._paths = settings.paths
         self._clock = clock
         self._heartbeat = heartbeat
         self._life = heartbeat.of_standby()
@@ -106,10 +104,11 @@ class SharedDatabase:
         self._files = StoredFiles(paths, partial(adds_power, paths), tell)
         # The lease of the machine that led last.
         self._epoch = 0
-        self.records = records
-        name = platform.node() or "the other machine"
-        self.lease = Lease(self._address, name, boot, machine=machine_id(paths))
-        self._keeper = LeaseKeeper(self.lease, end, boot, hand_over)
+        self._records = SharedRecords(paths, environ, clock, tell)
+        name, machine = platform.node() or "the other machine", machine_id(paths)
+        self.lease = Lease(self._address, name, boot, machine=machine)
+        self._sharing = Sharing(machine, self.lease.may_act)
+        self._keeper = LeaseKeeper(self.lease, end or end_process, boot, hand_over)
         self._command_rows = CommandRows(self._address, self.lease, clock.now)
         self._commands = CommandServer(paths.commands, self._command_rows)
         self.standing = _NOBODY_LEADS
@@ -117,15 +116,11 @@ class SharedDatabase:
 
     def close(self) -> None:
         """Let another machine lead at once, if this one does."""
-        self.records.close()
+        self._records.close()
         self._commands.stop()
         self._keeper.stop()
         self.lease.close()
         self._command_rows.close()
-
-    def answer_commands(self, store: Store) -> None:
-        """Let commands on this machine change rows by the store of this bot."""
-        self._command_rows.open(store)
 
     def check(self) -> None:
         """Raises `StorageError` if the server does not answer, or this version cannot lead."""
@@ -133,45 +128,51 @@ class SharedDatabase:
         if leader is not None and leader.schema > SCHEMA:
             raise OtherSchema(self._address.place, leader.schema, SCHEMA)
 
-    def open_for_reading(self, now: Callable[[], datetime]) -> Backend:
+    def open_for_reading(self) -> Backend:
         """The rows, for questions only. Raises `StorageError`."""
-        return open_postgres(self._address, now, lease=None)
+        rows = open_postgres(self._address, self._clock.now, lease=None)
+        rows.sharing = replace(self._sharing, read_only=lambda: self.standing)
+        return rows
 
-    def open_for_leader(
-        self,
-        paths: DataPaths,
-        now: Callable[[], datetime],
-        report: Report,
-        disk: Disk | None,
-        journal: Journal,
-    ) -> Backend:
+    def open_for_leader(self, report: Report, disk: Disk | None, journal: Journal) -> Backend:
         """The rows, for the steps of this lease, once all files here are those of the table.
 
         The state files are written anew from the rows.
         """
-        mirrors = Mirrors(paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
+        mirrors = Mirrors(self._paths, disk or OsDisk(), report, journal, kept=KEPT_HASHES)
         self._rows = open_postgres(
             self._address,
-            now,
+            self._clock.now,
             lease=self.lease.held,
             mirrors=mirrors,
             files=self._files,
             may_lead=self.lease.may_act,
         )
+        self._rows.sharing = self._sharing
         self._files.tell_set_aside()
         return self._rows
 
-    def recorded(self, chosen: ProviderEngine) -> ProviderEngine:
+    def recorded(self, engine: AgentEngine) -> AgentEngine:
         """The engine, with what it records stored for the other machines."""
-        return replace(chosen, engine=RecordedEngine(chosen.engine, self.records))
+        return RecordedEngine(engine, self._records)
+
+    async def follow(self, store: Store) -> None:
+        """Lay out what the leader records, until cancelled."""
+        await self._records.follow(store)
+
+    async def store_records(self) -> None:
+        """Store what the sessions in use record, until cancelled."""
+        await self._records.run()
 
     async def take_up(self, store: Store, own: Settings) -> Settings:
         """Go on with what the engine recorded elsewhere, and from where the schedule has come.
 
+        Commands on this machine change rows by the store of this bot from now on.
         Gives the settings that count on every machine; this one adds those that none has noted.
         Where no zone is noted, the schedule goes on in the one in which it is planned.
         """
-        self.records.lead(store)
+        self._command_rows.open(store)
+        self._records.lead(store)
         found = await store.read(lambda tx: tx.meta.get(SHARED_HEARTBEAT))
         if found is not None:
             with suppress(StorageError):  # a full disk must not prevent a start
@@ -183,9 +184,9 @@ class SharedDatabase:
             _logger.warning("%s", refused)
             return own
 
-    def services(self, store: Store, key_names: Callable[[], Sequence[str]]) -> list[Service]:
+    def services(self, store: Store, settings: Settings) -> list[Service]:
         """What the leader keeps for other machines and for the sentinel of this one."""
-        keys = partial(self.note_keys, store, key_names)
+        keys = partial(self.note_keys, store, partial(key_names, settings))
         return [partial(self.share_heartbeat, store), partial(self.keep_schedule, store), keys]
 
     async def share_heartbeat(self, store: Store) -> None:
@@ -206,10 +207,6 @@ class SharedDatabase:
         if await store.read(lambda tx: tx.meta.get(KEY_NAMES)) != found:
             with suppress(StorageError):  # the next start notes them
                 await store.transact(lambda tx: tx.meta.put(KEY_NAMES, found))
-
-    def sent_elsewhere(self, message: ChatMessage) -> datetime | None:
-        """Since when the sentinel of another machine may have sent it; None if it has not."""
-        return may_have_come_since(message, self._clock.now())
 
     async def keep_schedule(self, store: Store) -> None:
         """Keep on this machine what its sentinel needs without a server, until cancelled."""
@@ -313,7 +310,7 @@ class SharedDatabase:
         try:
             held = self.lease.take()
             if held is not None:
-                self.records.note_lead(held.epoch)
+                self._records.note_lead(held.epoch)
                 return True
             leader = self.lease.leader()
         except StorageError as gone:
@@ -326,7 +323,7 @@ class SharedDatabase:
 
     def _note(self, leader: Leader | None) -> None:
         self._epoch = leader.epoch if leader is not None else 0
-        self.records.note_leader(None if leader is None else leader.epoch)
+        self._records.note_leader(None if leader is None else leader.epoch)
         self._command_rows.leader = leader.name if leader is not None and leader.is_leading else ""
         if leader is None or not leader.is_leading:
             self.standing = _NOBODY_LEADS

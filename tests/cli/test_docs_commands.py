@@ -53,6 +53,7 @@ NOT_RUN = {
     "service": "changes the services of the machine: test_service.py",
     "setup": "asks in a terminal: test_setup_terminal.py",
     "skill add": "asks in a terminal: test_skill.py",
+    "standby accept": "needs a database: tests/standby",
     "standby hand-over": "needs a database: tests/standby",
     "standby init": "needs a database: tests/standby",
     "standby join": "needs a database: tests/standby",

@@ -100,7 +100,7 @@ def test_the_metadata_says_what_an_installer_and_a_person_ask(metadata: Message)
     needed = metadata.get_all("Requires-Dist", [])
     always = [each for each in needed if "extra ==" not in each]
     assert sorted(always) == sorted(each.replace(".py", "-py") for each in PROJECT["dependencies"])
-    assert metadata.get_all("Provides-Extra") == ["postgres"]
+    assert sorted(metadata.get_all("Provides-Extra", [])) == ["postgres", "standby"]
     assert set(metadata.get_all("Classifier", [])) <= classifiers
     assert metadata["Description-Content-Type"] == "text/markdown"
     page = MarkdownIt().enable("table").render(str(metadata.get_payload()))

@@ -14,11 +14,11 @@ from tests.postgres_server import leading
 from tests.store.scene import NOW
 
 from ollim_bot import __version__, clock
-from ollim_bot.domain.lease import EXPIRES_AFTER, GIVE_UP_AFTER, RENEW_EVERY, HeldLease
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.held_lease import EXPIRES_AFTER, GIVE_UP_AFTER, RENEW_EVERY, HeldLease
 from ollim_bot_standby.machines import Leader
 from ollim_bot_standby.postgres.connection import IDLE_IN_STEP, Address, connect_to
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres

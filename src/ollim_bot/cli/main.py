@@ -46,7 +46,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "web": ("print an address that opens the page", "ollim_bot.cli.web"),
     "push": ("reminders on your phone", "ollim_bot.cli.push"),
     "service": ("start the bot with this machine", "ollim_bot.cli.service"),
-    "standby": ("the same bot on a second machine", "ollim_bot_standby.cli"),
+    "standby": ("the same bot on a second machine", "ollim_bot.cli.standby"),
     "completion": ("complete commands with Tab in your shell", "ollim_bot.cli.completion"),
 }
 COMMANDS: Mapping[str, tuple[str, str]] = {

@@ -10,21 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.domain.lease import HeldLease
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.backend import SharedBackend
+from ollim_bot.store.backend import ServerRows
 from ollim_bot.store.connection import Row, Statements
-from ollim_bot.store.errors import NotLeading, OnStandby, OtherSchema, OutcomeUnknown, ServerGone
+from ollim_bot.store.errors import NotLeading, OtherSchema, OutcomeUnknown
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.mirrors import KEPT_HASHES, Mirrors
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.shared import NOT_NOW
 from ollim_bot.store.transaction import Step
 from ollim_bot_standby.bot_rows import rows_beside_bot
+from ollim_bot_standby.errors import NOT_NOW, OnStandby, ServerGone
 from ollim_bot_standby.file_layout import AddsPower
+from ollim_bot_standby.held_lease import HeldLease
+from ollim_bot_standby.machine_id import machine_id
 from ollim_bot_standby.postgres.connection import Address, connect_to
 from ollim_bot_standby.postgres.database import PostgresDatabase
 from ollim_bot_standby.postgres.lease import CONNECTED, Lease, shown_id
@@ -43,7 +43,7 @@ _TAKEN_OVER = (
 _UNKNOWN = "did not say whether the change was made. Look with `ollim-bot changes`, then try again."
 
 
-class CommandDatabase(SharedBackend):
+class CommandDatabase(ServerRows):
     """Questions are answered on every machine; a step runs only while no machine leads.
 
     The command then leads for the length of the step. A server that did not answer once is not
@@ -58,14 +58,14 @@ class CommandDatabase(SharedBackend):
         paths: DataPaths,
         now: Callable[[], datetime],
         adds_power: AddsPower,
-        report: Callable[[StoreProblem | str], None],
+        tell: Callable[[str], None],
     ) -> None:
         self.path = address.place
         self._address = address
         self._paths = paths
         self._now = now
         self._adds_power = adds_power
-        self._report = report
+        self._tell = tell
         self._connect = partial(connect_to, idle_in_step=_IDLE_IN_STEP)
         self._reader: PostgresDatabase | None = None
         self._gone: ServerGone | None = None
@@ -74,17 +74,14 @@ class CommandDatabase(SharedBackend):
         return self._asked(lambda reader: reader.query(question))
 
     def query_rows(self, question: Callable[[Statements], R]) -> R:
-        """As `query`, for rows that no repository offers."""
         return self._asked(lambda reader: reader.query_rows(question))
 
     def copy_to(self, target: Path, now: datetime) -> None:
-        """Write one state of all rows into a new file of SQLite. Raises `StorageError`."""
         move_to_file(self, target, now)
 
     def waiting_for_this(self) -> list[tuple[str, str]]:
-        """The names and versions of machines that stand by; none if this one does not lead."""
         by_bot = rows_beside_bot(self._paths.commands, self._now)
-        if by_bot is None or not by_bot.greeting.leads:
+        if by_bot is None or not by_bot.leads:
             return []
         rows = self.query_rows(lambda found: found.rows(CONNECTED))
         *_, own = self._state()
@@ -117,8 +114,11 @@ class CommandDatabase(SharedBackend):
             self._reader.close()
 
     def _run_with(self, held: HeldLease, step: Step[R]) -> tuple[R, frozenset[str]]:
-        mirrors = Mirrors(self._paths, OsDisk(), self._report, kept=KEPT_HASHES)
-        files = StoredFiles(self._paths, self._adds_power, self._report)
+        def report(problem: StoreProblem) -> None:
+            self._tell(str(problem))
+
+        mirrors = Mirrors(self._paths, OsDisk(), report, kept=KEPT_HASHES)
+        files = StoredFiles(self._paths, self._adds_power, self._tell)
         database = PostgresDatabase(
             self._address,
             self._now,

@@ -18,14 +18,8 @@ from psycopg.pq import TransactionStatus
 from ollim_bot.domain.database_address import SAFE_MODE, is_on_this_machine
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.store.connection import Row, Statements, Value
-from ollim_bot.store.errors import (
-    Busy,
-    Damaged,
-    DatabaseReadOnly,
-    DiskFailing,
-    DiskFull,
-    ServerGone,
-)
+from ollim_bot.store.errors import Busy, Damaged, DatabaseReadOnly, DiskFailing, DiskFull
+from ollim_bot_standby.errors import ServerGone
 
 Connection = psycopg.Connection[Row]
 ConnectTo = Callable[["Address"], Connection]

@@ -12,24 +12,17 @@ from typing import TypeVar
 
 import psycopg
 
-from ollim_bot.domain.lease import HeldLease
 from ollim_bot.errors import StorageError, WriteFailed
-from ollim_bot.store.backend import Backend
+from ollim_bot.store.backend import ALONE, Backend
 from ollim_bot.store.connection import Row, Statements
-from ollim_bot.store.errors import (
-    Busy,
-    Damaged,
-    NotLeading,
-    OnStandby,
-    OtherSchema,
-    OutcomeUnknown,
-    ServerGone,
-)
+from ollim_bot.store.errors import Busy, Damaged, NotLeading, OtherSchema, OutcomeUnknown
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.schema import FILE_TABLES, SCHEMA
 from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot_standby.errors import OnStandby, ServerGone
 from ollim_bot_standby.file_rows import FileRows
+from ollim_bot_standby.held_lease import HeldLease
 from ollim_bot_standby.postgres.connection import (
     Address,
     Connection,
@@ -117,6 +110,7 @@ class PostgresDatabase:
     ) -> None:
         self.path = address.place
         self.is_writable = lease is not None
+        self.sharing = ALONE
         self._address = address
         self._now = now
         self._lease = lease

@@ -17,6 +17,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.file_store import FormatIsNewer, Malformed
 from ollim_bot.store.sentinel import deliveries_left
+from ollim_bot.store.standby import load_standby
 from ollim_bot.upkeep.checks.jobs import heartbeat
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, maintenance_in_progress, read_update
@@ -36,7 +37,6 @@ from ollim_bot.upkeep.releases import (
 )
 from ollim_bot.upkeep.supervision import SupervisorPrograms
 from ollim_bot.upkeep.systemd import TIMER
-from ollim_bot_standby.bot_rows import rows_beside_bot
 
 SENTINEL = "sentinel"
 _NO_TIMER = "not set up; `ollim-bot service install` does it together with the service"
@@ -185,8 +185,8 @@ def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 
 def _leads(given: DoctorInput) -> bool:
-    by_bot = rows_beside_bot(given.data.paths.commands, lambda: given.now)
-    return by_bot is not None and by_bot.greeting.leads
+    by_bot = load_standby().rows_by_bot(given.data.paths, lambda: given.now)
+    return by_bot is not None and by_bot.leads
 
 
 def standing_by(pid: int | None) -> Iterator[DoctorFinding]:

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.engine.scene import spoken
-from tests.postgres_server import new_url, server
+from tests.postgres_server import new_url
 
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
@@ -21,12 +21,6 @@ pytestmark = [pytest.mark.usefixtures("postgres"), pytest.mark.real_engine]
 
 FIRST = "sleep 0.01"
 CUT_OFF = "sleep 24"
-
-
-@pytest.fixture(scope="session")
-def postgres() -> None:
-    """Begin the server before a test that must leave no process behind."""
-    server()
 
 
 POLICY = 'main_session:\n  additional_allowed: ["Bash(sleep *)"]\n'

@@ -24,8 +24,8 @@ from tests.e2e.test_reminders import left, remind, said
 from tests.patience import patience
 from tests.postgres_server import new_url, server
 
-from ollim_bot.domain.lease import NOT_LEADING
 from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.store.errors import NOT_LEADING
 from ollim_bot_standby.postgres.connection import connect_to, parse_address
 
 pytestmark = pytest.mark.usefixtures("postgres")
@@ -34,12 +34,6 @@ SOCKET = ".s.PGSQL.5432"
 RUNNING = "It is running"
 STANDS_BY = "leads, and this machine stands by"
 PANELS = ("today", "week", "jobs", "runs", "money", "settings", "sessions", "changes")
-
-
-@pytest.fixture(scope="session")
-def postgres() -> None:
-    """Begin the server before a test that must leave no process behind."""
-    server()
 
 
 async def status(bot: Bot) -> dict[str, str]:

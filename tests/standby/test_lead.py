@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import ollim_bot
-from ollim_bot.domain.lease import NOT_LEADING
+from ollim_bot.store.errors import NOT_LEADING
 
 SOURCE = Path(ollim_bot.__file__).parents[1]
 # The program that it starts keeps its output open, and so the test waits for the end of both.
 PROCESS = """
 import subprocess, sys
-from ollim_bot.app.lead import end_process
+from ollim_bot_standby.lease_keeper import end_process
 subprocess.Popen(["sleep", "600"], start_new_session=True)
 try:
     end_process("Another machine leads.")

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Self
 
-# The exit code of a process that leads no more; its supervisor starts it again, as a standby.
-NOT_LEADING = 75
 # In seconds. A standby asks for the lease so often.
 ASK_EVERY = 2.0
 # In seconds. The holder gives up before another machine can take over, by its own clock.

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.postgres_server import leading, new_url, server
+from tests.postgres_server import leading, new_url
 from tests.standby.beside import commands_answered
 from tests.update.fake_installation import NEW, NOW, OLD
 from tests.update.test_updater import Scene, in_place
@@ -24,12 +24,6 @@ from ollim_bot_standby.postgres.lease import Lease
 from ollim_bot_standby.postgres.server import look_at
 
 pytestmark = [pytest.mark.real_process, pytest.mark.usefixtures("postgres")]
-
-
-@pytest.fixture(scope="session")
-def postgres() -> None:
-    """Begin the server before a test that must leave no process behind."""
-    server()
 
 
 def updater_of(scene: Scene, url: str) -> Updater:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.engine.conftest import scene
 from tests.engine.scene import Scene, ask, engine_at, provider, spoken
 from tests.engine.shared import COUNTER
 from tests.patience import patience
@@ -16,7 +17,9 @@ from tests.store.scene import NOW, StoreScene
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.ports import Toolset
-from ollim_bot.upkeep.records import RecordFolder, RecordStore
+from ollim_bot_standby.records import RecordFolder, RecordStore
+
+__all__ = ["scene"]
 
 
 def is_of_subagent(request: ModelRequest) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from ollim_bot.store.connection import Statements, Value, escaped, unescaped
+from ollim_bot.store.connection import Value, escaped, unescaped
+from ollim_bot.store.transaction import Transaction
 
 # In bytes. A server keeps larger values in parts of its own, and a reader takes one at a time.
 LARGEST_PIECE = 256 * 1024
@@ -44,8 +45,8 @@ class TranscriptRows:
     Each step that adds to a file has a number, its change; later steps have higher ones.
     """
 
-    def __init__(self, statements: Statements) -> None:
-        self._statements = statements
+    def __init__(self, tx: Transaction) -> None:
+        self._statements = tx.statements
 
     def changed_since(self, change: int) -> list[tuple[str, int]]:
         """The files that were added to since, each with its last change, the newest as the last."""

@@ -11,7 +11,7 @@ from tests.crashes import test_conversation as conversation
 from tests.crashes import test_delivery as delivery
 from tests.crashes import test_schedule as schedule
 from tests.crashes.matrix import Scenario, crash_at_every_step, noted
-from tests.crashes.postgres_stores import ServerRecordingStore, ServerStore, ServerTables
+from tests.postgres.crash_stores import ServerRecordingStore, ServerStore, ServerTables
 
 # The short ones: a message, a card and jobs of several kinds. `make chaos` has all of them.
 SHORT = (

@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol, TypeVar
 
-from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.errors import EngineError
 from ollim_bot.plain_files import open_file
-from ollim_bot.store.files import PRIVATE, OsDisk
+from ollim_bot.store.files import PRIVATE
 from ollim_bot.store.transaction import Step, Transaction
-from ollim_bot.store.transcripts import StoredPiece, hash_of, split
+from ollim_bot.upkeep.restore import make_newest, put_record
+from ollim_bot_standby.transcript_rows import StoredPiece, TranscriptRows, hash_of, split
 
 R = TypeVar("R")
 
@@ -88,7 +88,7 @@ class RecordStore:
         """
         gone = [name for name in self._known if _is_gone(place_of(name))]
         if gone:
-            self._rows.run(lambda tx: tx.transcripts.remove(gone))
+            self._rows.run(lambda tx: TranscriptRows(tx).remove(gone))
         for name in gone:
             del self._known[name]
 
@@ -98,7 +98,7 @@ class RecordStore:
             self._known[name] = known
             return 0
         if known is None:
-            pieces = tuple(self._rows.query(lambda tx: tx.transcripts.pieces(name)))
+            pieces = tuple(self._rows.query(lambda tx: TranscriptRows(tx).pieces(name)))
         else:
             pieces = known.pieces
         checked_from = 0 if is_whole or known is None else _end_of(pieces) - _CHECKED
@@ -108,7 +108,7 @@ class RecordStore:
             pieces = (*pieces, *new)
         else:
             new = pieces = self._add(name, file, 0, _append_new)
-            self._rows.run(lambda tx: tx.transcripts.replace(name))
+            self._rows.run(lambda tx: TranscriptRows(tx).replace(name))
         self._known[name] = _Copy(pieces, status)
         return sum(each.length for each in new)
 
@@ -126,11 +126,11 @@ _Add = Callable[[str, int, bytes, int, Transaction], None]
 
 
 def _append(name: str, position: int, chunk: bytes, at: int, tx: Transaction) -> None:
-    tx.transcripts.append(name, position, chunk, at)
+    TranscriptRows(tx).append(name, position, chunk, at)
 
 
 def _append_new(name: str, position: int, chunk: bytes, at: int, tx: Transaction) -> None:
-    tx.transcripts.append_new(name, position, chunk, at)
+    TranscriptRows(tx).append_new(name, position, chunk, at)
 
 
 def _is_gone(path: Path) -> bool:
@@ -182,7 +182,7 @@ class RecordFolder:
         than the stored one stays: it could not store them any more. Raises `StorageError`; the next
         call goes on from there.
         """
-        newest = dict(rows.query(lambda tx: tx.transcripts.changed_since(self._change)))
+        newest = dict(rows.query(lambda tx: TranscriptRows(tx).changed_since(self._change)))
         self._behind |= newest
         self._change = max(newest.values(), default=self._change)
         problems = []
@@ -242,7 +242,7 @@ class RecordFolder:
 
     def _settle(self, rows: RecordRows, name: str, target: Path) -> None:
         """Give the record its age, by which sessions are listed."""
-        at = rows.query(lambda tx: tx.transcripts.changed_at(name))
+        at = rows.query(lambda tx: TranscriptRows(tx).changed_at(name))
         os.utime(target, ns=(at * 1000, at * 1000))
         if target.name == name:
             make_newest(target, self._transcripts)
@@ -250,14 +250,14 @@ class RecordFolder:
 
 def _pieces(rows: RecordRows, name: str, known: _Copy | None) -> tuple[StoredPiece, ...]:
     if known is not None:
-        added = rows.query(lambda tx: tx.transcripts.pieces(name, known.change))
+        added = rows.query(lambda tx: TranscriptRows(tx).pieces(name, known.change))
         if not added or added[0].position == known.end:
             return (*known.pieces, *added)
-    return tuple(rows.query(lambda tx: tx.transcripts.pieces(name)))
+    return tuple(rows.query(lambda tx: TranscriptRows(tx).pieces(name)))
 
 
 def _content(rows: RecordRows, name: str, piece: StoredPiece) -> bytes:
-    content = rows.query(lambda tx: tx.transcripts.content(name, piece.position))
+    content = rows.query(lambda tx: TranscriptRows(tx).content(name, piece.position))
     if content is None or hash_of(content) != piece.hash:
         raise _Rewritten
     return content
@@ -335,17 +335,3 @@ def _end_of(pieces: Sequence[StoredPiece]) -> int:
 
 def _status(found: os.stat_result) -> _Status:
     return _Status(found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-def put_record(new: Path, target: Path, mark: str) -> None:
-    """Put a new record in the place of one, which is kept beside it with `mark` in its name."""
-    OsDisk().sync(new)
-    if target.exists():
-        os.rename(target, target.with_name(f"{target.name}.{mark}"))
-    os.replace(new, target)
-
-
-def make_newest(record: Path, transcripts: Transcripts) -> None:
-    """Let the record count: of two records of a session in two folders the newer does."""
-    if transcripts.find(SessionId(record.stem)) != record:
-        record.touch()

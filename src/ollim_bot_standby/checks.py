@@ -12,15 +12,14 @@ from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Settings
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
-from ollim_bot.upkeep.keys import key_names
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 from ollim_bot_standby.file_layout import WaitingFiles, set_asides
+from ollim_bot_standby.keys import key_names
 from ollim_bot_standby.machines import FoundServer
 
 STANDBY = "standby"
-_ALONE = "not set up: your data are in a file on this machine"
 _NO_PSYCOPG = "DATABASE_URL is set, but psycopg is not installed"
-_INSTALL = "Run `pipx inject ollim-bot 'psycopg[binary]'`, or install the extra `[postgres]`."
+_INSTALL = "Run `pipx inject ollim-bot 'psycopg[binary]'`, or install the extra `[standby]`."
 _WHO_LEADS = "`ollim-bot standby status` shows more."
 _START_IT = "Run `ollim-bot` on one of the machines."
 _UPDATE_HERE = "Run `ollim-bot update` here."
@@ -59,9 +58,7 @@ _BRING_KEYS = (
 
 def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
     settings = given.valid_settings
-    if settings.database_url is None:
-        yield off(STANDBY, _ALONE)
-        return
+    assert settings.database_url is not None
     if find_spec("psycopg") is None:
         yield failed(STANDBY, _NO_PSYCOPG, _INSTALL)
         return
@@ -74,11 +71,11 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
         return
     yield from standby(found, key_names(settings))
     yield from files_set_aside(settings.paths)
-    yield from _files_waiting(settings.paths)
+    yield from files_waiting(settings.paths)
     yield from settings_unlike(settings)
 
 
-def _files_waiting(paths: DataPaths) -> Iterator[DoctorFinding]:
+def files_waiting(paths: DataPaths) -> Iterator[DoctorFinding]:
     if waiting := sorted(WaitingFiles(paths).read()):
         names = ", ".join(waiting[:_SHOWN_FILES])
         yield warned(STANDBY, _NOT_SEEN.format(names=names), _ACCEPT)

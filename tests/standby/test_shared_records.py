@@ -13,7 +13,6 @@ from devtools.doubles.engine import ScriptedEngine, ScriptedSession
 from tests.store.scene import StoreScene
 from tests.virtual_loop import LoopClock
 
-from ollim_bot.app.records import RecordedEngine, SharedRecords
 from ollim_bot.domain.events import AgentEvent, EndCause, ToolEnded, ToolStarted, TurnEnded
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.transcripts import Transcripts
@@ -21,9 +20,11 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Prompt, SessionSpec, Toolset
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.errors import ServerGone
 from ollim_bot.store.store import DatabaseStore
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.errors import ServerGone
+from ollim_bot_standby.shared_records import RecordedEngine, SharedRecords
+from ollim_bot_standby.transcript_rows import TranscriptRows
 
 SESSION = SessionId("0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11")
 NAME = f"{SESSION}.jsonl"
@@ -103,8 +104,8 @@ class Machine:
 
     async def stored(self) -> str:
         def read(tx: Transaction) -> str:
-            pieces = tx.transcripts.pieces(NAME)
-            found = (tx.transcripts.content(NAME, each.position) for each in pieces)
+            pieces = TranscriptRows(tx).pieces(NAME)
+            found = (TranscriptRows(tx).content(NAME, each.position) for each in pieces)
             return b"".join(filter(None, found)).decode()
 
         return await self.store.read(read)
@@ -153,7 +154,9 @@ async def test_nothing_is_opened_before_what_another_machine_has_stored_is_there
 ) -> None:
     database = AwayDatabase(StoreScene(tmp_path / "rows").open())
     machine = Machine(tmp_path, database)
-    await machine.store.transact(lambda tx: tx.transcripts.append(NAME, 0, b"of the other\n", 0))
+    await machine.store.transact(
+        lambda tx: TranscriptRows(tx).append(NAME, 0, b"of the other\n", 0)
+    )
     database.is_away = True
     async with machine.leading():
         opening = asyncio.create_task(machine.engine.knows(SESSION))
@@ -170,7 +173,7 @@ async def test_what_it_could_not_store_any_more_stays_if_no_other_machine_has_le
 ) -> None:
     Machine(tmp_path, AwayDatabase(StoreScene(tmp_path / "of no use").open())).records.note_lead(1)
     machine = Machine(tmp_path, AwayDatabase(StoreScene(tmp_path / "rows").open()))
-    await machine.store.transact(lambda tx: tx.transcripts.append(NAME, 0, b"stored\n", 0))
+    await machine.store.transact(lambda tx: TranscriptRows(tx).append(NAME, 0, b"stored\n", 0))
     machine.writing.write("stored")
     machine.writing.write("and not stored")
     machine.records.note_lead(epoch)

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.store.transaction import Step
-from ollim_bot.upkeep.records import RecordFolder, RecordRows, RecordStore
+from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot_standby.records import RecordFolder, RecordRows, RecordStore
+from ollim_bot_standby.transcript_rows import TranscriptRows
 
 R = TypeVar("R")
 
@@ -76,9 +77,9 @@ class Machines:
 
     @property
     def stored(self) -> bytes:
-        def read(tx: object) -> bytes:
-            rows = tx.transcripts  # type: ignore[attr-defined]
-            return b"".join(rows.content(NAME, each.position) for each in rows.pieces(NAME))
+        def read(tx: Transaction) -> bytes:
+            rows = TranscriptRows(tx)
+            return b"".join(rows.content(NAME, each.position) or b"" for each in rows.pieces(NAME))
 
         return self.rows.query(read)
 
@@ -229,7 +230,7 @@ def test_a_record_keeps_its_age_by_which_sessions_are_listed(machines: Machines)
 
 def test_a_name_that_leads_elsewhere_is_not_written(machines: Machines) -> None:
     name = f"{SESSION}/../../CLAUDE.md"
-    machines.rows.run(lambda tx: tx.transcripts.append(name, 0, b"obey\n", 0))
+    machines.rows.run(lambda tx: TranscriptRows(tx).append(name, 0, b"obey\n", 0))
     (problem,) = machines.folder.lay_out(machines.rows)
     assert "no record of the engine" in problem
     assert not [path for path in machines.home.rglob("*") if path.is_file()]
@@ -243,5 +244,7 @@ def test_what_the_engine_removes_is_removed_there(machines: Machines) -> None:
         machines.store.store(path.name, path)
     others[0].unlink()
     machines.store.remove_gone(lambda name: machines.transcripts.place_of(name, machines.data))
-    names = [name for name, _ in machines.rows.query(lambda tx: tx.transcripts.changed_since(0))]
+    names = [
+        name for name, _ in machines.rows.query(lambda tx: TranscriptRows(tx).changed_since(0))
+    ]
     assert names == [path.name for path in others[1:]]

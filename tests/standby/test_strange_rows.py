@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.e2e.test_reminders import printed
-from tests.postgres_server import new_url, server
+from tests.postgres_server import new_url
 from tests.standby.strangers import put_job_op, put_rows
 
 from ollim_bot.domain.due_items import note_of
@@ -35,12 +35,6 @@ background: true
 ---
 Run it.
 """
-
-
-@pytest.fixture(scope="session")
-def postgres() -> None:
-    """Begin the server before a test that must leave no process behind."""
-    server()
 
 
 def reminder(name: str, seconds: float) -> dict[str, str]:

@@ -28,9 +28,9 @@ from ollim_bot.ports import (
     Toolset,
     Trace,
 )
-from ollim_bot.store.shared import LedFile
+from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
 from ollim_bot.store.store import Store
-from ollim_bot.upkeep.records import RecordFolder, RecordStore
+from ollim_bot_standby.records import RecordFolder, RecordStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,8 +39,28 @@ R = TypeVar("R")
 _LOOK, _AGAIN, _TIDY_EVERY = 0.25, 0.5, 3600.0
 # In seconds, for the end of a turn: a leader that is without its database for longer ends.
 _PATIENCE = 10.0
+# In bytes.
+_MOST = 30
 
 _logger = logging.getLogger(__name__)
+
+
+class LedFile:
+    """With which lease this machine led last. If none is newer, its files are the newest ones."""
+
+    def __init__(self, paths: DataPaths) -> None:
+        self._path = paths.led
+
+    def read(self) -> int | None:
+        """The epoch; None if this machine has never led, or it is not known."""
+        try:
+            return int(OsDisk().read(self._path, _MOST))
+        except (OSError, ValueError):
+            return None
+
+    def write(self, epoch: int) -> None:
+        """Raises `StorageError`."""
+        write_atomically(OsDisk(), self._path, f"{epoch}\n".encode(), PRIVATE)
 
 
 class SharedRecords:

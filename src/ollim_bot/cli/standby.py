@@ -1,0 +1,13 @@
+"""`ollim-bot standby`: the same bot on a second machine, by the package that brings it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.store.standby import load_standby
+
+
+def run(argv: Sequence[str], caller: Caller) -> None:
+    """Raises `OllimError` if this installation has no standby."""
+    load_standby().run(argv, caller)
