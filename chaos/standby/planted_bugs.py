@@ -23,7 +23,7 @@ STANDBY_BUGS = (
     ),
     PlantedBug(
         "the deadline is by a clock that stops in sleep",
-        "clock.py",
+        "../ollim_bot_standby/held_lease.py",
         "    return time.clock_gettime(_BOOT_CLOCK)\n",
         "    return time.monotonic()\n",
         focus=(f"{SLEEP} {BEFORE_SEND} until another leads",),

@@ -75,7 +75,7 @@ def rows_on_server(
 
 def _adds_power(paths: DataPaths, path: str, content: bytes | None, is_executable: bool) -> bool:
     """As that of the bot, which loads the names of all tools."""
-    from ollim_bot.upkeep.powers import adds_power
+    from ollim_bot_standby.powers import adds_power
 
     return adds_power(paths, path, content, is_executable)
 

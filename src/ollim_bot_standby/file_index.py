@@ -8,13 +8,24 @@ import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.shared_files import SKILLS
 from ollim_bot.plain_files import TooLarge, UnsuitableFile, open_file
-from ollim_bot.store.file_kinds import ONLY_IN, is_shared, may_hold_shared
+from ollim_bot.store.file_kinds import Kind, kind_of
 
+# All that several machines share in these: the rest of `state/` is in the database, or of one
+# machine.
+_SINGLE = ("state/task_ids.json", "state/settings.env")
+ONLY_IN: Mapping[str, tuple[str, ...]] = {
+    "state": ("state/attachments", "state/last_good", *_SINGLE),
+    ".claude": (".claude/agents",),
+}
+_MOST_PATHS = 20_000
+_SHARED_FOLDERS = frozenset((*(kind.plural for kind in JobKind), SKILLS, "downloads"))
 LARGEST = 25 * 1024 * 1024
 T = TypeVar("T")
 
@@ -238,3 +249,31 @@ def _signature(status: os.stat_result) -> Signature:
         status.st_ino,
         status.st_mode,
     )
+
+
+@lru_cache(_MOST_PATHS)
+def is_shared(path: str) -> bool:
+    """Whether the file at this path below the data directory is the same on several machines.
+
+    Never a key or a hidden file, and never a path that leads out of the directory.
+    """
+    parts = path.split("/")
+    visible = parts[1:] if parts[0] == ".claude" else parts
+    if any(not part or part.startswith(".") or "\0" in part for part in visible):
+        return False
+    if len(parts) == 1:
+        is_below = parts[0] not in ONLY_IN
+    elif parts[0] in ONLY_IN:
+        is_below = path in _SINGLE
+        is_below |= "/".join(parts[:2]) in ONLY_IN[parts[0]] and len(parts) > 2
+    else:
+        is_below = may_hold_shared(parts[0])
+    return is_below and kind_of(PurePosixPath(path)) is Kind.TAKEN
+
+
+def may_hold_shared(folder: str) -> bool:
+    """Whether shared files can be in this folder, whose parent may hold some."""
+    first, _, rest = folder.partition("/")
+    if not rest:
+        return first in _SHARED_FOLDERS or first in ONLY_IN
+    return "/." not in folder.removeprefix(".claude/")

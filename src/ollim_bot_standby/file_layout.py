@@ -19,15 +19,16 @@ from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.data_directory import TEXTS
-from ollim_bot.store.file_kinds import ONLY_IN, is_shared
 from ollim_bot.store.file_store import Malformed, parse_json, render_json
 from ollim_bot.store.files import PRIVATE, SHARED, OsDisk, remove_durably, write_atomically
 from ollim_bot.store.owner_files import shipped_hashes
 from ollim_bot_standby.file_index import (
     NO_FILE,
+    ONLY_IN,
     FileIndex,
     FileVersion,
     is_executable,
+    is_shared,
     why_left_out,
 )
 from ollim_bot_standby.file_rows import PIECE, FileRows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Self
@@ -52,3 +53,12 @@ def duty_of(held: HeldLease | None, now: float) -> LeaseDuty:
     if held is None or not held.may_act(now):
         return LeaseDuty.END
     return LeaseDuty.RENEW if held.is_renewal_due(now) else LeaseDuty.WAIT
+
+
+# macOS counts its sleep in the monotonic clock; Linux has another one for that.
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def boot_time() -> float:
+    """Seconds since an unknown moment, by a clock that goes on while the machine sleeps."""
+    return time.clock_gettime(_BOOT_CLOCK)

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Protocol
 
-from ollim_bot.clock import boot_time
 from ollim_bot.errors import StorageError
 from ollim_bot.processes import children_of_this
 from ollim_bot.store.errors import NOT_LEADING
-from ollim_bot_standby.held_lease import HeldLease, LeaseDuty, duty_of
+from ollim_bot_standby.held_lease import HeldLease, LeaseDuty, boot_time, duty_of
 
 # In seconds: how often the deadline is looked at, and how long a renewal that failed waits.
 _LOOK, _AGAIN = 0.25, 1.0

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.tool_servers import ToolServerRecord
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.environment import DATABASE_URL, shared_settings
 from ollim_bot.errors import OllimError, StorageError, WriteFailed
@@ -35,7 +36,6 @@ from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.backup import incomplete, write_backup
 from ollim_bot.upkeep.env_file import change_env_file
 from ollim_bot.upkeep.instance import single_instance
-from ollim_bot.upkeep.powers import adds_power
 from ollim_bot_standby.errors import ServerGone
 from ollim_bot_standby.file_index import FileIndex
 from ollim_bot_standby.file_layout import ChangedFile, FileLayout, WaitingFiles
@@ -57,6 +57,7 @@ from ollim_bot_standby.postgres.server import (
     open_again,
 )
 from ollim_bot_standby.postgres.transfer import Counts, move_to_file, move_to_server
+from ollim_bot_standby.powers import adds_power
 from ollim_bot_standby.records import RecordFolder, RecordStore
 from ollim_bot_standby.stored_files import CurrentFiles, FilesState, StoredFiles, compare_files
 
@@ -412,7 +413,15 @@ def _note_end(tx: Transaction, move: str, keys: tuple[str, ...], machine: str) -
     tx.meta.put(MOVE, move)
     tx.meta.put(KEY_NAMES, " ".join(keys))
     if tx.tool_servers.get().servers:
-        tx.tool_servers.change(lambda known: known.moved_from(machine))
+        tx.tool_servers.change(lambda known: _moved(known, machine))
+
+
+def _moved(known: ToolServerRecord, machine: str) -> ToolServerRecord:
+    """As on this machine, which has had the database of its own until now."""
+    there = known.on(machine)
+    servers = there.servers if known.machine else known.servers
+    approved = {name: replace(state, machine=machine) for name, state in servers.items()}
+    return replace(there, servers=approved)
 
 
 def check_restore(url: Secret) -> None:

@@ -20,9 +20,8 @@ from tests.store.scene import NOW
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.file_kinds import is_shared
 from ollim_bot.store.files import OsDisk
-from ollim_bot_standby.file_index import NO_FILE, FileVersion, version_of
+from ollim_bot_standby.file_index import NO_FILE, FileVersion, is_shared, version_of
 from ollim_bot_standby.file_layout import AddsPower, WaitingFiles
 from ollim_bot_standby.file_rows import FileRows, pieces_of
 from ollim_bot_standby.postgres.connection import Address

@@ -25,7 +25,6 @@ from tests.standby.test_commands import config_on_server, database_files
 from tests.test_architecture import HEAVY
 
 from ollim_bot.app.orphans import Orphans, adopt
-from ollim_bot.clock import boot_time
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.initiative import SetByAgent
@@ -42,7 +41,7 @@ from ollim_bot.store.schema import SCHEMA, tables
 from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot_standby.bot_rows import rows_beside_bot
 from ollim_bot_standby.command_frames import short_address
-from ollim_bot_standby.held_lease import GIVE_UP_AFTER, RENEW_EVERY
+from ollim_bot_standby.held_lease import GIVE_UP_AFTER, RENEW_EVERY, boot_time
 from ollim_bot_standby.postgres.connection import connect_to
 
 pytestmark = pytest.mark.usefixtures("postgres")

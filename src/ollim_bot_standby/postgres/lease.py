@@ -12,10 +12,9 @@ from typing import Any
 import psycopg
 
 from ollim_bot import __version__
-from ollim_bot.clock import boot_time
 from ollim_bot.store.connection import Row
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot_standby.held_lease import EXPIRES_AFTER, HeldLease
+from ollim_bot_standby.held_lease import EXPIRES_AFTER, HeldLease, boot_time
 from ollim_bot_standby.machines import Leader
 from ollim_bot_standby.postgres.connection import (
     Address,
