@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from importlib.util import find_spec
 
 from ollim_bot import __version__
-from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Settings
@@ -15,7 +13,7 @@ from ollim_bot.store.schema import SCHEMA
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 from ollim_bot_standby.file_layout import WaitingFiles, set_asides
 from ollim_bot_standby.keys import key_names
-from ollim_bot_standby.machines import FoundServer
+from ollim_bot_standby.machines import FoundServer, in_words
 
 STANDBY = "standby"
 _NO_PSYCOPG = "DATABASE_URL is set, but psycopg is not installed"
@@ -112,7 +110,7 @@ def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
         yield warned(STANDBY, "no machine leads, so nothing comes", _START_IT)
     else:
         yield from _of_versions(found, leader.name, leader.version)
-        length, renewed = _words(leader.since), _words(leader.renewed)
+        length, renewed = in_words(leader.since), in_words(leader.renewed)
         words = f"{leader.name} has led for {length}, and renewed its lease {renewed} ago"
         yield passed(STANDBY, f"{words}; take-over number {leader.epoch}, with {leader.version}")
     if away := [each for each in found.key_names if each not in keys]:
@@ -127,7 +125,3 @@ def _of_versions(found: FoundServer, name: str, version: str) -> Iterator[Doctor
     elif version != __version__ and found.schema == SCHEMA:
         other = _OTHER_VERSION.format(name=name, there=version, here=__version__)
         yield warned(STANDBY, other, "Run `ollim-bot update` on both, first on the one that waits.")
-
-
-def _words(seconds: float) -> str:
-    return duration_in_words(timedelta(seconds=max(round(seconds), 1)))

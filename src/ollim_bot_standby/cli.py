@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +15,9 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, plain, print_json
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.database_address import problem_with_address
-from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import AlreadyRunning, OllimError, WrongInput
-from ollim_bot_standby.machines import FoundServer, Leader
+from ollim_bot_standby.machines import FoundServer, Leader, in_words
 
 if TYPE_CHECKING:
     from ollim_bot.cli.setup import Console
@@ -114,7 +114,8 @@ def init(given: Given, caller: Caller, console: Console) -> None:
     url = _given_address(given, caller, console)
     moving.check_target(here, url)
     place = moving.place_of(url)
-    console.say(_PRIVACY.format(where=_runner(place)))
+    where = "this machine" if place.endswith("on this machine") else "that server"
+    console.say(_PRIVACY.format(where=where))
     if not _agrees(given, console, f"Move the data of {caller.shown(here.paths.root)} there?"):
         console.say(_NOT_MOVED)
         return
@@ -321,27 +322,23 @@ _NOT_SEEN = (
     "{names}. Run `ollim-bot standby accept`."
 )
 _SET_ASIDE = "Changed here by hand and never stored, kept in {folder}: {names}."
-_NAMES = 5
 
 
 def _files_lines(files: FilesState, role: str, now: datetime) -> Iterator[str]:
-    names = _named(files.unlike)
+    from ollim_bot_standby.stored_files import named
+
+    names = named(files.unlike)
     if not files.unlike:
         yield _STORED if role == "leads" else _LAID_OUT
     elif role == "leads" and files.since is not None:
-        length = _words((now - files.since).total_seconds())
+        length = in_words((now - files.since).total_seconds())
         yield _WAITING.format(files=counted(len(files.unlike), "file"), length=length, names=names)
     else:
         yield _BEHIND.format(files=counted(len(files.unlike), "file"), names=names)
     if files.waiting:
-        yield _NOT_SEEN.format(names=_named(files.waiting))
+        yield _NOT_SEEN.format(names=named(files.waiting))
     for each in files.set_aside:
-        yield _SET_ASIDE.format(folder=each.folder, names=_named(each.files))
-
-
-def _named(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _NAMES} more" if len(paths) > _NAMES else ""
-    return f"{', '.join(paths[:_NAMES])}{more}"
+        yield _SET_ASIDE.format(folder=each.folder, names=named(each.files))
 
 
 def _files_as_json(files: FilesState | None) -> dict[str, object]:
@@ -371,14 +368,14 @@ def _status_lines(place: str, found: FoundServer, here: Machine, role: str) -> I
     elif leader is None:
         yield "No machine has led yet. Start the bot on one."
     elif leader.is_leading:
-        yield f"{name} has led for {_words(leader.since)}."
+        yield f"{name} has led for {in_words(leader.since)}."
     else:
-        yield f"No machine leads. {name} led last, until {_words(leader.renewed)} ago."
+        yield f"No machine leads. {name} led last, until {in_words(leader.renewed)} ago."
     if found.is_replica:
         yield from _COPY
     yield _ROLES[role]
     if leader is not None:
-        yield f"Last renewal {_words(leader.renewed)} ago, take-over number {leader.epoch}."
+        yield f"Last renewal {in_words(leader.renewed)} ago, take-over number {leader.epoch}."
         yield f"Version of ollim-bot there {leader.version}, schema {found.schema}."
 
 
@@ -431,10 +428,6 @@ def _as_json(place: str, found: FoundServer, here: Machine, role: str) -> dict[s
     }
 
 
-def _words(seconds: float) -> str:
-    return duration_in_words(timedelta(seconds=max(round(seconds), 1)))
-
-
 @_STANDBY.verb("have another machine lead, within seconds", "", name="hand-over")
 def _hand_over(_: Given, caller: Caller) -> None:
     _require_psycopg()
@@ -463,7 +456,7 @@ def _leave(given: Given, caller: Caller) -> None:
 def leave(given: Given, caller: Caller, console: Console) -> None:
     """Raises `OllimError` if the address is still used here."""
     settings = _set_up(caller)
-    refuse_address_in_environment(caller.environ)
+    _refuse_address_in_environment(caller)
     _require_psycopg()
     from ollim_bot_standby.moving import is_left, leave_as_standby, look
 
@@ -520,6 +513,21 @@ def _move_back(given: Given, here: Machine, url: Secret, leader: Leader, console
     show(_BACK_DONE.format(rows=rows))
     show(plain(_STAY.format(place=place_of(url))))
     show(_OTHERS)
+
+
+@contextmanager
+def rows_in_file(caller: Caller, say: Callable[[str], None]) -> Iterator[None]:
+    """Have all rows in a file here while entered, and nowhere else. Raises `OllimError`."""
+    _refuse_address_in_environment(caller)
+    settings = _set_up(caller)
+    _require_psycopg()
+    from ollim_bot_standby import moving
+    from ollim_bot_standby.keys import key_names
+    from ollim_bot_standby.machine import Machine
+
+    here = Machine(settings.paths, caller.environ, caller.now, say)
+    with moving.rows_in_file(here, _url(settings), key_names(settings)):
+        yield
 
 
 def _set_up(caller: Caller) -> Settings:
@@ -599,14 +607,9 @@ def _agrees(given: Given, console: Console, question: str) -> bool:
     return answer.strip().casefold() in ("y", "yes")
 
 
-def _runner(place: str) -> str:
-    """Who runs the server, as the address names it."""
-    return "this machine" if place.endswith("on this machine") else "that server"
-
-
-def refuse_address_in_environment(environ: Mapping[str, str]) -> None:
+def _refuse_address_in_environment(caller: Caller) -> None:
     """Raises `OllimError` if the address is not in `.env` alone, where commands can change it."""
-    if environ.get("DATABASE_URL", "").strip():
+    if caller.environ.get("DATABASE_URL", "").strip():
         raise OllimError(_STRONGER)
 
 

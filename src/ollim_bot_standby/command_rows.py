@@ -11,7 +11,6 @@ from typing import TypeVar
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step
-from ollim_bot_standby.command_server import ASKING
 from ollim_bot_standby.errors import NOT_NOW, OnStandby
 from ollim_bot_standby.postgres.connection import Address, connect_to
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
@@ -21,6 +20,8 @@ R = TypeVar("R")
 
 # In seconds: a bot that has just begun to lead opens the rows first.
 _OPENING = 3.0
+# In seconds: for so long a question waits for its command, in all.
+ASKING = 30.0
 
 
 class CommandRows:

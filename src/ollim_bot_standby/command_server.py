@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from time import sleep
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.processes import line_of, parent_of
 from ollim_bot.store.connection import Row, Value
 from ollim_bot.store.errors import NotLeading, OutcomeUnknown
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot.store.transaction import Transaction
 from ollim_bot_standby.agent_limits import NotForAgent, run_for_agent
 from ollim_bot_standby.command_frames import (
     ROWS_IN_FRAME,
@@ -27,11 +27,12 @@ from ollim_bot_standby.command_frames import (
     peer_of,
     short_address,
 )
+from ollim_bot_standby.command_rows import ASKING, CommandRows
 
 R = TypeVar("R")
 
-# In seconds: for so long a step or a question waits for its command, in all.
-_HANGING, ASKING = 1.5, 30.0
+# In seconds: for so long a step waits for its command, in all.
+_HANGING = 1.5
 _GREETING = 1.5
 # Statements of one step: many quick ones may not hold up the bot either.
 _MOST_STATEMENTS = 2000
@@ -45,27 +46,11 @@ _TOO_SLOW = "was waited for by a command for too long. Nothing was changed. Try 
 _logger = logging.getLogger(__name__)
 
 
-class ServedRows(Protocol):
-    """The rows that the bot shares with other machines; callable from any thread."""
-
-    place: Path
-    # What the machine is called that leads, while another one does.
-    leader: str
-
-    @property
-    def leads(self) -> bool: ...
-
-    def query(self, question: Step[R]) -> R: ...
-
-    def run(self, step: Step[R]) -> R:
-        """Raises `StorageError` if this bot does not lead."""
-
-
 class CommandServer:
     """Answers commands of this user on a socket, each in a thread of its own, a few at once."""
 
     def __init__(
-        self, path: Path, rows: ServedRows, bot: int | None = None, hanging: float = _HANGING
+        self, path: Path, rows: CommandRows, bot: int | None = None, hanging: float = _HANGING
     ) -> None:
         """`bot` is the process that starts the agent's programs, if it is another one.
 

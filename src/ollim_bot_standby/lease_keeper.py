@@ -9,12 +9,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Protocol
 
 from ollim_bot.errors import StorageError
 from ollim_bot.processes import children_of_this
 from ollim_bot.store.errors import NOT_LEADING
-from ollim_bot_standby.held_lease import HeldLease, LeaseDuty, boot_time, duty_of
+from ollim_bot_standby.held_lease import LeaseDuty, boot_time, duty_of
+from ollim_bot_standby.postgres.lease import Lease
 
 # In seconds: how often the deadline is looked at, and how long a renewal that failed waits.
 _LOOK, _AGAIN = 0.25, 1.0
@@ -28,25 +28,6 @@ _LOST = (
 _logger = logging.getLogger(__name__)
 
 
-class KeptLease(Protocol):
-    """The lease of this process; a method raises `StorageError` if the server does not answer."""
-
-    held: HeldLease | None
-    is_wanted: bool
-
-    def wait(self, seconds: float) -> None:
-        """Wait for so long, or until another process asks for the lease."""
-
-    def renew(self) -> bool:
-        """Lead for longer; False if this process leads no more."""
-
-    def release(self) -> None:
-        """Let another process lead at once."""
-
-    def may_act(self) -> bool:
-        """Whether no other process can lead yet."""
-
-
 class LeaseKeeper:
     """Renews the lease, in a thread of its own: no work of the event loop can hold it up.
 
@@ -58,7 +39,7 @@ class LeaseKeeper:
 
     def __init__(
         self,
-        lease: KeptLease,
+        lease: Lease,
         end: Callable[[str], None],
         boot: Callable[[], float] = boot_time,
         hand_over: Callable[[], object] = lambda: None,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
+
+from ollim_bot.domain.moments import duration_in_words
 
 # The tables by which a database is known to be one of ours.
 OUR_TABLES = frozenset(("lease", "meta", "records", "messages"))
@@ -83,3 +86,7 @@ class HandOver:
     @property
     def is_done(self) -> bool:
         return self.after is not None and self.after.epoch > self.before.epoch
+
+
+def in_words(seconds: float) -> str:
+    return duration_in_words(timedelta(seconds=max(round(seconds), 1)))

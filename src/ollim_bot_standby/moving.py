@@ -9,10 +9,10 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -40,8 +40,7 @@ from ollim_bot_standby.errors import ServerGone
 from ollim_bot_standby.file_index import FileIndex
 from ollim_bot_standby.file_layout import ChangedFile, FileLayout, WaitingFiles
 from ollim_bot_standby.file_rows import FileRows
-from ollim_bot_standby.machine import Machine
-from ollim_bot_standby.machine_id import machine_id
+from ollim_bot_standby.machine import Machine, machine_id
 from ollim_bot_standby.machines import FoundServer, HandOver
 from ollim_bot_standby.postgres.connection import Address, address_of_any, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
@@ -432,6 +431,14 @@ def check_restore(url: Secret) -> None:
         raise OllimError(_STOP_ALL.format(name=found.leader.name))
     if not found.is_ours or found.closed:
         raise OllimError((_NOT_OPEN if found.closed else _EMPTY).format(place=place))
+
+
+def row_mover(
+    url: str, paths: DataPaths, environ: Mapping[str, str], now: Callable[[], datetime]
+) -> Callable[[Path], None]:
+    """What puts the rows of a file on the server. Raises `OllimError` if a machine leads."""
+    check_restore(Secret(url))
+    return partial(replace_rows, Machine(paths, environ, now), Secret(url))
 
 
 def replace_rows(here: Machine, url: Secret, file: Path) -> None:

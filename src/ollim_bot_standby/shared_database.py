@@ -29,7 +29,7 @@ from ollim_bot_standby.command_server import CommandServer
 from ollim_bot_standby.held_lease import ASK_EVERY, boot_time
 from ollim_bot_standby.keys import key_names, note_missing
 from ollim_bot_standby.lease_keeper import LeaseKeeper, end_process
-from ollim_bot_standby.machine_id import machine_id
+from ollim_bot_standby.machine import machine_id
 from ollim_bot_standby.machines import Leader
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
@@ -65,11 +65,6 @@ _logger = logging.getLogger(__name__)
 
 def _put_heartbeat(text: str, tx: Transaction) -> None:
     tx.meta.put(SHARED_HEARTBEAT, text)
-
-
-def _zone_at_home(tx: Transaction) -> str:
-    """The zone of the schedule; empty if it was never planned, or the owner has chosen another."""
-    return "" if tx.config.get().timezone else tx.zone.get().name
 
 
 class SharedDatabase:
@@ -114,7 +109,6 @@ class SharedDatabase:
         self._was_refused = asyncio.Event()
 
     def close(self) -> None:
-        """Let another machine lead at once, if this one does."""
         self._records.close()
         self._commands.stop()
         self._keeper.stop()
@@ -122,13 +116,11 @@ class SharedDatabase:
         self._command_rows.close()
 
     def check(self) -> None:
-        """Raises `StorageError` if the server does not answer, or this version cannot lead."""
         leader = self.lease.leader()
         if leader is not None and leader.schema > SCHEMA:
             raise OtherSchema(self._address.place, leader.schema, SCHEMA)
 
     def open_for_reading(self) -> Backend:
-        """The rows, for questions only. Raises `StorageError`."""
         rows = open_postgres(self._address, self._clock.now, lease=None)
         rows.sharing = replace(self._sharing, read_only=lambda: self.standing)
         return rows
@@ -152,15 +144,12 @@ class SharedDatabase:
         return self._rows
 
     def recorded(self, engine: AgentEngine) -> AgentEngine:
-        """The engine, with what it records stored for the other machines."""
         return RecordedEngine(engine, self._records)
 
     async def follow(self, store: Store) -> None:
-        """Lay out what the leader records, until cancelled."""
         await self._records.follow(store)
 
     async def store_records(self) -> None:
-        """Store what the sessions in use record, until cancelled."""
         await self._records.run()
 
     async def take_up(self, store: Store, own: Settings) -> Settings:
@@ -176,7 +165,9 @@ class SharedDatabase:
         if found is not None:
             with suppress(StorageError):  # a full disk must not prevent a start
                 await asyncio.to_thread(self._heartbeat.write, datetime.fromisoformat(found))
-        planned = await store.read(_zone_at_home)
+        planned = await store.read(
+            lambda tx: "" if tx.config.get().timezone else tx.zone.get().name
+        )
         try:
             return await asyncio.to_thread(note_missing, own, planned)
         except StorageError as refused:
@@ -184,7 +175,6 @@ class SharedDatabase:
             return own
 
     def services(self, store: Store, settings: Settings) -> list[Service]:
-        """What the leader keeps for other machines and for the sentinel of this one."""
         keys = partial(self.note_keys, store, partial(key_names, settings))
         return [partial(self.share_heartbeat, store), partial(self.keep_schedule, store), keys]
 
@@ -209,25 +199,19 @@ class SharedDatabase:
 
     async def keep_schedule(self, store: Store) -> None:
         """Keep on this machine what its sentinel needs without a server, until cancelled."""
+        rows, now = self._rows, self._clock.now
+        assert rows is not None
         with store.changes(*_OF_SCHEDULE) as changed:
             while True:
                 changed.clear()
                 try:
-                    await asyncio.to_thread(self._keep_schedule)
+                    await asyncio.to_thread(keep_schedule, rows, self._known_schedule, now())
                 except StorageError as refused:
                     _logger.warning("The sentinel knows an older schedule: %s", refused)
                 await self._clock.sleep(_KEEP_EVERY)
                 await changed.wait()
 
-    def _keep_schedule(self) -> None:
-        assert self._rows is not None
-        keep_schedule(self._rows, self._known_schedule, self._clock.now())
-
     async def lead_or_stand_by(self, ends: asyncio.Event, show: Service) -> bool:
-        """Return when this machine leads; False if `ends` is set before.
-
-        While it stands by, `show` runs, and is started again after each failure.
-        """
         try:
             self._commands.start()
         except OSError as refused:
@@ -269,7 +253,6 @@ class SharedDatabase:
                 return
 
     async def standing_changed(self) -> None:
-        """Return when `standing` may have changed."""
         self._was_refused.clear()
         await self._was_refused.wait()
 

@@ -132,10 +132,10 @@ class StoredFiles:
         """Report all that was ever set aside on this disk and is still there, and what waits."""
         machine = platform.node()
         for each in set_asides(self._paths):
-            files = _named(each.files)
+            files = named(each.files)
             self._tell_once(_WAS_SET_ASIDE.format(machine=machine, files=files, folder=each.folder))
         if waiting := self._waiting.read():
-            self._tell_once(_WAITS.format(machine=machine, files=_named([*waiting])))
+            self._tell_once(_WAITS.format(machine=machine, files=named([*waiting])))
 
     def follow(self, ask: Ask, leader_epoch: int) -> None:
         """Lay out what has changed in the table since the last call, for a machine that stands by.
@@ -251,7 +251,7 @@ class StoredFiles:
         self._look = None
 
 
-def _named(paths: Sequence[str]) -> str:
+def named(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     return f"{', '.join(paths[:_SHOWN])}{more}"
 

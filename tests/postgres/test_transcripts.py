@@ -22,8 +22,7 @@ from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.store.errors import NotLeading
 from ollim_bot_standby.postgres.connection import Address
 from ollim_bot_standby.postgres.database import PostgresDatabase
-from ollim_bot_standby.records import RecordFolder, RecordStore
-from ollim_bot_standby.transcript_rows import TranscriptRows
+from ollim_bot_standby.records import RecordFolder, RecordStore, TranscriptRows
 
 SESSION = "0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11"
 NAMES = (f"{SESSION}.jsonl", f"{SESSION}/subagents/agent-a.jsonl", f"{SESSION}/tool-results/r.txt")

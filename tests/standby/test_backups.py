@@ -21,7 +21,7 @@ from ollim_bot.store.transaction import Step
 from ollim_bot.upkeep.archive import opened_backup
 from ollim_bot_standby.file_rows import FileRows
 from ollim_bot_standby.postgres.database import open_postgres
-from ollim_bot_standby.transcript_rows import TranscriptRows
+from ollim_bot_standby.records import TranscriptRows
 
 SESSION = SessionId("0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11")
 # The record of a session that began after the backup.

@@ -15,12 +15,11 @@ from tests.cli.setup_scene import ScriptedPerson
 from tests.cli.terminal import Terminal
 from tests.standby.scene import StandbyScene, env_of, has_address
 
-import ollim_bot_standby
 from ollim_bot import __version__
 from ollim_bot.cli.caller import Caller
 from ollim_bot.errors import OllimError
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.store.standby import StandbyPackage
+from ollim_bot.store.standby import load_standby
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot_standby import cli as command
 from ollim_bot_standby.lease_keeper import LeaseKeeper
@@ -227,7 +226,7 @@ def test_where_the_database_takes_no_writes_the_status_still_says_who_leads(
 def test_without_what_speaks_to_postgres_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    brought: StandbyPackage = ollim_bot_standby
+    monkeypatch.delitem(sys.modules, "ollim_bot_standby.postgres.lease")
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(OllimError, match=r"ollim-bot\[standby\]"):
-        brought.is_led("postgresql:///ollim")
+        load_standby("postgres.lease")

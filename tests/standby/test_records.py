@@ -17,8 +17,7 @@ from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.store.transaction import Step, Transaction
-from ollim_bot_standby.records import RecordFolder, RecordRows, RecordStore
-from ollim_bot_standby.transcript_rows import TranscriptRows
+from ollim_bot_standby.records import RecordFolder, RecordRows, RecordStore, TranscriptRows
 
 R = TypeVar("R")
 

@@ -274,7 +274,8 @@ class App:
         again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
         heartbeat = HeartbeatFile(self._settings.paths, self._adapters.disk)
         given = self._settings, self._clock, heartbeat, again, self._problem, self._adapters.end
-        return load_standby().open_database(*given)
+        shared: SharedLead = load_standby("shared_database").SharedDatabase(*given)
+        return shared
 
     async def _show_to_readers(self, shared: SharedLead, edits: HandEdits) -> None:
         """Show the page for reading only, and which machine leads, until cancelled."""

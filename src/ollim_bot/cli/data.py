@@ -72,7 +72,8 @@ class Data:
         from ollim_bot.store.standby import load_standby
 
         now, is_agent = self.now, self.agent is not None
-        found = load_standby().rows_by_bot(self.paths, lambda: now, is_agent=is_agent)
+        find = load_standby("bot_rows").rows_beside_bot
+        found: SharedBackend | None = find(self.paths.commands, lambda: now, is_agent=is_agent)
         if found is not None and found.is_agent:
             self.agent = self.agent or CONVERSATION
         return found
@@ -84,7 +85,8 @@ class Data:
         if url is None:
             return None
         now = self.now
-        opened = load_standby().rows_on_server(url, self.paths, lambda: now, note)
+        open_rows = load_standby("postgres.commands").rows_on_server
+        opened: SharedBackend = open_rows(url, self.paths, lambda: now, note)
         weakref.finalize(self, opened.close)
         return opened
 

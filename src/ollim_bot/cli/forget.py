@@ -175,8 +175,9 @@ def _forget_on_server(given: Given, caller: Caller) -> None:
     """Forget with all rows in a file here, which go back to the server then."""
     from ollim_bot.store.standby import load_standby
 
+    rows_in_file = load_standby("cli").rows_in_file
     say = (lambda _: None) if "json" in given else (lambda line: show(plain(line)))
-    with load_standby().rows_in_file(caller.settings(), caller.environ, caller.now, say):
+    with rows_in_file(caller, say):
         _forget_everywhere(given, open_data(caller), caller)
 
 

@@ -83,7 +83,9 @@ def _move_rows(paths: DataPaths, caller: Caller) -> Callable[[Path], None] | Non
     address = shared_address(caller.environ, paths)
     if address is None:
         return None
-    return load_standby().row_mover(address, paths, caller.environ, caller.now)
+    mover = load_standby("moving").row_mover
+    move: Callable[[Path], None] = mover(address, paths, caller.environ, caller.now)
+    return move
 
 
 def _accepted(typed: str) -> Set[Power]:

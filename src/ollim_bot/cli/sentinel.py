@@ -95,7 +95,8 @@ def _is_away(url: str) -> bool:
 def _is_led(url: str) -> bool:
     from ollim_bot.store.standby import load_standby
 
-    return load_standby().is_led(url)
+    leader = load_standby("postgres.lease").leader_at(url)
+    return leader is not None and bool(leader.is_leading)
 
 
 class _Clock:

@@ -10,4 +10,4 @@ from ollim_bot.store.standby import load_standby
 
 def run(argv: Sequence[str], caller: Caller) -> None:
     """Raises `OllimError` if this installation has no standby."""
-    load_standby().run(argv, caller)
+    load_standby("cli").run(argv, caller)

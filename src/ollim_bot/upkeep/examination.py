@@ -37,7 +37,8 @@ _OF_KIND = {JobKind.WEBHOOK: webhooks.check_webhooks}
 def _check_standby(given: DoctorInput) -> Iterable[DoctorFinding]:
     if given.valid_settings.database_url is None:
         return [off("standby", "not set up: your data are in a file on this machine")]
-    return load_standby().check(given)
+    findings: Iterable[DoctorFinding] = load_standby("checks").check_standby(given)
+    return findings
 
 
 CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...] = (

@@ -29,7 +29,7 @@ def rows_on_server(
     if url is None:
         yield None
         return
-    with closing(load_standby().rows_on_server(url, paths, now)) as opened:
+    with closing(load_standby("postgres.commands").rows_on_server(url, paths, now)) as opened:
         yield opened
 
 

@@ -24,11 +24,12 @@ from ollim_bot_standby.bot_rows import rows_beside_bot
 from ollim_bot_standby.errors import NOT_NOW, OnStandby, ServerGone
 from ollim_bot_standby.file_layout import AddsPower
 from ollim_bot_standby.held_lease import HeldLease
-from ollim_bot_standby.machine_id import machine_id
-from ollim_bot_standby.postgres.connection import Address, connect_to
+from ollim_bot_standby.machine import machine_id
+from ollim_bot_standby.postgres.connection import Address, connect_to, parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase
 from ollim_bot_standby.postgres.lease import CONNECTED, Lease, shown_id
 from ollim_bot_standby.postgres.transfer import move_to_file
+from ollim_bot_standby.powers import adds_power
 from ollim_bot_standby.stored_files import StoredFiles
 
 R = TypeVar("R")
@@ -173,3 +174,13 @@ class CommandDatabase(ServerRows):
         except ServerGone as gone:
             self._gone = gone
             raise
+
+
+def rows_on_server(
+    url: str,
+    paths: DataPaths,
+    now: Callable[[], datetime],
+    tell: Callable[[str], None] = lambda _: None,
+) -> CommandDatabase:
+    """The rows on the server, which is connected when it is first asked. Raises `WrongInput`."""
+    return CommandDatabase(parse_address(url), paths, now, partial(adds_power, paths), tell)

@@ -182,7 +182,7 @@ def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
             _TOOL_SERVERS, "others may read mcp.json", step, partial(close_file, paths.mcp)
         )
     record = given.read(lambda tx: tx.tool_servers.get())
-    machine = load_standby().installation_id(paths) if given.is_shared else ""
+    machine = load_standby("machine").machine_id(paths) if given.is_shared else ""
     known = (record or ToolServerRecord()).on(machine).written(reading.specs)
     named = {name: state for name, state in known.servers.items() if state.present}
     for name, state in sorted(named.items()):

@@ -15,6 +15,7 @@ from ollim_bot.domain.text import counted
 from ollim_bot.errors import SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.backend import SharedBackend
 from ollim_bot.store.file_store import FormatIsNewer, Malformed
 from ollim_bot.store.sentinel import deliveries_left
 from ollim_bot.store.standby import load_standby
@@ -185,7 +186,8 @@ def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 
 def _leads(given: DoctorInput) -> bool:
-    by_bot = load_standby().rows_by_bot(given.data.paths, lambda: given.now)
+    find, path = load_standby("bot_rows").rows_beside_bot, given.data.paths.commands
+    by_bot: SharedBackend | None = find(path, lambda: given.now)
     return by_bot is not None and by_bot.leads
 
 
