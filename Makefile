@@ -76,7 +76,7 @@ chaos: $(BROWSER)
 ifdef STANDBY
 	$(BIN)/python -m chaos.standby
 	$(BIN)/python -m chaos.standby --pace 0.2
-	$(PYTEST) --chaos-seconds 60 -m chaos tests/chaos/test_standby.py </dev/null
+	$(PYTEST) --chaos-seconds 60 -m chaos tests/standby/test_chaos.py </dev/null
 else
 	$(BIN)/python -m chaos
 	$(BIN)/python -m chaos.years

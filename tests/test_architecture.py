@@ -15,7 +15,8 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE, DOUBLES = ROOT / "src" / "ollim_bot", ROOT / "devtools" / "doubles"
+SOURCES, DOUBLES = ROOT / "src", ROOT / "devtools" / "doubles"
+PACKAGE, STANDBY = "ollim_bot", "ollim_bot_standby"
 
 # Each layer may import from the layers above it in this list, and from itself unless it is a row
 # of several: those never import each other.
@@ -38,6 +39,8 @@ LAYERS: list[list[str]] = [
     ["app"],
     ["cli"],
     ["__main__"],
+    # A package of its own, which the program knows by one loader.
+    [STANDBY],
 ]
 
 ALLOWED_IMPORTERS = {
@@ -69,8 +72,8 @@ ALLOWED_IMPORTERS = {
     "recurring_ical_events": ["integrations.calendars"],
     "segno": ["surfaces.ntfy"],
     "http.client": ["http_exchange"],
-    "sqlite3": ["store"],
-    "psycopg": ["store.postgres"],
+    "sqlite3": ["store", f"{STANDBY}.postgres"],
+    "psycopg": [f"{STANDBY}.postgres"],
     "subprocess": [
         "store.journal",
         "store.skill_packages",
@@ -92,10 +95,7 @@ LATE = {
     ("tool_servers.servers", "ollim_bot.tool_servers.connection"),
     ("app.app", "ollim_bot.webhooks.server"),
     # psycopg is an extra.
-    ("upkeep.checks.standby", "ollim_bot.upkeep.standby"),
-    ("upkeep.shared_rows", "ollim_bot.store.postgres.commands"),
-    ("upkeep.shared_rows", "ollim_bot.store.postgres.connection"),
-    ("app.app", "ollim_bot.app.standby"),
+    (f"{STANDBY}.checks", f"{STANDBY}.moving"),
 }
 
 # Modules that may name Discord beside its surface: the settings, the records of that surface, the
@@ -132,6 +132,7 @@ class Import:
     target: str
     line: int
     in_function: bool
+    is_for_types: bool = False
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line} imports {self.target}"
@@ -145,13 +146,22 @@ class Statement(NamedTuple):
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    """Every module of the package by its name below `ollim_bot`."""
+    """Every module by its name below `ollim_bot`, or by its whole name in the other package."""
     found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
-        found[name] = ast.parse(path.read_text())
+    for path in sorted(SOURCES.rglob("*.py")):
+        parts = path.relative_to(SOURCES).with_suffix("").parts
+        whole = parts[:-1] if parts[-1] == "__init__" and parts[:-1] != (PACKAGE,) else parts
+        found[below(".".join(whole))] = ast.parse(path.read_text())
     return found
+
+
+def below(name: str) -> str:
+    return name.removeprefix(f"{PACKAGE}.")
+
+
+def path_of(module: str) -> Path:
+    whole = module if is_within(module, STANDBY) else f"{PACKAGE}.{module}"
+    return SOURCES / f"{whole.replace('.', '/')}.py"
 
 
 @cache
@@ -169,9 +179,17 @@ def imports() -> tuple[Import, ...]:
 
 
 def _imports() -> Iterator[Import]:
+    for_types = {id(node) for tree in modules().values() for node in type_imports(tree)}
     for module, node, in_function in statements():
         for target in imported(node):
-            yield Import(module, target, node.lineno, in_function)
+            yield Import(module, target, node.lineno, in_function, id(node) in for_types)
+
+
+def type_imports(tree: ast.Module) -> Iterator[ast.stmt]:
+    """What stands below `if TYPE_CHECKING`, and is never run."""
+    for node in tree.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from node.body
 
 
 def _statements(node: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
@@ -191,7 +209,7 @@ def imported(node: ast.AST) -> list[str]:
         assert node.level == 0, "imports are absolute"
         module = node.module or ""
         whole = [f"{module}.{alias.name}" for alias in node.names]
-        inside = [name for name in whole if name.removeprefix("ollim_bot.") in modules()]
+        inside = [name for name in whole if below(name) in modules()]
         return inside or [module]
     return []
 
@@ -210,9 +228,9 @@ def layer(module: str) -> tuple[int, str]:
 
 def our_imports() -> list[Import]:
     return [
-        Import(found.source, found.target.removeprefix("ollim_bot."), found.line, found.in_function)
+        Import(found.source, below(found.target), found.line, found.in_function)
         for found in imports()
-        if found.target.startswith("ollim_bot.")
+        if found.target.startswith((f"{PACKAGE}.", STANDBY))
     ]
 
 
@@ -222,6 +240,12 @@ def test_imports_go_down_only() -> None:
         return other > own or (other == own and own_place != other_place)
 
     assert [str(found) for found in our_imports() if goes_up(found)] == []
+
+
+def test_only_the_loader_knows_the_package_of_the_standby() -> None:
+    """An import of it would be one upwards; it may not be loaded by its name elsewhere either."""
+    core = (name for name in modules() if not is_within(name, STANDBY) and path_of(name).is_file())
+    assert [name for name in core if STANDBY in path_of(name).read_text()] == ["store.standby"]
 
 
 def test_doubles_stand_on_the_domain_the_ports_and_the_store_only() -> None:
@@ -282,13 +306,18 @@ def test_a_channel_is_known_by_its_name_only_where_it_is_set_up() -> None:
     assert naming == NAMING_DISCORD
 
 
+def is_terminal(module: str) -> bool:
+    """Whether it is loaded for a command, and so imports what only some commands need late."""
+    return is_within(module, "cli") or module in (STANDBY, f"{STANDBY}.cli")
+
+
 def test_imports_inside_functions_are_for_the_cli_only() -> None:
     late = {
         (found.source, found.target)
         for found in imports()
-        if found.in_function and not is_within(found.source, "cli")
+        if found.in_function and not is_terminal(found.source)
     }
-    assert late == LATE
+    assert late == {each for each in LATE if each[0] in modules()}
 
 
 def test_nothing_rebinds_the_state_of_a_module() -> None:
@@ -329,8 +358,8 @@ def test_a_small_module_with_one_importer_is_part_of_it() -> None:
         name
         for name, sources in importers.items()
         if len(sources) == 1
-        and (PACKAGE / f"{name.replace('.', '/')}.py").is_file()
-        and (PACKAGE / f"{name.replace('.', '/')}.py").read_text().count("\n") < SMALL
+        and path_of(name).is_file()
+        and path_of(name).read_text().count("\n") < SMALL
         and not is_within(name, "tools")
         and not is_within(name, "cli")
     }
@@ -350,7 +379,7 @@ def test_a_handler_of_every_error_says_why_or_raises_it_again() -> None:
 
 
 def line_of(module: str, number: int) -> str:
-    path = PACKAGE / f"{module.replace('.', '/')}.py"
+    path = path_of(module)
     lines = path.read_text().splitlines() if path.is_file() else []
     return lines[number - 1]
 
@@ -391,13 +420,13 @@ def imports_at_the_top(first: Iterable[str]) -> Iterator[Import]:
             continue
         reached.add(module)
         for found in imports():
-            if found.source == module and not found.in_function:
-                waiting.append(found.target.removeprefix("ollim_bot."))
+            if found.source == module and not (found.in_function or found.is_for_types):
+                waiting.append(below(found.target))
                 yield found
 
 
 def test_what_the_cli_imports_at_its_top_is_light() -> None:
-    commands = [name for name in modules() if is_within(name, "cli") and name != BOT_ITSELF]
+    commands = [name for name in modules() if is_terminal(name) and name != BOT_ITSELF]
     assert heavy_of(commands, HEAVY) == []
 
 

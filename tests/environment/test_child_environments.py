@@ -123,7 +123,7 @@ def starts() -> Iterator[tuple[str, str, str, bool]]:
         if not any(word in text for word in WORDS):
             continue
         tree = ast.parse(text)
-        file = path.relative_to(SOURCES / "ollim_bot").as_posix()
+        file = path.relative_to(SOURCES).as_posix().removeprefix("ollim_bot/")
         for function, line, environment in Start(tree).found:
             yield file, function, f"{file}:{line}", _is_made(environment, tree)
 

@@ -32,7 +32,6 @@ from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.surfaces import Surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.delivery import always
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inbox import InputId
@@ -199,12 +198,10 @@ class AppWithParts(App):
         status = super()._status(provider)
         return replace(status, is_offline=status.is_offline and not self.has_model)
 
-    async def _opened_surfaces(
-        self, store: Store, read_only: Callable[[], str] | None = None
-    ) -> Surfaces:
+    async def _opened_surfaces(self, store: Store) -> Surfaces:
         """The surfaces of the adapters, and beside them the channels."""
-        opened = await super()._opened_surfaces(store, read_only)
-        channels = [make(store, _nothing, self._clock, always) for make in self._make_channels]
+        opened = await super()._opened_surfaces(store)
+        channels = [make(store, _nothing, self._clock) for make in self._make_channels]
         return Surfaces(opened.followers, self._clock, channels=channels)
 
 

@@ -173,17 +173,11 @@ def _refuse_rest(left: Found) -> None:
 
 def _forget_on_server(given: Given, caller: Caller) -> None:
     """Forget with all rows in a file here, which go back to the server then."""
-    from ollim_bot.cli.standby import refuse_address_in_environment
-    from ollim_bot.upkeep.keys import key_names
-    from ollim_bot.upkeep.machine import Machine
-    from ollim_bot.upkeep.standby import rows_in_file
+    from ollim_bot.store.standby import load_standby
 
-    refuse_address_in_environment(caller)
-    settings = caller.settings()
-    assert settings.database_url is not None
+    rows_in_file = load_standby("cli").rows_in_file
     say = (lambda _: None) if "json" in given else (lambda line: show(plain(line)))
-    here = Machine(settings.paths, caller.environ, caller.now, say)
-    with rows_in_file(here, settings.database_url, key_names(settings)):
+    with rows_in_file(caller, say):
         _forget_everywhere(given, open_data(caller), caller)
 
 

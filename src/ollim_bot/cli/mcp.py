@@ -183,9 +183,9 @@ def _machine(data: Data) -> str:
     """The id of this machine, if it shares a database."""
     if data.shared is None:
         return ""
-    from ollim_bot.store.machine_id import machine_id
+    from ollim_bot.store.standby import load_standby
 
-    return machine_id(data.paths)
+    return str(load_standby("machine").machine_id(data.paths))
 
 
 def _known(name: str, specs: Mapping[str, ServerSpec]) -> ServerSpec:

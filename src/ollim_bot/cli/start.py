@@ -20,7 +20,6 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.terminal import Style, own_name, painted, show, typed, width_of, wrapped
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.delivery import MayAct
 from ollim_bot.domain.provider import Provider
 from ollim_bot.environment import own_command, python_places
 from ollim_bot.errors import OllimError
@@ -157,12 +156,12 @@ def _channels(settings: Settings, caller: Caller) -> list[MakeChannel]:
     # The start waits for other programs meanwhile.
     _ = asyncio.get_running_loop().run_in_executor(None, import_module, _DISCORD)
 
-    def made(store: Store, opener: OpenAttachment, clock: Clock, may_act: MayAct) -> Channel:
+    def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
         account = Account(token, settings.discord_owner_id, settings.discord_api_url)
         downloads = settings.paths.state / DiscordSurface.name
-        return DiscordSurface(account, store, opener, downloads, clock, may_act)
+        return DiscordSurface(account, store, opener, downloads, clock)
 
     return [made, phone]
 
@@ -171,7 +170,7 @@ def _phone_channel(settings: Settings, caller: Caller) -> MakeChannel:
     """A phone opens the page by a name that leads to it from outside, if it has one."""
     page = f"https://{settings.web_hosts[0]}/" if settings.web_port and settings.web_hosts else ""
 
-    def made(store: Store, _: OpenAttachment, clock: Clock, __: MayAct) -> Channel:
+    def made(store: Store, _: OpenAttachment, clock: Clock) -> Channel:
         from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
         account = partial(ntfy_account, caller.environ, cwd=caller.path("."))

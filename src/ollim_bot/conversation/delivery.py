@@ -16,6 +16,7 @@ from ollim_bot.clock import wait_until_set
 from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import ForkMessage, with_fork_message
 from ollim_bot.domain.outgoing import as_number
+from ollim_bot.domain.sentinel import may_have_come_since
 from ollim_bot.ports import Channel, Clock, MessagePart
 from ollim_bot.settings import channel_label
 from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce
@@ -103,15 +104,6 @@ _OTHERS_LEAD = "Another machine may lead by now, so this one sends nothing."
 _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# Whether this process may do what cannot be undone.
-MayAct = Callable[[], bool]
-# Since when another machine may have sent a message; None if none can have.
-SentElsewhere = Callable[[ChatMessage], datetime | None]
-
-
-def always() -> bool:
-    """What a bot that has no standby answers, whenever it is asked whether it may act."""
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +166,7 @@ class Transport:
     Nothing is sent and nothing is edited unless `may_act` says so right before.
     """
 
-    def __init__(self, channel: Channel, clock: Clock, may_act: MayAct) -> None:
+    def __init__(self, channel: Channel, clock: Clock, may_act: Callable[[], bool]) -> None:
         self._channel = channel
         self._clock = clock
         self._may_act = may_act
@@ -299,19 +291,11 @@ class DeliveryQueue:
     message arrived, the delivery is given up and reported, never repeated.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        channel: Channel,
-        clock: Clock,
-        may_act: MayAct = always,
-        sent_elsewhere: SentElsewhere | None = None,
-    ) -> None:
+    def __init__(self, store: Store, channel: Channel, clock: Clock) -> None:
         self._store = store
-        self._sent_elsewhere = sent_elsewhere
         self._channel = channel
         self._is_joined = not isinstance(channel, PushChannel)
-        self._transport = Transport(channel, clock, may_act)
+        self._transport = Transport(channel, clock, store.sharing.may_act)
         self._clock = clock
         self._attempts: dict[tuple[MessageId, int], PartAttempt] = {}
         self._draft_edits: dict[MessageId, float] = {}
@@ -510,8 +494,8 @@ class DeliveryQueue:
         self, delivery: Delivery, part: MessagePart, attempt: PartAttempt
     ) -> str | None:
         since = None
-        if self._sent_elsewhere is not None and attempt == PartAttempt():
-            since = self._sent_elsewhere(delivery.message)
+        if self._store.sharing.machine and attempt == PartAttempt():
+            since = may_have_come_since(delivery.message, self._clock.now())
         if since is None and not attempt.must_be_looked_up(self._clock):
             return None
         others = await self._store.read(

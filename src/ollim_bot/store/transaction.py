@@ -19,7 +19,6 @@ from ollim_bot.store.push_buttons import PushButtons
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
 from ollim_bot.store.run_ledger import LedgerRows
 from ollim_bot.store.stored_texts import StoredTexts
-from ollim_bot.store.transcripts import TranscriptRows
 from ollim_bot.store.usage import UsageRows
 from ollim_bot.store.webhook_deliveries import WebhookDeliveries
 
@@ -70,7 +69,6 @@ class Transaction(Records):
         self.changes = ChangeRows(statements)
         self.usage = UsageRows(statements)
         self.push_buttons = PushButtons(statements)
-        self.transcripts = TranscriptRows(statements)
         self.marks = Marks(statements, now)
         self.meta = Meta(statements)
         self.texts = StoredTexts(statements)

@@ -84,8 +84,8 @@ def opened_in(paths: DataPaths) -> OpenServer:
 class ToolServers:
     """The tools stay the same while a server is down: a call then says so.
 
-    No turn waits for a server. A server that fails is started again, later each time. `machine` is
-    that of the record: each machine starts what was approved there.
+    No turn waits for a server. A server that fails is started again, later each time. Where
+    machines share the rows, each starts what was approved there.
     """
 
     def __init__(
@@ -94,9 +94,7 @@ class ToolServers:
         file: ServerFile,
         clock: Clock,
         open_server: OpenServer,
-        machine: str = "",
     ) -> None:
-        self._machine = machine
         self._store = store
         self._file = file
         self._clock = clock
@@ -156,7 +154,7 @@ class ToolServers:
         record = await self._store.read(lambda tx: tx.tool_servers.get())
 
         def written(known: ToolServerRecord) -> ToolServerRecord:
-            return known.on(self._machine).written(specs)
+            return known.on(self._store.sharing.machine).written(specs)
 
         if written(record) != record:
             try:

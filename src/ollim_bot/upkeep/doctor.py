@@ -16,7 +16,7 @@ from ollim_bot.domain.text import counted
 from ollim_bot.environment import Location, chosen_zone
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import Settings
-from ollim_bot.store.shared import shared_address
+from ollim_bot.store.standby import shared_address
 from ollim_bot.store.transaction import Step
 from ollim_bot.upkeep.shared_rows import AskRows, reading
 

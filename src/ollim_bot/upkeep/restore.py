@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.engine.transcripts import Transcripts, is_record_name
 from ollim_bot.environment import Location
@@ -54,7 +55,6 @@ from ollim_bot.upkeep.examination import examine
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance, swap_names
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.powers import Choose, leave_off, power_of, powers_brought, take_all, take_none
-from ollim_bot.upkeep.records import make_newest, put_record
 from ollim_bot.upkeep.shared_rows import reading
 
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -451,3 +451,17 @@ def place_transcripts(
         reason = f"{refused.filename or target}: {refused.strerror}"
         return (f"What the model remembers is not back yet, the next start tries again: {reason}.",)
     return ()
+
+
+def put_record(new: Path, target: Path, mark: str) -> None:
+    """Put a new record in the place of one, which is kept beside it with `mark` in its name."""
+    OsDisk().sync(new)
+    if target.exists():
+        os.rename(target, target.with_name(f"{target.name}.{mark}"))
+    os.replace(new, target)
+
+
+def make_newest(record: Path, transcripts: Transcripts) -> None:
+    """Let the record count: of two records of a session in two folders the newer does."""
+    if transcripts.find(SessionId(record.stem)) != record:
+        record.touch()

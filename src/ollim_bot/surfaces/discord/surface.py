@@ -14,7 +14,6 @@ from uuid import uuid4
 import discord
 
 from ollim_bot.clock import Backoff
-from ollim_bot.conversation.delivery import MayAct, always
 from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
@@ -267,7 +266,7 @@ class Account:
 class DiscordSurface:
     """A `Channel`. `folder` is its own, for files that are being downloaded.
 
-    Nothing is sent, drawn or edited unless `may_act` says so right before.
+    Nothing is sent, drawn or edited unless this process may act, which is asked right before.
     """
 
     name = NAME
@@ -279,9 +278,8 @@ class DiscordSurface:
         opened: OpenAttachment,
         folder: Path,
         clock: Clock,
-        may_act: MayAct = always,
     ) -> None:
-        self._may_act = may_act
+        self._may_act = store.sharing.may_act
         self._account = account
         self._folder = folder
         self._clock = clock

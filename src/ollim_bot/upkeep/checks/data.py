@@ -20,10 +20,10 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.copies import EVERY, copied_at, copies_of, damage_of
 from ollim_bot.store.journal import Git, GitMissing, GitTrouble, Repository, has_repository
-from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import DATABASE
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.server_file import read_servers
+from ollim_bot.store.standby import load_standby
 from ollim_bot.store.state_inspection import (
     StateProblem,
     database_overview,
@@ -174,7 +174,7 @@ def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
             _TOOL_SERVERS, "others may read mcp.json", step, partial(close_file, paths.mcp)
         )
     record = given.read(lambda tx: tx.tool_servers.get())
-    machine = machine_id(paths) if given.is_shared else ""
+    machine = load_standby("machine").machine_id(paths) if given.is_shared else ""
     known = (record or ToolServerRecord()).on(machine).written(reading.specs)
     named = {name: state for name, state in known.servers.items() if state.present}
     for name, state in sorted(named.items()):

@@ -15,9 +15,10 @@ from ollim_bot.domain.text import counted
 from ollim_bot.errors import SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.bot_rows import rows_beside_bot
+from ollim_bot.store.backend import SharedBackend
 from ollim_bot.store.file_store import FormatIsNewer, Malformed
 from ollim_bot.store.sentinel import deliveries_left
+from ollim_bot.store.standby import load_standby
 from ollim_bot.upkeep.checks.jobs import heartbeat
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, maintenance_in_progress, read_update
@@ -181,8 +182,9 @@ def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 
 def _leads(given: DoctorInput) -> bool:
-    by_bot = rows_beside_bot(given.data.paths.commands, lambda: given.now)
-    return by_bot is not None and by_bot.greeting.leads
+    find, path = load_standby("bot_rows").rows_beside_bot, given.data.paths.commands
+    by_bot: SharedBackend | None = find(path, lambda: given.now)
+    return by_bot is not None and by_bot.leads
 
 
 def standing_by(pid: int | None) -> Iterator[DoctorFinding]:
