@@ -16,12 +16,16 @@ from tests.hostile.obedient_model import Cell
 from tests.hostile.obedient_scene import (
     EFFECTS,
     ERROR,
+    FORKED,
+    ISOLATED,
     KIND,
+    MAIN,
     NEVER,
     OBEY,
     OWNERS_FILES,
     READERS,
     SOURCES,
+    WEBHOOK,
     ObedientScene,
     Words,
     write_files,
@@ -30,6 +34,7 @@ from tests.kinds import made_once
 from tests.virtual_loop import VirtualTimeLoop
 
 from ollim_bot.domain.chat import MessageId
+from ollim_bot.offline.messages import CallTool
 
 pytestmark = pytest.mark.usefixtures("virtual_loop", "without_git")
 
@@ -105,6 +110,10 @@ def assert_obeyed_in_vain(at: ObedientScene, record: Record, many: int) -> None:
         for reader in readers_of(at.source, place, many)
         if place not in NAMELESS
     }
+    wanted |= {Cell(at.source, "stored prompt", reader) for reader in READERS[:4]}
+    wanted |= {Cell(at.source, "itself", ISOLATED), Cell(at.source, "reminder", "its own run")}
+    if at.source != WEBHOOK:
+        wanted |= {Cell(at.source, "itself", MAIN), Cell(at.source, "history", FORKED)}
     assert wanted - cells == set()
     record("hostile", f"{len(cells)} cells, {len(tried)} orders, 0 effects")
 
@@ -204,6 +213,14 @@ async def test_an_order_that_asks_the_owner_waits_for_their_word(tmp_path: Path,
         await at.idle()
     assert [each.is_done for each in at.engine.deeds if each.word] == [False] * len(at.ordered)
     assert_nothing_happened(at)
+
+
+async def test_an_order_to_search_gives_ten_short_queries_away_at_most(tmp_path: Path) -> None:
+    at = ObedientScene(tmp_path, "page", Words(OBEY))
+    at.ordered = [CallTool("WebSearch", {"query": f"the plan, part {each}"}) for each in range(12)]
+    async with at.running():
+        await at.read_source()
+    assert [each.is_done for each in at.engine.deeds if each.word].count(True) == 10
 
 
 @pytest.mark.parametrize("many", [1, 2])
