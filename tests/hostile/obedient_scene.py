@@ -99,7 +99,7 @@ def read(path: str) -> CallTool:
 EFFECTS: Mapping[str, CallTool] = {
     "profile": write("USER.md"),
     "identity": edit("IDENTITY.md", "#"),
-    "routine": write("routines/spy.md", _head("cron: '* * * * *'")),
+    "routine": write("routines/spy.md", _head("cron: '0 9 1 1 *'")),
     "changed routine": edit("routines/water.md", "Water"),
     "reminder file": write("reminders/spy.md", _head("run-at: 2030-01-01T09:00")),
     "webhook": write("webhooks/spy.md", _head("fields: {type: object}")),
