@@ -58,7 +58,9 @@ LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && \
 		{ test $$? = 2 && $(BIN)/mypy; }; } && \
 	if make --no-print-directory $(TYPESCRIPT_READY); \
 	then $(NODE) $(VENV)/$(TYPESCRIPT)/package/lib/tsc.js && echo "The types of the page are right."; \
-	else echo "The types of the page were not checked: there is no TypeScript here."; fi
+	else echo "The types of the page were not checked: there is no TypeScript here."; fi && \
+	for part in 'src/*.py' 'tests/*.py' 'docs/*.md'; do \
+		echo "$${part%%/*}: $$(git ls-files -z "$$part" | xargs -0 cat | wc -l) lines"; done
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .
@@ -74,7 +76,7 @@ chaos: $(BROWSER)
 ifdef STANDBY
 	$(BIN)/python -m chaos.standby
 	$(BIN)/python -m chaos.standby --pace 0.2
-	$(PYTEST) --chaos-seconds 60 -m chaos tests/chaos/test_standby.py </dev/null
+	$(PYTEST) --chaos-seconds 60 -m chaos tests/standby/test_chaos.py </dev/null
 else
 	$(BIN)/python -m chaos
 	$(BIN)/python -m chaos.years

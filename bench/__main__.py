@@ -27,6 +27,7 @@ from bench import (
     past_runs,
     postgres,
     schedule,
+    starts,
     storage,
     take_overs,
     turns,
@@ -44,6 +45,7 @@ PARTS: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
     "jobs": (jobs.measure, jobs.__doc__),
     "schedule": (schedule.measure, schedule.__doc__),
     "week": (week.measure, week.__doc__),
+    "starts": (starts.measure, starts.__doc__),
     "new-files": (new_files.measure, new_files.__doc__),
     "storage": (storage.measure, storage.__doc__),
     "postgres": (postgres.measure, postgres.__doc__),
@@ -95,7 +97,7 @@ def _measured(parts: Sequence[str]) -> list[Result]:
     for name in parts:
         print(name, end=" ", file=sys.stderr, flush=True)
         measure, _ = {**PARTS, **LONG}[name]
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             results += measure(Path(folder))
     print(file=sys.stderr)
     return results

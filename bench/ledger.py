@@ -16,7 +16,8 @@ from bench.measure import Result, compare
 from bench.storage import NO_GROWTH
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.definitions import Armed, Definition
-from ollim_bot.domain.jobs import JobKind, JobSpec, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import History, checkpoint_row, claiming_row
 

@@ -12,7 +12,8 @@ from bench.history import fill_history
 from bench.ledger import run_rows
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow

@@ -18,10 +18,10 @@ from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.database import Database
-from ollim_bot.store.postgres.connection import Address, parse_address
-from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.postgres.connection import Address, parse_address
+from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot_standby.postgres.lease import Lease
 
 ROUNDS, FAR_ROUNDS = 200, 30
 AWAY = (0.001, 0.02)

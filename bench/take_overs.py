@@ -12,7 +12,7 @@ from chaos.steps import SETTLE, Step
 from devtools.localpostgres import find_binaries
 
 from bench.measure import Result
-from ollim_bot.domain.lease import EXPIRES_AFTER
+from ollim_bot_standby.held_lease import EXPIRES_AFTER
 
 TIMES = 5
 LIMIT = 900.0

@@ -23,9 +23,8 @@ from bench.storage import bare_append
 from bench.timing_surface import TimingSurface
 from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.shared_files import Names
-from ollim_bot.engine.launcher import launcher
-from ollim_bot.engine.options import engine_variables
-from ollim_bot.engine.session import ClaudeEngine
+from ollim_bot.engine.engine import ClaudeEngine
+from ollim_bot.engine.launcher import engine_variables, launcher
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.paths import DataPaths

@@ -38,6 +38,8 @@ LIMIT = 300.0
 KEPT = ("today", "jobs", "runs", "money", "changes", "health", "settings", "sessions")
 # What changes with each run.
 OF_RUNS = ("today", "runs")
+# The markup of a hundred lines.
+LISTS, MOST_BYTES = ("jobs", "runs"), 120_000
 # Longer than a panel waits between two frames, and than it keeps what was read.
 _PAUSE = 0.7
 
@@ -78,6 +80,7 @@ async def _measured(folder: Path) -> list[Result]:
                 kept = [await _look(page, name) for _ in range(ROUNDS)]
                 rows += _rows(f"{name}, kept", _medians(kept), _medians(new[name]), MOST_KEPT)
                 rows += _rows(f"{name}, first", first[name], new[name][0], None)
+            rows += [await _bytes(page, name) for name in LISTS]
             base = _medians(new["today"])
             for about, happen in (("an answer", _answer), ("a job file", _edit)):
                 times = [await _after(page, happen, number) for number in range(ROUNDS)]
@@ -136,6 +139,13 @@ async def _look(page: Page, name: str) -> Taken:
     """From the question of a tab to the markup; nothing of it is kept by the panel."""
     await asyncio.sleep(_PAUSE)
     return await _taken(page.panels.named(name).fragment({}, PAGE))
+
+
+async def _bytes(page: Page, name: str) -> Result:
+    panel, unit = page.panels.named(name), Unit.BYTES
+    size, one = [len(str((await panel.fragment({}, lines))["html"])) for lines in (PAGE, 1)]
+    row = f"bytes of {PAGE} lines of {name}"
+    return Result(row, size, "one line", one, most=MOST_BYTES, unit=unit)
 
 
 async def _taken(work: Awaitable[Any]) -> Taken:

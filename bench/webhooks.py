@@ -18,8 +18,7 @@ from bench.fixtures import new_database
 from bench.measure import Result
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.hook_jobs import WebhookSpec
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.paths import DataPaths
 from ollim_bot.schedule.job_index import JobIndex, job_of
 from ollim_bot.schedule.watcher import HandEdits

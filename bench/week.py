@@ -21,8 +21,9 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.jobs.week_plans import KeptWeek, WeekPlans
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Routine
-from ollim_bot.domain.rehearsal import findings, rehearse
+from ollim_bot.domain.rehearsal import findings
 from ollim_bot.domain.rehearsal.findings import DAYS
+from ollim_bot.domain.rehearsal.simulation import rehearse
 from ollim_bot.domain.schedule import ScheduledJob
 
 MANY = 1000

@@ -205,7 +205,7 @@ def program_with_bug(bug: PlantedBug) -> Iterator[Mapping[str, str]]:
     changed = bug.applied((PACKAGE / bug.file).read_text())
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         copy = Path(folder) / "src" / PACKAGE.name
-        shutil.copytree(PACKAGE, copy)
+        shutil.copytree(PACKAGE.parent, copy.parent)
         (Path(folder) / "docs").symlink_to(PACKAGE.parent.parent / "docs")
         (copy / bug.file).write_text(changed)
         yield {"PYTHONPATH": str(copy.parent)}

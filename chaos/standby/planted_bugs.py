@@ -8,14 +8,14 @@ from chaos.standby.points import BEFORE_SEND, BEFORE_STEP, FREEZE, IN_STEP, SLEE
 STANDBY_BUGS = (
     PlantedBug(
         "a step does not compare its epoch",
-        "store/postgres/database.py",
+        "../ollim_bot_standby/postgres/database.py",
         " AND epoch = {lease.epoch} RETURNING epoch",
         " OR epoch > 0 RETURNING epoch",
         focus=(f"{FREEZE} {BEFORE_STEP} until another leads",),
     ),
     PlantedBug(
         "the lease expires by the clock of the machine",
-        "store/postgres/lease.py",
+        "../ollim_bot_standby/postgres/lease.py",
         '                " AND (until < clock_timestamp() OR holder = $1)"\n',
         "                f\" AND (until < to_timestamp({__import__('time').time()})"
         ' OR holder = $1)"\n',
@@ -23,7 +23,7 @@ STANDBY_BUGS = (
     ),
     PlantedBug(
         "the deadline is by a clock that stops in sleep",
-        "clock.py",
+        "../ollim_bot_standby/held_lease.py",
         "    return time.clock_gettime(_BOOT_CLOCK)\n",
         "    return time.monotonic()\n",
         focus=(f"{SLEEP} {BEFORE_SEND} until another leads",),
@@ -39,7 +39,7 @@ STANDBY_BUGS = (
     ),
     PlantedBug(
         "a file is stored in another step than what it arms",
-        "store/postgres/database.py",
+        "../ollim_bot_standby/postgres/database.py",
         "                self._files.write(statements)\n",
         "                if '_store_edits' in work.__qualname__:\n"
         "                    self._files.write(statements)\n"
@@ -49,7 +49,7 @@ STANDBY_BUGS = (
     ),
     PlantedBug(
         "a frozen step keeps its locks",
-        "store/postgres/connection.py",
+        "../ollim_bot_standby/postgres/connection.py",
         "SET idle_in_transaction_session_timeout = {{idle}};\n",
         "SET idle_in_transaction_session_timeout = 0;\n",
         focus=(f"{FREEZE} {IN_STEP} until another leads",),

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from ollim_bot.errors import StorageError
+from ollim_bot.store.backend import ALONE
 from ollim_bot.store.database import Database
 from ollim_bot.store.store import Watches
 from ollim_bot.store.transaction import Step
@@ -52,6 +53,8 @@ class ImmediateStore:
     @property
     def is_writable(self) -> bool:
         return self._refusal() is None
+
+    sharing = ALONE
 
     async def until_writable(self) -> None:
         """Return at once: the caller repeats a refused step by a clock that a test moves."""

@@ -11,7 +11,7 @@ from typing import Generic, Self, TypeVar
 from devtools.doubles.repeating_store import RecordedStatements, RepeatingStore
 from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
 from ollim_bot.domain.jobs import Job, JobText, RepositoryReport, StoredJob
-from ollim_bot.errors import BadJob, ChangedMeanwhile, DuplicateId, NotFound
+from ollim_bot.errors import BadJob, ChangedMeanwhile, DuplicateId, JobNotFound
 from ollim_bot.ports import JobRepositories
 from ollim_bot.store import frontmatter
 from ollim_bot.store.connection import Statements
@@ -86,7 +86,7 @@ class MemoryJobRepository(Generic[J]):
         try:
             return self._jobs[item_id]
         except KeyError:
-            raise NotFound(self._form.kind, item_id) from None
+            raise JobNotFound(self._form.kind, item_id) from None
 
     def add(self, item: J) -> Path:
         with self._lock:

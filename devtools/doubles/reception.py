@@ -27,7 +27,8 @@ from ollim_bot.domain.job_list import JobList
 from ollim_bot.domain.jobs import JobText
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.rehearsal import Assumptions, rehearse
+from ollim_bot.domain.rehearsal.fires import Assumptions
+from ollim_bot.domain.rehearsal.simulation import rehearse
 from ollim_bot.domain.run_history import RunStory
 from ollim_bot.domain.run_list import RunFilter, RunList, RunPage
 from ollim_bot.domain.runtime_config import RuntimeConfig

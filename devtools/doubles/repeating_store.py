@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 from ollim_bot.errors import StorageError
+from ollim_bot.store.backend import ALONE
 from ollim_bot.store.connection import Row, SqliteStatements, Statements, Value, connect_in_memory
 from ollim_bot.store.schema import migrate
 from ollim_bot.store.search_index import can_index
@@ -123,6 +124,8 @@ class RepeatingStore:
     @property
     def is_writable(self) -> bool:
         return self._refusal is None
+
+    sharing = ALONE
 
     async def until_writable(self) -> None:
         await self._writable.wait()

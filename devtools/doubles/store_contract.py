@@ -24,8 +24,7 @@ from ollim_bot.domain.inbox import (
     Taken,
     ToolCalled,
 )
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.sessions import SessionChange, SessionEvent

@@ -102,12 +102,3 @@ async def wait_until_set(event: asyncio.Event, clock: Clock, at_most: float | No
     finally:
         for each in waits:
             each.cancel()
-
-
-# macOS counts its sleep in the monotonic clock; Linux has another one for that.
-_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def boot_time() -> float:
-    """Seconds since an unknown moment, by a clock that goes on while the machine sleeps."""
-    return time.clock_gettime(_BOOT_CLOCK)

@@ -167,13 +167,13 @@ def has_roster(database: Path) -> bool:
     return bool(found[0])
 
 
-async def test_without_what_speaks_to_postgres_it_says_what_to_install(
+async def test_a_shared_database_needs_the_package_of_the_standby(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ollim_bot.app.standby", None)
+    monkeypatch.setitem(sys.modules, "ollim_bot_standby", None)
     address = Secret("postgresql:///ollim")
     app = App(replace(settings(tmp_path), database_url=address), Adapters())
-    with pytest.raises(OllimError, match=r"ollim-bot\[postgres\]"):
+    with pytest.raises(OllimError, match="has no standby"):
         await app.run()
 
 

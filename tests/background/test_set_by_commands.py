@@ -18,7 +18,7 @@ from tests.storage.data_directory import DataDirectory, QuickDisk
 from tests.stores import Stores
 
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.engine.options import engine_variables
+from ollim_bot.engine.launcher import engine_variables
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import SessionSpec
 

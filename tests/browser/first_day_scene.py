@@ -27,7 +27,7 @@ from tests.patience import patience
 from tests.web.sign_in import SignInClient
 
 from ollim_bot.cli.main import main
-from ollim_bot.engine.options import engine_variables
+from ollim_bot.engine.launcher import engine_variables
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.settings import Secret, Settings

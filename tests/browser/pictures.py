@@ -30,7 +30,7 @@ from tests.web.scene import make_scene, running
 from tests.web.sign_in import SignInClient
 
 from ollim_bot.domain.costs import Amount
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phone import PhoneAttempt, PhoneCode, PhoneView
 from ollim_bot.domain.quiet import QuietSettings

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ PROGRAM = Path(sys.executable).with_name("ollim-bot")
 _HOLD = """
 import sys
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from ollim_bot.store.files import FileLock
 from ollim_bot.upkeep.instance import single_instance
@@ -39,6 +41,16 @@ with hold(Path(sys.argv[2])):
     print("held", flush=True)
     sys.stdin.read()
 """
+
+
+class InteractiveInput(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def is_here(noun: str) -> bool:
+    """Whether this installation has the command: it may be without the standby."""
+    return noun != "standby" or find_spec("ollim_bot_standby") is not None
 
 
 class CommandResult(NamedTuple):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from select import select
 
 import pytest
-from tests.cli.terminal import PROGRAM, Terminal
+from tests.cli.terminal import PROGRAM, Terminal, is_here
 
 from ollim_bot.cli.completion import escaped
 from ollim_bot.cli.main import GROUPS
@@ -56,7 +56,7 @@ def test_every_command_of_the_help_is_offered_with_its_words(terminal: Terminal)
     assert [*offered(terminal, "help", "rem")] == ["reminder"]
 
 
-@pytest.mark.parametrize("noun", GROUPS)
+@pytest.mark.parametrize("noun", [each for each in GROUPS if is_here(each)])
 def test_every_verb_and_flag_of_the_help_is_offered(terminal: Terminal, noun: str) -> None:
     overview = terminal.done(noun, "--help").partition("examples:")[0]
     verbs = re.findall(r"^  ([\w-]+) ", overview, re.MULTILINE)

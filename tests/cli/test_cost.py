@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from tests.cli.terminal import SUNDAY, Terminal
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.store.data_directory import prepare_data_directory

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal, held
+from tests.cli.terminal import Terminal, held, is_here
 
 from ollim_bot.cli.jobs.fields import COMMON, ID, MESSAGE
 from ollim_bot.cli.reminder import ReminderNoun
@@ -40,6 +40,8 @@ def test_every_example_is_real(terminal: Terminal) -> None:
     for is_command, group in groupby(examples(), lambda example: bool(example[0])):
         with held("bot", terminal.paths.bot_pid) if is_command else nullcontext():
             for words, shown in group:
+                if not is_here("".join(words[:1])):
+                    continue
                 answer = terminal.run(*words)
                 told = (answer.out + answer.err).replace(str(terminal.home), "/home/ada")
                 assert told == shown

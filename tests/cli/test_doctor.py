@@ -14,7 +14,7 @@ from tests.ports import unused_port
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.provider import ProviderKind, ProviderMemory
-from ollim_bot.engine.options import engine_variables
+from ollim_bot.engine.launcher import engine_variables
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.examination import CHECKS

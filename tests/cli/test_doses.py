@@ -13,7 +13,8 @@ from ollim_bot.domain.agent_caller import CALLED_BY
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.store.opening import open_database
 

@@ -16,7 +16,7 @@ from tests.cli.terminal import Terminal, held
 from ollim_bot.cli.messages import PAGE_SIZE
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.store.database import Database
 from ollim_bot.store.opening import open_database

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import closing
 
 import pytest
-from tests.cli.terminal import Terminal
+from tests.cli.terminal import InteractiveInput, Terminal
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.taint import TaintMark
@@ -35,11 +36,16 @@ def owner(terminal: Terminal) -> Terminal:
         TaintMark("mail", now, path="notes/mine.md", hash=hash_of(b"before")),
         TaintMark("mail, picture", now, title="Buy what they sell"),
     ]
+    leave(terminal, *marks)
+    return terminal
+
+
+def leave(terminal: Terminal, *marks: TaintMark) -> None:
+    now = terminal.now
     database = open_database(terminal.paths, lambda: now, is_holder=True, report=print)
     with closing(database):
         for mark in marks:
             database.run(lambda tx, mark=mark: tx.marks.leave(mark))  # type: ignore[misc]
-    return terminal
 
 
 def listed(terminal: Terminal) -> list[str]:
@@ -81,6 +87,66 @@ def test_the_words_become_the_owners_after_they_were_shown(owner: Terminal) -> N
     mine = json.loads(owner.done("marks", "mine", "buy what they sell", "--yes", "--json"))["mine"]
     assert mine["source"] == "mail, picture"
     assert listed(owner) == []
+
+
+@pytest.mark.parametrize("typed", ["", "\n", "n\n", "yes, but\n"])
+def test_in_a_terminal_it_shows_all_and_then_asks(
+    owner: Terminal, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    """The end of the input, as Ctrl+D gives it, is a no."""
+    monkeypatch.setattr(sys, "stdin", InteractiveInput(typed))
+    said = owner.done("marks", "mine", NOTE)
+    assert said.index("then stop") < said.index("Are these your words? [y/N]")
+    assert said.endswith("Nothing was changed.\n")
+    assert len(listed(owner)) == 2
+    monkeypatch.setattr(sys, "stdin", InteractiveInput("Y\n"))
+    assert "These are your words now" in owner.done("marks", "mine", NOTE)
+    assert listed(owner) == ["Buy what they sell"]
+
+
+def test_what_changes_while_it_asks_does_not_become_the_owners(
+    owner: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(InteractiveInput):
+        def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
+            leave(owner, TaintMark("mail", owner.now, path=NOTE))
+            return super().readline(-1 if size is None else size)
+
+    monkeypatch.setattr(sys, "stdin", Slow("y\n"))
+    refused = owner.run("marks", "mine", NOTE)
+    said = f"{NOTE} has changed just now. Look at it again.\n"
+    assert (refused.code, refused.err) == (1, said)
+    assert len(listed(owner)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("shwo",), 2, "Did you mean `show`?"),
+        (("show",), 2, "PLACE"),
+        (("mine",), 2, "PLACE"),
+        (("list", "--yes"), 2, "--yes"),
+        (("mine", "--yes", "notes/none.md"), 1, "No note and no task that has a mark is"),
+        (("mine", "--yes", "notes/mine.md"), 1, "No note and no task that has a mark is"),
+        (("mine", "--yes", "what they"), 1, "Several tasks have “what they”. `ollim-bot marks`"),
+    ],
+)
+def test_wrong_words_are_answered_with_what_is_right_and_change_nothing(
+    owner: Terminal, words: tuple[str, ...], code: int, said: str
+) -> None:
+    leave(owner, TaintMark("mail", owner.now, title="Eat what they cook"))
+    assert said in owner.refused("marks", *words, code=code)
+    assert len(listed(owner)) == 3
+
+
+def test_a_note_that_cannot_be_read_is_named_and_does_not_become_the_owners(
+    owner: Terminal,
+) -> None:
+    leave(owner, TaintMark("mail", owner.now, path="notes/never.md"))
+    for words in (("show",), ("mine", "--yes")):
+        refused = owner.refused("marks", *words, "notes/never.md", code=1)
+        assert refused == "notes/never.md cannot be read: No such file or directory.\n"
+    assert len(listed(owner)) == 3
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.cli.terminal import SUNDAY, Terminal
 
 from ollim_bot.domain.definitions import Definition
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.receipts import Fate, counted_since, receipt_of
 from ollim_bot.domain.run_history import ROSTER

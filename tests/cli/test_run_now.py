@@ -15,7 +15,7 @@ from tests.patience import patience
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.jobs.changes import run_job
 from ollim_bot.cli.routine import RoutineNoun
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.errors import OllimError
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
 

@@ -15,7 +15,8 @@ from tests.cli.test_runs import ROWS, TODAY, append
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.runs import RunListView, RunView
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.jobs import JobKind, JobSpec, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.receipts import receipt_of
 from ollim_bot.domain.run_list import RunFilter, RunList

@@ -24,7 +24,8 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import ItemKind, JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_pages import find_run, run_stories
 from ollim_bot.store.codecs.ledger import LEDGER_ROWS

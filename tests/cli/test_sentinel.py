@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from devtools.localntfy.server import LocalNtfy
 from tests.cli.terminal import SUNDAY, Terminal
-from tests.postgres_server import new_url
 
 from ollim_bot.domain.push import Pairing
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.opening import open_database
-from ollim_bot.store.postgres.connection import parse_address
-from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.questions import look_into
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
@@ -199,28 +195,3 @@ async def test_a_paired_phone_gets_it_with_its_buttons_also_with_other_wrong_set
 
 def test_a_flag_that_is_not_there_is_refused(terminal: Terminal) -> None:
     assert "--now" in terminal.refused("sentinel", "--now")
-
-
-def test_where_machines_share_a_database_its_lease_says_who_delivers(
-    after_crash: Terminal,
-) -> None:
-    url = new_url()
-    after_crash.environ["DATABASE_URL"] = url
-    with closing(Lease(parse_address(url), "shelf")) as shelf:
-        shelf.take()
-        assert after_crash.run("sentinel") == (0, "", "")
-        assert after_crash.json("sentinel")["bot"] == "running"
-        shelf.release()
-        assert after_crash.json("sentinel")["bot"] == "silent"
-    assert after_crash.json("sentinel")["delivered"] == []
-
-
-@pytest.mark.real_process
-def test_without_an_answer_of_the_shared_database_it_delivers_after_a_minute(
-    after_crash: Terminal,
-) -> None:
-    fake_notifier(after_crash)
-    after_crash.wait(minutes=1)
-    after_crash.environ["DATABASE_URL"] = "postgresql:///ollim?host=/nowhere"
-    said = after_crash.json("sentinel")
-    assert [one["title"] for one in said["delivered"]] == ["Drink water"]

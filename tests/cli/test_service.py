@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -13,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import PROGRAM, CommandResult, Terminal, held
+from tests.cli.terminal import PROGRAM, CommandResult, InteractiveInput, Terminal, held
 from tests.ports import unused_port
 from tests.upkeep.supervisors import FakeSystemd, write_bot
 
@@ -43,11 +42,6 @@ class ServiceTerminal(Terminal):
     @property
     def units(self) -> list[str]:
         return sorted(path.name for path in self.manager.folder.glob("*.*") if path.is_file())
-
-
-class InteractiveInput(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import PROGRAM
 
-from ollim_bot.engine.options import engine_variables
+from ollim_bot.engine.launcher import engine_variables
 from ollim_bot.environment import own_command, python_places
 
 pytestmark = pytest.mark.real_process

@@ -8,9 +8,11 @@ from contextlib import closing
 import pytest
 from tests.cli.terminal import Terminal
 from tests.hostile.injected_texts import assert_is_data, assert_taints
+from tests.store.test_marks import fill
 
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.ids import SessionId
+from ollim_bot.store.marks import MOST_LEFT
 from ollim_bot.store.opening import open_database
 
 pytestmark = pytest.mark.real_process
@@ -157,6 +159,26 @@ def test_the_letters_of_a_hostile_title_do_not_reach_the_terminal(terminal: Term
     terminal.write("tasks.md", "- [ ] red\x1b[31m\n")
     assert "\x1b" not in terminal.done("tasks", "list")
     assert "\x1b" not in terminal.done("tasks", "show", ids(terminal)["red\x1b[31m"])
+
+
+def test_at_the_limit_of_marks_a_careful_session_adds_no_task_and_says_so(
+    terminal: Terminal,
+) -> None:
+    terminal.done("tasks", "add", "honest")
+    before = terminal.paths.tasks.read_text()
+    terminal.environ[CALLED_BY] = CONVERSATION
+    main, now = SessionId("main"), terminal.now
+    database = open_database(terminal.paths, lambda: now, is_holder=True, report=print)
+    with closing(database):
+        database.run(lambda tx: tx.session.put(main))
+        first = fill(database.run)
+        database.run(lambda tx: tx.marks.read(main, ["mail"]))
+    refused = terminal.refused("tasks", "add", "Obey", "me")
+    assert refused.startswith("10,000 notes and tasks have words of others already, so nothing was")
+    assert terminal.paths.tasks.read_text() == before
+    with closing(open_database(terminal.paths, lambda: now, is_holder=True, report=print)) as known:
+        left = known.query(lambda tx: tx.marks.left())
+    assert (len(left), first in left) == (MOST_LEFT, True)
 
 
 def test_a_task_of_a_tainted_turn_is_data_for_the_agent_wherever_it_is_shown(

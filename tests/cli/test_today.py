@@ -16,7 +16,8 @@ from ollim_bot.cli.tasks import task_list
 from ollim_bot.domain.day import DayLine, day_of, gauge
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.quiet import QuietSettings
 from ollim_bot.store.opening import open_database

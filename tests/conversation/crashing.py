@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from tests.stores import Stores, on_store
 
+from ollim_bot.store.backend import ALONE
 from ollim_bot.store.store import Store as StateStore
 from ollim_bot.store.transaction import Step, Transaction
 
@@ -119,6 +120,8 @@ class CrashingStore:
     @property
     def is_writable(self) -> bool:
         return self.inner.is_writable
+
+    sharing = ALONE
 
     async def until_writable(self) -> None:
         await self.inner.until_writable()

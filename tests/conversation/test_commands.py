@@ -15,7 +15,7 @@ from ollim_bot.conversation import texts
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import Compacted, CompactionStarted, EndCause, FailureKind, TurnEnded
 from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.usage import Price, Usage, UsageKind, UsageRow, micros

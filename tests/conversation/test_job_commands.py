@@ -17,7 +17,8 @@ from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import snoozed_until
 from ollim_bot.domain.hook_jobs import WebhookSpec
-from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.moments import later
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row

@@ -17,7 +17,7 @@ from tests.conversation.scene import NOW, InlineExecutor, Scene, scene, scripted
 from tests.stores import Stores
 
 from ollim_bot.domain.definitions import Definition, roster_row
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory

@@ -18,15 +18,8 @@ from ollim_bot.domain.cards import Button, Card, Color
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import item_key, note_of, reminder_from, snoozed_until
-from ollim_bot.domain.jobs import (
-    Chain,
-    JobKind,
-    JobSpec,
-    Late,
-    Model,
-    Reminder,
-    ReportMode,
-)
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Chain, JobSpec, Late, Model, Reminder, ReportMode
 from ollim_bot.domain.moments import later
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runs import DeliveryRight

@@ -15,7 +15,8 @@ from tests.stores import memory_stores, on_store
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import InputId, OwnerMessage, ToolCalled
-from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.errors import WriteFailed

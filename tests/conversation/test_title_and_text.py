@@ -16,7 +16,8 @@ from ollim_bot.domain.digest import Digest, HeldMessage, digest_message
 from ollim_bot.domain.due_items import DueItem, open_card
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.item_messages import card_message, item_message
-from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runtime_config import PushContent

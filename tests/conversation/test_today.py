@@ -18,7 +18,8 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import ItemKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence
 from ollim_bot.domain.overviews import today_overview
 from ollim_bot.domain.schedule import Skips

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.discord.surface_scene import SurfaceScene, surface_scene
 
-from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.errors import WriteFailed

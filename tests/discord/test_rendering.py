@@ -15,8 +15,8 @@ from ollim_bot.domain.cards import Button, Card, CardField, CardLine
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import JobKind, JobSpec
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.overviews import Listed, jobs_card
 from ollim_bot.domain.schedule import Skips
 from ollim_bot.surfaces.discord.rendering import (

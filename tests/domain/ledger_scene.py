@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.definitions import Armed, Definition
-from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import EFFECT, History, checkpoint_row, claiming_row
 

@@ -15,10 +15,10 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.forks import ForkMessage
 from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec
 from ollim_bot.domain.ids import SessionId
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import (
     Chain,
     ItemKind,
-    JobKind,
     JobSpec,
     Late,
     Model,

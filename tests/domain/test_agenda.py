@@ -12,8 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.schedule import Agenda
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -16,9 +16,11 @@ from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietChoice, QuietHours, QuietSettings
-from ollim_bot.domain.rehearsal import Assumptions, Fire, findings, rehearse
+from ollim_bot.domain.rehearsal import findings
 from ollim_bot.domain.rehearsal.difference import RehearsedSide, difference
 from ollim_bot.domain.rehearsal.difference_words import NOTHING_CHANGES, in_words
+from ollim_bot.domain.rehearsal.fires import Assumptions, Fire
+from ollim_bot.domain.rehearsal.simulation import rehearse
 from ollim_bot.domain.rehearsal.week import RehearsedWeek, rehearse_week
 from ollim_bot.domain.repeats import AfterDone, read_rhythm
 from ollim_bot.domain.runtime_config import RuntimeConfig

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.domain.cron_lines import texts
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Chain, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between
 from ollim_bot.domain.upcoming import (

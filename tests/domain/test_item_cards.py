@@ -14,7 +14,8 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem, open_card, passed_card, settled_card
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import ItemKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, Occurrence
 
 BERLIN = ZoneInfo("Europe/Berlin")

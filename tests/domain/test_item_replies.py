@@ -10,7 +10,8 @@ from ollim_bot.domain.answer_words import is_undo, settlement
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import ItemKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, Occurrence
 
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)

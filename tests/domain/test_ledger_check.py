@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.domain.ledger_scene import BERLIN, START, Scene, ledger_rows, reminder, routine, scenes
 
 from ollim_bot.domain.definitions import Armed, Definition, removed_row
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import (

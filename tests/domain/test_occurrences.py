@@ -18,7 +18,7 @@ from tests.domain.strategies import (
     zones,
 )
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import MAX_ATTEMPTS, Occurrence, OccurrenceState, may_follow
 
 NINE = datetime(2026, 11, 16, 9, tzinfo=ZoneInfo("Europe/Berlin"))

@@ -8,7 +8,8 @@ from datetime import datetime
 from tests.domain.rehearsal_jobs import BERLIN, HOUR, NOW, reminder, routine
 
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.rehearsal import Assumptions, warnings
+from ollim_bot.domain.rehearsal.findings import warnings
+from ollim_bot.domain.rehearsal.fires import Assumptions
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
 

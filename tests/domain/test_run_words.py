@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget, PingRefused, charged
 from ollim_bot.domain.receipts import due_things

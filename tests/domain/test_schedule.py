@@ -16,8 +16,8 @@ from tests.domain.strategies import instants, reminders, zones
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.hook_jobs import WebhookSpec
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.schedule import (
     Agenda,
     count_between,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.domain.strategies import instants
 
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.notices import MOST_TOLD, Notice, NoticeRecord
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.permissions import Grants, Pattern

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.wishes import wish_from_words
 from ollim_bot.errors import WrongInput
 

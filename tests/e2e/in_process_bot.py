@@ -25,7 +25,6 @@ from tests.virtual_loop import LoopClock, VirtualTimeLoop
 from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.clock import MovableClock
-from ollim_bot.conversation.delivery import MayAct
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
@@ -137,16 +136,16 @@ def app_with(settings: Settings, adapters: Adapters, tell: Callable[[str], None]
 
 
 def _channels(settings: Settings) -> list[MakeChannel]:
-    def phone(store: Store, _: OpenAttachment, clock: Clock, __: MayAct) -> Channel:
+    def phone(store: Store, _: OpenAttachment, clock: Clock) -> Channel:
         return NtfyChannel(store, PushFile(settings.paths), lambda: settings.ntfy, clock)
 
     if settings.discord_token is None:
         return [phone]
     account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
 
-    def made(store: Store, opener: OpenAttachment, clock: Clock, may_act: MayAct) -> Channel:
+    def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         downloads = settings.paths.state / "discord"
-        return DiscordSurface(account, store, opener, downloads, _LoopPauses(clock), may_act)
+        return DiscordSurface(account, store, opener, downloads, _LoopPauses(clock))
 
     return [made, phone]
 

@@ -16,9 +16,9 @@ from tests.patience import patience
 
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TurnEnded
 from ollim_bot.domain.provider import CLAUDE, Provider
-from ollim_bot.engine.launcher import launcher
-from ollim_bot.engine.options import engine_variables
-from ollim_bot.engine.session import ClaudeEngine, ClaudeSession
+from ollim_bot.engine.engine import ClaudeEngine
+from ollim_bot.engine.launcher import engine_variables, launcher
+from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import ModelRequest
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer

@@ -14,7 +14,8 @@ from tests.patience import patience
 
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.runs import Subagent, Subagents
-from ollim_bot.engine.session import ClaudeEngine, ClaudeSession
+from ollim_bot.engine.engine import ClaudeEngine
+from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import Failure, ModelRequest, Reply
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer

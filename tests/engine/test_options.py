@@ -12,8 +12,9 @@ from claude_agent_sdk import ClaudeAgentOptions
 
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.runtime_config import Thinking
-from ollim_bot.engine.options import engine_variables, options_for
-from ollim_bot.engine.session import ClaudeEngine
+from ollim_bot.engine.engine import ClaudeEngine
+from ollim_bot.engine.launcher import engine_variables
+from ollim_bot.engine.options import options_for
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import SessionSpec, Toolset
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.engine.session import private_file
+from ollim_bot.engine.engine import private_file
 from ollim_bot.errors import EngineError
 
 

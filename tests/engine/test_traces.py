@@ -23,7 +23,8 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
 )
-from ollim_bot.engine.session import ClaudeEngine, ClaudeSession
+from ollim_bot.engine.engine import ClaudeEngine
+from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say, Stall
 from ollim_bot.ports import Prompt, Tool, ToolAnswer, Toolset, Trace

@@ -14,9 +14,9 @@ from tests.patience import patience
 
 from ollim_bot.domain.tool_servers import ServerSpec
 from ollim_bot.engine.commands import Programs
+from ollim_bot.engine.engine import ClaudeEngine
+from ollim_bot.engine.launcher import engine_variables
 from ollim_bot.engine.login import log_out, login_status
-from ollim_bot.engine.options import engine_variables
-from ollim_bot.engine.session import ClaudeEngine
 from ollim_bot.environment import child_environment
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
@@ -123,7 +123,7 @@ def starts() -> Iterator[tuple[str, str, str, bool]]:
         if not any(word in text for word in WORDS):
             continue
         tree = ast.parse(text)
-        file = path.relative_to(SOURCES / "ollim_bot").as_posix()
+        file = path.relative_to(SOURCES).as_posix().removeprefix("ollim_bot/")
         for function, line, environment in Start(tree).found:
             yield file, function, f"{file}:{line}", _is_made(environment, tree)
 

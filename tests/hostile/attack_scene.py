@@ -28,19 +28,18 @@ from tests.storage.data_directory import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.app.app import Adapters, App
-from ollim_bot.app.build import ConversationDeps, ConversationParts
+from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.surfaces import Surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.delivery import always
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.jobs import Job, JobSpec, Routine
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.engine.launcher import cli_path, launcher
-from ollim_bot.engine.options import engine_variables
-from ollim_bot.engine.session import ClaudeEngine
+from ollim_bot.domain.provider import Provider
+from ollim_bot.engine.engine import ClaudeEngine
+from ollim_bot.engine.launcher import cli_path, engine_variables, launcher
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import (
     AgentEngine,
@@ -49,6 +48,7 @@ from ollim_bot.ports import (
     IncomingMessage,
     Refusal,
     SessionSpec,
+    Status,
     ToolCall,
     Toolset,
 )
@@ -182,20 +182,26 @@ def _without_rules(folder: Path) -> Path:
 
 
 class AppWithParts(App):
-    """Gives a test access to the parts of the conversation, to start background runs."""
+    """Gives a test access to the parts of the conversation, to start background runs.
+
+    An engine that is given counts as the built-in model, unless `has_model`.
+    """
 
     parts: ConversationParts | None = None
+    has_model = False
 
-    def _parts(self, deps: ConversationDeps) -> ConversationParts:
-        self.parts = super()._parts(deps)
+    def _parts(self, *given: Any) -> ConversationParts:
+        self.parts = super()._parts(*given)
         return self.parts
 
-    async def _opened_surfaces(
-        self, store: Store, read_only: Callable[[], str] | None = None
-    ) -> Surfaces:
+    def _status(self, provider: Provider) -> Status:
+        status = super()._status(provider)
+        return replace(status, is_offline=status.is_offline and not self.has_model)
+
+    async def _opened_surfaces(self, store: Store) -> Surfaces:
         """The surfaces of the adapters, and beside them the channels."""
-        opened = await super()._opened_surfaces(store, read_only)
-        channels = [make(store, _nothing, self._clock, always) for make in self._make_channels]
+        opened = await super()._opened_surfaces(store)
+        channels = [make(store, _nothing, self._clock) for make in self._make_channels]
         return Surfaces(opened.followers, self._clock, channels=channels)
 
 

@@ -70,7 +70,10 @@ class CallingEngine(ModelEngine):
     @asynccontextmanager
     async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ModelSession]:
         async with super().open(spec, tools):
-            yield CallingSession(self, spec, tools)
+            yield self.session(spec, tools)
+
+    def session(self, spec: SessionSpec, tools: Toolset) -> CallingSession:
+        return CallingSession(self, spec, tools)
 
 
 class CallingSession(ModelSession):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal import Terminal
+from tests.virtual_loop import VirtualTimeLoop
 
 
 @pytest.fixture
@@ -20,3 +21,15 @@ def terminal(tmp_path: Path) -> Terminal:
 def is_real(request: pytest.FixtureRequest) -> bool:
     """Whether the engine is the real one, or one in this process that has no rules of its own."""
     return bool(request.param)
+
+
+@pytest.fixture(scope="module")
+def virtual_loop() -> None:
+    """The first loop makes sockets that stay."""
+    VirtualTimeLoop().close()
+
+
+@pytest.fixture
+def without_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command finds no git, so that it starts no process."""
+    monkeypatch.setenv("PATH", "")

@@ -10,6 +10,7 @@ import asyncio
 import io
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import (
     asynccontextmanager,
@@ -28,6 +29,7 @@ from devtools.doubles.journal import RecordingJournal
 from devtools.doubles.surface import RecordingSurface
 from tests.hostile.attack_scene import AppWithParts
 from tests.patience import patience
+from tests.tool_servers.tool_server_scene import FakeServer
 from tests.virtual_loop import LoopClock
 
 from ollim_bot.app.app import Adapters
@@ -43,32 +45,46 @@ from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import AgentEvent, FailureKind
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId
-from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import ItemKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.taint import TaintMark, Untrusted
 from ollim_bot.domain.tasks import Task
+from ollim_bot.domain.tool_servers import (
+    ServerSpec,
+    ServerState,
+    ToolDefinition,
+    ToolHints,
+    ToolServerRecord,
+)
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.engine.transcripts import project_key
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
+    AgentEngine,
     ChatService,
     IncomingFile,
     IncomingMessage,
     Prompt,
     SessionSpec,
+    ToolAnswer,
     ToolCall,
     Toolset,
 )
 from ollim_bot.settings import Settings
 from ollim_bot.store.calendars import write_copy
+from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import look_into
+from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.steps import standing_taint
 from ollim_bot.store.task_file import TaskFile
+from ollim_bot.tool_servers.servers import OpenServer
 
 MAIN, FORK, NEXT = "main session", "fork", "next session"
 FORKED, ISOLATED = "forked run", "isolated run"
-READERS = (MAIN, FORK, FORKED, ISOLATED, NEXT)
+SEARCH, NAMES = "search with options", "list of names"
+READERS = (MAIN, FORK, FORKED, ISOLATED, NEXT, SEARCH, NAMES)
 
 _MINUTE = 60.0
 PAGE = "https://93.184.216.34/news"
@@ -76,6 +92,10 @@ PAGE = "https://93.184.216.34/news"
 NEWS = f"what is new at {PAGE} ?"
 # What the agent of each reader looks at, besides its prompt.
 _LOOKS = (CallsTool("mcp__discord__list_reminders"),)
+CALL = "mcp__home__find"
+# Of the engine itself. It prints what is in files as it is, so that its session has to be careful.
+SEARCHES = ("Glob", "Grep", "Read")
+_WHO = ("owner", "bot", "job")
 _COMMANDS = (
     ("reminder", "list"),
     ("reminder", "list", "--json"),
@@ -139,8 +159,12 @@ class RecordingEngine(ScriptedEngine):
         shown: list[tuple[str, str]] = []
 
         async def after_call(call: ToolCall, result: str) -> None:
+            if call.tool == "Write":
+                file = spec.working_directory / str(call.arguments["file_path"])
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(str(call.arguments["content"]))
             await tools.after_call(call, result)
-            if call.tool.startswith("mcp__"):
+            if call.tool.startswith("mcp__") or call.tool in SEARCHES:
                 shown.append((call.tool, result))
 
         async with super().open(spec, replace(tools, after_call=after_call)) as session:
@@ -173,31 +197,31 @@ class _RecordingSession(ScriptedSession):
         self.shown.clear()
 
 
-class FenceScene:
-    """`word` gives the word that a carrier is given; all of them begin alike."""
+class BotScene:
+    """The whole bot with an engine, which makes no sound and asks nobody outside."""
 
     def __init__(
-        self, home: Path, word: Callable[[str], str], channels: Sequence[MakeChannel] = ()
+        self,
+        home: Path,
+        engine: AgentEngine,
+        clock: LoopClock,
+        channels: Sequence[MakeChannel] = (),
+        open_server: OpenServer | None = None,
     ) -> None:
         self.home = home
-        self.word = word
-        self.engine = RecordingEngine()
         self.surface = RecordingSurface()
-        self._numbers = iter(range(1000))
-        self._environ = {
-            "HOME": str(home),
-            "OLLIM_DATA_DIR": str(home / "data"),
-            "OLLIM_TIMEZONE": "UTC",
-        }
-        self._clock = LoopClock(UTC)
+        self._numbers = iter(range(10_000))
+        self._environ = environment_at(home)
+        self._clock = clock
         self._app = AppWithParts(
             Settings.from_env(self._environ, cwd=home),
             Adapters(
                 clock=self._clock,
-                engine=self.engine,
+                engine=engine,
                 surfaces=[self.surface],
                 journal=RecordingJournal(),
                 newer_version=_none_newer,
+                open_server=open_server,
             ),
             channels=channels,
         )
@@ -229,7 +253,6 @@ class FenceScene:
         task = asyncio.create_task(self._app.run())
         try:
             await self.until(lambda: self.surface.receptions or task.done())
-            self.engine.parts = self.parts
             yield
         finally:
             self._app.stop()
@@ -245,36 +268,9 @@ class FenceScene:
         await asyncio.sleep(0.2)
         await self.until(lambda: self.parts.is_idle)
 
-    async def ask(self, text: str, *steps: Step, **more: Any) -> None:
-        """The owner writes; the agent takes these steps."""
-        self.engine.then(*steps)
-        await self.send(text, **more)
-        await self.idle()
-
     async def send(self, text: str, **more: Any) -> None:
         name = InputId(f"m{next(self._numbers)}")
         await self.chat.receive(IncomingMessage(name, "test", text, **more))
-
-    async def run_job(self, *steps: Step, isolated: bool) -> None:
-        spec = JobSpec(
-            id=f"j{next(self._numbers)}",
-            message="Look around.",
-            background=True,
-            isolated=isolated,
-            allowed_tools=("WebFetch", "WebSearch", "Read(./downloads/**)", "Bash(ollim-bot *)"),
-        )
-        job = Routine(spec, Cron.parse("0 9 * * *"))
-        occurrence = Occurrence.parse(f"routine:{spec.id}:2026-11-16T09:00:00Z")
-        self.engine.then(*steps)
-        await self.parts.background.run_agent_background(job, occurrence)
-
-    def agent(self, *words: str) -> str:
-        """What our command prints for the agent."""
-        said = io.StringIO()
-        environ = {**self._environ, CALLED_BY: CONVERSATION}
-        with redirect_stdout(said), redirect_stderr(said), _without_git():
-            main(words, environ=environ, cwd=self.home, now=self._clock.now)
-        return said.getvalue()
 
     def find_button(self, label: str) -> tuple[ChatMessage, Button] | None:
         newest = {each.id: each for each in self.surface.posts}
@@ -292,6 +288,91 @@ class FenceScene:
         await self.idle()
 
 
+_DEFINITIONS = tuple(
+    ToolDefinition(name, name, '{"properties": {}, "type": "object"}', ToolHints(looks, not looks))
+    for name, looks in (("find", True), ("fail", True), ("unlock", False), ("send", False))
+)
+
+
+class HomeServer(FakeServer):
+    """Doubles `HeldServer`; what it says is `text`. Two of its tools look."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(*_DEFINITIONS)
+        self.text = text
+
+    @asynccontextmanager
+    async def opened(self, _: ServerSpec) -> AsyncIterator[HomeServer]:
+        yield self
+
+    async def call(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer:
+        self.calls.append((name, arguments))
+        return ToolAnswer(self.text, is_error=name == "fail")
+
+
+def approve_server(paths: DataPaths, now: datetime) -> None:
+    """As the owner does, before the bot starts."""
+    paths.mcp.write_text(json.dumps({"mcpServers": {"home": {"command": "home"}}}))
+    spec = read_servers(paths).specs["home"]
+    state = ServerState().written(spec).started().listed(_DEFINITIONS).approving()
+    with closing(open_database(paths, lambda: now, is_holder=True, report=lambda _: None)) as rows:
+        rows.run(lambda tx: tx.tool_servers.put(ToolServerRecord({"home": state})))
+
+
+class FenceScene(BotScene):
+    """`word` gives the word that a carrier is given; all of them begin alike."""
+
+    def __init__(
+        self, home: Path, word: Callable[[str], str], channels: Sequence[MakeChannel] = ()
+    ) -> None:
+        self.word = word
+        self.engine = RecordingEngine()
+        self.server = HomeServer(word("server call"))
+        clock = LoopClock(UTC)
+        super().__init__(home, self.engine, clock, channels, self.server.opened)
+        prepare_data_directory(self.paths)
+        approve_server(self.paths, clock.now())
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with super().running():
+            self.engine.parts = self.parts
+            yield
+
+    async def ask(self, text: str, *steps: Step, **more: Any) -> None:
+        """The owner writes; the agent takes these steps."""
+        self.engine.then(*steps)
+        await self.send(text, **more)
+        await self.idle()
+
+    async def run_job(self, *steps: Step, isolated: bool) -> None:
+        spec = JobSpec(
+            id=f"j{next(self._numbers)}",
+            message="Look around.",
+            background=True,
+            isolated=isolated,
+            allowed_tools=(
+                "WebFetch",
+                "WebSearch",
+                "Read(./downloads/**)",
+                "Bash(ollim-bot *)",
+                CALL,
+            ),
+        )
+        job = Routine(spec, Cron.parse("0 9 * * *"))
+        occurrence = Occurrence.parse(f"routine:{spec.id}:2026-11-16T09:00:00Z")
+        self.engine.then(*steps)
+        await self.parts.background.run_agent_background(job, occurrence)
+
+    def agent(self, *words: str) -> str:
+        """What our command prints for the agent."""
+        said = io.StringIO()
+        environ = {**self._environ, CALLED_BY: CONVERSATION}
+        with redirect_stdout(said), redirect_stderr(said), _without_git():
+            main(words, environ=environ, cwd=self.home, now=self._clock.now)
+        return said.getvalue()
+
+
 @contextmanager
 def _without_git() -> Iterator[None]:
     """A command finds no git, so that it starts no process."""
@@ -307,11 +388,18 @@ async def _none_newer() -> str | None:
     return None
 
 
+def environment_at(home: Path) -> dict[str, str]:
+    """That of the bot and of the commands that its agent calls."""
+    folder = str(home / "data")
+    return {"HOME": str(home), "OLLIM_DATA_DIR": folder, "OLLIM_TIMEZONE": "UTC"}
+
+
 async def plant(at: FenceScene, source: Source) -> None:
     """Have every place carry its word: by a turn of main, a fork, and two background runs."""
     word = at.word
     await at.chat.command("test", "/permissions default")
     await _plant_in_main(at, source)
+    await _plant_of_program(at, source)
     task = await _plant_task(at, source)
     await _plant_dose(at)
     await _plant_steps(at, task)
@@ -327,11 +415,24 @@ async def plant(at: FenceScene, source: Source) -> None:
     _write_transcript(at, {"type": "user", "message": {"content": asked}})
 
 
+async def _plant_of_program(at: FenceScene, source: Source) -> None:
+    """What another program of the owner's has set."""
+    mark = "untrusted: another program\n" if source.is_untrusted else ""
+    head = f"id: program\nrun-at: 2030-01-01T09:00\ndescription: {at.word('title of a program')}"
+    file = at.paths.reminders / "program.md"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"---\n{head}\n{mark}---\n{at.word('words of a program')}\n")
+    await at.idle()
+
+
 async def _plant_task(at: FenceScene, source: Source) -> Task:
     """As `ollim-bot tasks add` does it, which would wait for the lock of the bot."""
     read = await at.parts.state.read(standing_taint)
     tasks = TaskFile(at.paths, RecordingJournal(), lambda: at.now)
-    task = tasks.add(at.word("task"), at.now.date())
+    title = f"{at.word('task')}, {at.word('part of a title')}"
+    # A note of a task counts as words of others, whoever wrote it.
+    note = at.word("note of a task") if source.is_untrusted else ""
+    task = tasks.add(title, at.now.date(), note)
     assert bool(read.sources) is source.is_untrusted
     if read.sources:
         mark = TaintMark(read.mark, at.now, title=task.title, untold=task.id)
@@ -375,7 +476,7 @@ async def _plant_in_main(at: FenceScene, source: Source) -> None:
     if source.is_untrusted:
         file = at.home / "attached.txt"
         file.write_text("A plan.")
-        await at.ask("look", Says("ok"), files=(IncomingFile(f"{word('file name')}.txt", file),))
+        await at.ask("look", Says("ok"), files=(IncomingFile(f"{word('file name')}.md", file),))
     at.engine.then(
         *source.steps,
         _reminder(
@@ -390,6 +491,7 @@ async def _plant_in_main(at: FenceScene, source: Source) -> None:
             title=word("card"),
             buttons=[{"label": "Go on", "action": f"agent:{word('stored prompt')}"}],
         ),
+        CallsTool("Write", {"file_path": _note(at), "content": word("note")}),
         CallsTool("Write", {"file_path": "notes.txt", "content": word("question")}),
         Says(word("answer")),
     )
@@ -399,6 +501,10 @@ async def _plant_in_main(at: FenceScene, source: Source) -> None:
     if source.is_untrusted:
         await at.press("Make sure it comes")
         await at.press("Go on")
+
+
+def _note(at: FenceScene) -> str:
+    return f"notes/others/{at.word('name of a note')}.md"
 
 
 async def _plant_in_background(at: FenceScene, source: Source) -> None:
@@ -458,6 +564,52 @@ async def read_everywhere(at: FenceScene) -> None:
     at.engine.reader = NEXT
     await at.chat.command("test", "/clear")
     await at.ask("hello", *_LOOKS, Says("I see."))
+    await _search(at)
+
+
+async def _search(at: FenceScene) -> None:
+    """Search files by the engine's own tools, each time in a turn of its own."""
+    beginning = at.word("")
+    places = (at.paths.root / each for each in ("notes", "downloads"))
+    folders = [each for each in places if any(each.rglob("*.md"))]
+    searches: Sequence[tuple[str, str, Mapping[str, object]]] = (
+        *((SEARCH, "Grep", _grep(beginning, each)) for each in ("notes", "tasks.md", "reminders")),
+        (SEARCH, "Grep", {**_grep(beginning, "notes"), "-o": True}),
+        (SEARCH, "Grep", {**_grep(f"{beginning}Part[A-Za-z]+", "tasks.md"), "-o": True}),
+        (SEARCH, "Grep", {**_grep(f"{beginning}Words[A-Za-z]+", "reminders"), "-o": True}),
+        (NAMES, "Grep", {**_grep(beginning, "notes"), "output_mode": "count"}),
+        (NAMES, "Grep", {**_grep(beginning, "notes"), "output_mode": "files_with_matches"}),
+        *((NAMES, "Glob", {"pattern": f"{each.name}/**.md"}) for each in folders),
+    )
+    for reader, tool, given in searches:
+        at.engine.reader = reader
+        await at.ask("look for it", CallsTool(tool, given, _printed(at.paths.root, given)))
+    for reader, words in (
+        *((SEARCH, ("history", "search", beginning[:8].lower(), "--who", each)) for each in _WHO),
+        (SEARCH, ("history", "search", beginning[:8].lower(), "--limit", "50", "--json")),
+        (NAMES, ("tasks", "lists")),
+        (NAMES, ("tasks", "list", "--list", "tasks.md")),
+    ):
+        _look_by(at, reader, words)
+
+
+def _grep(pattern: str, path: str) -> dict[str, object]:
+    return {"pattern": pattern, "path": path, "glob": "*.md", "output_mode": "content"}
+
+
+def _printed(root: Path, given: Mapping[str, object]) -> str:
+    """What the engine prints: lines, parts of them without the file, or names of files."""
+    if "glob" not in given:
+        return "\n".join(
+            str(each) for each in root.glob(str(given["pattern"]).replace("**", "**/*"))
+        )
+    start, sought = root / str(given["path"]), re.compile(str(given["pattern"]))
+    files = [start] if start.is_file() else sorted(start.rglob("*.md"))
+    lines = [(file, line) for file in files for line in file.read_text().splitlines()]
+    found = [(file, line, hit[0]) for file, line in lines if (hit := sought.search(line))]
+    if given["output_mode"] != "content":
+        return "\n".join(f"{file}:1" for file, _, _ in found)
+    return "\n".join(hit if "-o" in given else f"{file}:{line}" for file, line, hit in found)
 
 
 def _look_by_commands(at: FenceScene) -> None:
@@ -467,10 +619,14 @@ def _look_by_commands(at: FenceScene) -> None:
     jobs = [("reminder", "show", each) for each in _reminder_ids(at)]
     _charge(at)
     for words in (*_COMMANDS, *searches, *shows, *runs, *jobs):
-        said = at.agent(*words)
-        if "--json" in words:
-            said = "\n".join(_strings(json.loads(said)))
-        at.engine.views.append(View(MAIN, f"ollim-bot {' '.join(words)}", said))
+        _look_by(at, MAIN, words)
+
+
+def _look_by(at: FenceScene, reader: str, words: Sequence[str]) -> None:
+    said = at.agent(*words)
+    if "--json" in words:
+        said = "\n".join(_strings(json.loads(said)))
+    at.engine.views.append(View(reader, f"ollim-bot {' '.join(words)}", said))
 
 
 def _strings(value: object) -> Iterator[str]:

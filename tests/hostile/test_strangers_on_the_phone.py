@@ -42,7 +42,7 @@ class PhoneScene(FenceScene):
         self.ntfy = ntfy
         self.phone = phone
 
-    def _channel(self, store: Store, _: object, clock: Clock, __: object) -> NtfyChannel:
+    def _channel(self, store: Store, _: object, clock: Clock) -> NtfyChannel:
         account = NtfyAccount(self.ntfy.url)
         return NtfyChannel(store, PushFile(self.paths), lambda: account, clock)
 

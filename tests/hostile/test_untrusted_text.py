@@ -90,6 +90,11 @@ SOURCES = {
         f"/home/ada b/reminders/hostile.md-6-{ORDER} see notes/b.md",
         "a web page",
     ),
+    "part of a marked reminder": Source(
+        ToolCall("Grep", {"pattern": "Ob.*", "path": "reminders", "glob": "*.md", "-o": True}),
+        ORDER,
+        "a web page",
+    ),
 }
 
 

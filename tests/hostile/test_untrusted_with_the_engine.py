@@ -89,14 +89,15 @@ async def test_in_main_and_in_a_side_conversation(tmp_path: Path) -> None:
                     model.model.answers("Here.")
                     await at.chat.command("web", command)
                     await at.quiet()
+                note = f"notes/others/note-{command.strip('/')}.md"
                 model.model.then(Reply((_read(root),))).then(
-                    Reply((_write(root, "USER.md"), _write(root, "note.md")))
+                    Reply((_write(root, "USER.md"), _write(root, note)))
                 ).answers("Not written.")
                 await at.ask(f"read it {command}")
                 results = [each.text for each in model.model.requests[-1].tool_results]
                 assert f"{HAS_READ} change the profile" in results[0]
                 assert (root / "USER.md").read_bytes() == (TEXTS / "USER.md").read_bytes()
-                assert (root / "note.md").read_text() == HONEST
+                assert (root / note).read_text() == HONEST
             model.model.then(Reply((_write(root, "USER.md"),))).answers("Written.")
             await at.ask("write it down")
             assert (root / "USER.md").read_text() == HONEST

@@ -62,11 +62,10 @@ def test_each_package_has_one_version_and_its_hashes(name: str) -> None:
 
 
 def test_they_name_all_that_is_needed_in_versions_that_fit() -> None:
-    assert [*EXTRAS] == ["postgres"]
-    assert EXTRAS["postgres"] == GROUPS["postgres"]
+    assert {"standby": GROUPS["postgres"], "postgres": GROUPS["postgres"]} == EXTRAS
     main, extra = pins(LOCK_FILE), pins(POSTGRES_LOCK)
     build = [str(each) for each in GROUPS["build"]]
-    for wanted, locked in (([*NEEDED, *build], main), (EXTRAS["postgres"], extra)):
+    for wanted, locked in (([*NEEDED, *build], main), (EXTRAS["standby"], extra)):
         for name, allowed in all_needed(wanted).items():
             assert name in locked, name
             for each in allowed:
@@ -76,5 +75,5 @@ def test_they_name_all_that_is_needed_in_versions_that_fit() -> None:
 def test_they_agree_with_each_other_and_with_what_is_tested() -> None:
     main, extra, dev = pins(LOCK_FILE), pins(POSTGRES_LOCK), pins(DEV_LOCK)
     assert main.items() | extra.items() <= dev.items()
-    for name in all_needed([*NEEDED, *EXTRAS["postgres"]]):
+    for name in all_needed([*NEEDED, *EXTRAS["standby"]]):
         assert version(name) == dev[name]

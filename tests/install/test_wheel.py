@@ -24,6 +24,7 @@ from ollim_bot.upkeep.releases import LOCK_FILE, POSTGRES_LOCK
 pytestmark = pytest.mark.real_process
 
 SOURCE, DOCS = ROOT / "src" / "ollim_bot", ROOT / "docs"
+STANDBY = "ollim_bot_standby"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 METADATA = f"ollim_bot-{__version__}.dist-info"
 KINDS = {".css", ".html", ".js", ".lock", ".md", ".png", ".py", ".sha256", ".svg", ".typed", ""}
@@ -76,7 +77,8 @@ def test_the_wheel_has_the_program_its_texts_its_page_and_its_docs_and_nothing_e
         assert (installed / "ollim_bot" / name).read_bytes() == (ROOT / name).read_bytes()
     assert {"py.typed", "surfaces/web/static/index.html", "texts/IDENTITY.md"} <= shipped
     assert {Path(name).suffix for name in shipped} <= KINDS
-    assert {path.name for path in installed.iterdir()} == {"ollim_bot", METADATA}
+    assert {*files_below(installed / STANDBY)} == {*files_below(SOURCE.parent / STANDBY)}
+    assert {path.name for path in installed.iterdir()} - {STANDBY} == {"ollim_bot", METADATA}
     assert wheel.stat().st_size < LARGEST
 
 
@@ -98,7 +100,7 @@ def test_the_metadata_says_what_an_installer_and_a_person_ask(metadata: Message)
     needed = metadata.get_all("Requires-Dist", [])
     always = [each for each in needed if "extra ==" not in each]
     assert sorted(always) == sorted(each.replace(".py", "-py") for each in PROJECT["dependencies"])
-    assert metadata.get_all("Provides-Extra") == ["postgres"]
+    assert sorted(metadata.get_all("Provides-Extra", [])) == ["postgres", "standby"]
     assert set(metadata.get_all("Classifier", [])) <= classifiers
     assert metadata["Description-Content-Type"] == "text/markdown"
     page = MarkdownIt().enable("table").render(str(metadata.get_payload()))

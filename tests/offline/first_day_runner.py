@@ -32,7 +32,8 @@ from tests.offline.test_everyday import COMING, DENTIST, ROUTINES
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.events import AgentEvent, EndCause, SessionNamed, TextCompleted, TurnEnded
-from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import ItemKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.phrases.moment import parse_day, parse_moment

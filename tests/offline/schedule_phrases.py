@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.offline.vocabulary import Change, Remind, RoutineWish, ScheduleIntent
 
 WATER = Remind("drink water", "in 20 minutes")

@@ -18,7 +18,7 @@ from tests.storage.data_directory import DataDirectory
 
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import describe
-from ollim_bot.engine.options import engine_variables
+from ollim_bot.engine.launcher import engine_variables
 from ollim_bot.offline import texts
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.scripted import ScriptedModel

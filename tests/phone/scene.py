@@ -21,7 +21,8 @@ from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import DueItem, settled_card
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.item_messages import card_message
-from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.push import Pairing
 from ollim_bot.domain.surface_state import PushState

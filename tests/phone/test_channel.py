@@ -66,7 +66,7 @@ async def test_without_a_witness_in_the_topic_only_an_unbroken_stream_tells_that
     assert scene.published == ["water 0", "water 1", "tea", "milk"]
 
 
-async def test_after_an_hour_without_the_server_all_comes_once_and_in_order(
+async def test_after_an_hour_without_the_server_all_comes_once_and_what_must_first(
     scene: PhoneScene,
 ) -> None:
     async with scene.bot():
@@ -80,8 +80,8 @@ async def test_after_an_hour_without_the_server_all_comes_once_and_in_order(
     async with scene.phone() as phone:
         await phone.until(lambda: len(phone.shown) == 3)
     assert all(each.text.startswith("late · written today ") for each in phone.shown)
-    assert [each.priority for each in phone.shown] == [3, 4, 3]
-    assert (scene.published, scene.push.sent) == (["water", "pill", "tea"], 3)
+    assert [each.priority for each in phone.shown] == [4, 3, 3]
+    assert (scene.published, scene.push.sent) == (["pill", "water", "tea"], 3)
 
 
 async def test_a_press_answers_its_card_once_on_one_of_two_phones(scene: PhoneScene) -> None:
@@ -274,9 +274,11 @@ async def test_the_last_of_a_day_are_for_what_must_come(scene: PhoneScene) -> No
     day = day_of(scene.clock.now())
     scene.store.run(lambda tx: tx.push.put(replace(tx.push.get(), day=day, sent=199)))
     async with scene.bot():
-        last, cleared = scene.ask("the last"), scene.ask("too many")
-        must = scene.ask("pill", must=True)
-        await scene.confirmed(last, must)
+        last = scene.ask("the last")
+        await scene.confirmed(last)
+        cleared, must = scene.ask("too many"), scene.ask("pill", must=True)
+        await scene.confirmed(must)
+        await scene.until(partial(scene.is_over, cleared))
         assert scene.state_of(cleared) is DeliveryState.CLOSED
         scene.settle(must)
         scene.store.run(lambda tx: tx.push.change(lambda state: replace(state, sent=250)))
@@ -359,7 +361,7 @@ async def test_only_what_is_chosen_rings_and_never_the_conversation(scene: Phone
             await scene.until(partial(scene.is_over, last))
     assert scene.published == [
         *("asks: must", "asks: asks", "must: must"),
-        *("all: a ping", "all: must", "all: asks"),
+        *("all: must", "all: a ping", "all: asks"),
     ]
     sent = [json.loads(each.body) for each in scene.ntfy.named(SEND)]
     assert {*sent[0]} <= {"topic", "message", "priority", "sequence_id", "title", "tags", "actions"}

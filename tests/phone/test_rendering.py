@@ -15,7 +15,8 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.item_messages import card_message
-from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import ItemKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runtime_config import PushContent
 from ollim_bot.domain.taint import Untrusted

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.conversation.conftest import inline_executor
 from tests.postgres_server import new_address
 
-from ollim_bot.store.postgres.connection import Address
+from ollim_bot_standby.postgres.connection import Address
+
+__all__ = ["inline_executor"]
 
 
 @pytest.fixture

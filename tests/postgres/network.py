@@ -11,9 +11,9 @@ import psycopg
 from tests.postgres_server import leading
 from tests.store.scene import NOW
 
-from ollim_bot.store.errors import ServerGone
-from ollim_bot.store.postgres.connection import Address, Connection, connect_to
-from ollim_bot.store.postgres.database import PostgresDatabase
+from ollim_bot_standby.errors import ServerGone
+from ollim_bot_standby.postgres.connection import Address, Connection, connect_to
+from ollim_bot_standby.postgres.database import PostgresDatabase
 
 
 class Killed(BaseException):

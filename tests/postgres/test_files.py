@@ -20,15 +20,14 @@ from tests.store.scene import NOW
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.file_index import NO_FILE, FileVersion, version_of
-from ollim_bot.store.file_kinds import is_shared
-from ollim_bot.store.file_layout import AddsPower, WaitingFiles
-from ollim_bot.store.file_rows import FileRows, pieces_of
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.postgres.connection import Address
-from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot.store.postgres.lease import Lease
-from ollim_bot.store.stored_files import CurrentFiles, StoredFiles, compare_files
+from ollim_bot_standby.file_index import NO_FILE, FileVersion, is_shared, version_of
+from ollim_bot_standby.file_layout import AddsPower, WaitingFiles
+from ollim_bot_standby.file_rows import FileRows, pieces_of
+from ollim_bot_standby.postgres.connection import Address
+from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot_standby.postgres.lease import Lease
+from ollim_bot_standby.stored_files import CurrentFiles, StoredFiles, compare_files
 
 JOB = "reminders/call.md"
 

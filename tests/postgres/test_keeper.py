@@ -6,11 +6,11 @@ from contextlib import closing
 
 from tests.postgres.test_lease import expire
 
-from ollim_bot.app.lead import LeaseKeeper
-from ollim_bot.domain.lease import HeldLease, LeaseDuty, duty_of
-from ollim_bot.store.errors import ServerGone
-from ollim_bot.store.postgres.connection import Address, Connection, connect_to
-from ollim_bot.store.postgres.lease import Lease
+from ollim_bot_standby.errors import ServerGone
+from ollim_bot_standby.held_lease import HeldLease, LeaseDuty, duty_of
+from ollim_bot_standby.lease_keeper import LeaseKeeper
+from ollim_bot_standby.postgres.connection import Address, Connection, connect_to
+from ollim_bot_standby.postgres.lease import Lease
 
 
 class Machine:

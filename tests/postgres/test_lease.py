@@ -13,16 +13,22 @@ import pytest
 from tests.postgres_server import leading
 from tests.store.scene import NOW
 
-from ollim_bot import __version__, clock
+from ollim_bot import __version__
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.lease import EXPIRES_AFTER, GIVE_UP_AFTER, RENEW_EVERY, HeldLease
-from ollim_bot.domain.standby import Leader
 from ollim_bot.store.errors import NotLeading
-from ollim_bot.store.postgres.connection import IDLE_IN_STEP, Address, connect_to
-from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot.store.postgres.lease import Lease, read_leader, request_hand_over
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.held_lease import (
+    EXPIRES_AFTER,
+    GIVE_UP_AFTER,
+    RENEW_EVERY,
+    HeldLease,
+    boot_time,
+)
+from ollim_bot_standby.machines import Leader
+from ollim_bot_standby.postgres.connection import IDLE_IN_STEP, Address, connect_to
+from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot_standby.postgres.lease import Lease, read_leader, request_hand_over
 
 
 def change(address: Address, sql: str) -> None:
@@ -58,7 +64,7 @@ def test_the_holder_gives_up_before_another_can_lead() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one clock for both")
 def test_the_deadline_is_by_a_clock_that_counts_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_BOOTTIME: 5.0}.__getitem__)
-    assert clock.boot_time() == 5.0
+    assert boot_time() == 5.0
 
 
 def test_one_process_leads_until_it_lets_go_or_its_time_is_over(address: Address) -> None:

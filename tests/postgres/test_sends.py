@@ -17,12 +17,13 @@ from tests.virtual_loop import LoopClock, VirtualTimeLoop
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.store.backend import Sharing
 from ollim_bot.store.errors import NotLeading
-from ollim_bot.store.postgres.connection import Address
-from ollim_bot.store.postgres.database import open_postgres
-from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.store import DatabaseStore
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.postgres.connection import Address
+from ollim_bot_standby.postgres.database import open_postgres
+from ollim_bot_standby.postgres.lease import Lease
 
 PILL = ChatMessage(MessageId("1001"), NOW, Author.BACKGROUND, "Take the pill.")
 
@@ -44,8 +45,10 @@ async def deliver(
 ) -> None:
     """Send what is open until it has arrived."""
     clock = LoopClock(UTC)
-    store = DatabaseStore(open_postgres(address, lambda: NOW, lease=lease.held), clock)
-    queue = asyncio.create_task(DeliveryQueue(store, service, clock, may_act).run())
+    rows = open_postgres(address, lambda: NOW, lease=lease.held)
+    rows.sharing = Sharing(may_act=may_act)
+    store = DatabaseStore(rows, clock)
+    queue = asyncio.create_task(DeliveryQueue(store, service, clock).run())
     try:
         with store.changes("deliveries") as changed:
             while await store.read(lambda tx: tx.deliveries.open("discord", 9)):

@@ -13,8 +13,6 @@ from devtools.doubles.journal import RecordingJournal
 from tests.postgres_server import new_url
 from tests.store.scene import NOW
 
-from ollim_bot.app.records import SharedRecords
-from ollim_bot.app.standby import SharedDatabase
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
@@ -25,8 +23,9 @@ from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.postgres.database import PostgresDatabase
 from ollim_bot.store.store import DatabaseStore
+from ollim_bot_standby.postgres.database import PostgresDatabase
+from ollim_bot_standby.shared_database import SharedDatabase
 
 
 class Machine:
@@ -39,23 +38,19 @@ class Machine:
         own = {"OLLIM_DATA_DIR": str(root), "DATABASE_URL": url, "OLLIM_USER_NAME": root.name}
         self.settings = Settings.from_env({**own, "TZ": "Asia/Kathmandu"}, cwd=root)
         self.problems: list[StoreProblem] = []
-        self.ends: list[str] = []
         self.told: list[str] = []
         self.shared = SharedDatabase(
-            url,
-            self.paths,
+            self.settings,
             SystemClock(UTC),
             self.heartbeat,
-            SharedRecords(self.paths, {"HOME": str(root)}, SystemClock(UTC), self.told.append),
-            self.ends.append,
+            tell=self.told.append,
+            environ={"HOME": str(root)},
             boot=lambda: 0.0,
         )
 
     def lead(self) -> PostgresDatabase:
         assert self.shared.lease.take() is not None
-        database = self.shared.open_for_leader(
-            self.paths, lambda: NOW, self.problems.append, None, RecordingJournal()
-        )
+        database = self.shared.open_for_leader(self.problems.append, None, RecordingJournal())
         assert isinstance(database, PostgresDatabase)
         return database
 
@@ -119,9 +114,7 @@ async def test_the_schedule_goes_on_from_where_the_last_leader_came(
     assert shelf.shared.lease.held is not None
     assert stat.filemode(shelf.paths.commands.stat().st_mode) == "srw-------"
     store = DatabaseStore(
-        shelf.shared.open_for_leader(
-            shelf.paths, lambda: NOW, shelf.problems.append, None, RecordingJournal()
-        ),
+        shelf.shared.open_for_leader(shelf.problems.append, None, RecordingJournal()),
         SystemClock(UTC),
     )
     await store.transact(lambda tx: tx.zone.put(PlannedZone("America/New_York")))
@@ -132,6 +125,6 @@ async def test_the_schedule_goes_on_from_where_the_last_leader_came(
     await store.close()
     shelf.shared.close()
     assert not shelf.paths.commands.exists()
-    reading = closing(desk.shared.open_for_reading(lambda: NOW))
+    reading = closing(desk.shared.open_for_reading())
     with reading as reader, pytest.raises(StorageError):
         reader.run(lambda tx: tx.session.put(None))

@@ -20,19 +20,13 @@ from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.store.connection import Row, Statements
-from ollim_bot.store.errors import (
-    NOT_LEADING,
-    NotLeading,
-    OnStandby,
-    OtherSchema,
-    OutcomeUnknown,
-    ServerGone,
-)
+from ollim_bot.store.errors import NOT_LEADING, NotLeading, OtherSchema, OutcomeUnknown
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
-from ollim_bot.store.postgres.connection import Address, connect_to, parse_address
-from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.errors import OnStandby, ServerGone
+from ollim_bot_standby.postgres.connection import Address, connect_to, parse_address
+from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
 
 
 def note_row(tx: Transaction) -> int:

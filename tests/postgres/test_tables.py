@@ -11,6 +11,7 @@ from typing import Any
 from devtools.doubles.repeating_store import RepeatingStore
 from tests.postgres_server import leading
 from tests.store.scene import NOW
+from tests.store.test_marks import FORMER, MAIN, put_former
 from tests.store.test_query_plans import ask_as_the_lists_do
 
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -18,9 +19,9 @@ from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.search import Search, Speaker, terms_of
 from ollim_bot.store.connection import connect_in_memory
-from ollim_bot.store.postgres.connection import Address, connect_to
 from ollim_bot.store.schema import COPIES, migrate, tables
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.postgres.connection import Address, connect_to
 
 WORDS = (
     *("water", "milk", "bread", "call", "dentist", "tomorrow", "Über", "über", "naïve", "naive"),
@@ -120,3 +121,11 @@ def test_both_databases_have_the_same_columns(address: Address) -> None:
     on_server = {name: {row[1] for row in rows if row[0] == name} for name, _ in rows}
     assert {name: on_server[name] for name in on_server.keys() & named.keys()} == named
     assert on_server.keys() - named.keys() == {"lease", "search", "search_state"}
+
+
+def test_the_marks_of_version_013_on_a_server_are_taken_over_once(address: Address) -> None:
+    with leading(address, lambda: NOW) as (_, database):
+        database.run(lambda tx: put_former(tx, FORMER))
+        database.prepare()
+        assert database.query(lambda tx: tx.marks.of(MAIN)) == ("web page", "mail")
+        assert len(database.query(lambda tx: tx.marks.left())) == 2

@@ -20,9 +20,9 @@ from tests.store.scene import NOW
 
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.store.errors import NotLeading
-from ollim_bot.store.postgres.connection import Address
-from ollim_bot.store.postgres.database import PostgresDatabase
-from ollim_bot.upkeep.records import RecordFolder, RecordStore
+from ollim_bot_standby.postgres.connection import Address
+from ollim_bot_standby.postgres.database import PostgresDatabase
+from ollim_bot_standby.records import RecordFolder, RecordStore, TranscriptRows
 
 SESSION = "0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11"
 NAMES = (f"{SESSION}.jsonl", f"{SESSION}/subagents/agent-a.jsonl", f"{SESSION}/tool-results/r.txt")
@@ -39,9 +39,9 @@ class OurRows(SessionStore):
         name = _name(key)
 
         def step(tx: Any) -> None:
-            pieces = tx.transcripts.pieces(name)
+            pieces = TranscriptRows(tx).pieces(name)
             at = int(NOW.timestamp() * 1_000_000)
-            tx.transcripts.append(name, pieces[-1].end if pieces else 0, lines, at)
+            TranscriptRows(tx).append(name, pieces[-1].end if pieces else 0, lines, at)
 
         if lines:
             self._database.run(step)
@@ -50,8 +50,8 @@ class OurRows(SessionStore):
         name = _name(key)
 
         def question(tx: Any) -> bytes:
-            rows = tx.transcripts
-            return b"".join(rows.content(name, each.position) for each in rows.pieces(name))
+            rows = TranscriptRows(tx)
+            return b"".join(rows.content(name, each.position) or b"" for each in rows.pieces(name))
 
         lines = self._database.query(question).splitlines()
         return [json.loads(line) for line in lines] or None
@@ -71,15 +71,15 @@ class OurRows(SessionStore):
 
         def step(tx: Any) -> None:
             # The file that was added to last would stay.
-            pieces = tx.transcripts.pieces("last")
-            tx.transcripts.append("last", pieces[-1].end if pieces else 0, b"x", 0)
-            tx.transcripts.remove(names)
+            pieces = TranscriptRows(tx).pieces("last")
+            TranscriptRows(tx).append("last", pieces[-1].end if pieces else 0, b"x", 0)
+            TranscriptRows(tx).remove(names)
 
         self._database.run(step)
 
     def _names(self) -> list[str]:
         return [
-            name for name, _ in self._database.query(lambda tx: tx.transcripts.changed_since(0))
+            name for name, _ in self._database.query(lambda tx: TranscriptRows(tx).changed_since(0))
         ]
 
 

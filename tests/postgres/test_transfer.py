@@ -16,11 +16,11 @@ from tests.store.scene import NOW, StoreScene
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.copies import damage_of
-from ollim_bot.store.postgres.connection import Address
-from ollim_bot.store.postgres.transfer import move_to_file, move_to_server
 from ollim_bot.store.questions import ask
 from ollim_bot.store.schema import tables
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.postgres.connection import Address
+from ollim_bot_standby.postgres.transfer import move_to_file, move_to_server
 
 
 def filled(folder: Path) -> Path:

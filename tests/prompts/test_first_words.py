@@ -12,7 +12,8 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import InputId, JobTurn
-from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, ReportMode, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Reminder, ReportMode, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.prompts.context import (

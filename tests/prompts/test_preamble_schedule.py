@@ -10,8 +10,8 @@ from hypothesis import given
 from tests.prompts.prompt_parts import NOW, hostile
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Chain, JobKind, JobSpec, Reminder, ReportMode, Routine
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietHours, QuietSettings

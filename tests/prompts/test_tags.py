@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.prompts.prompt_parts import NOW, ago, call, hostile, message, messages, reads_as_ours
 
 from ollim_bot.domain.inbox import OwnerMessage
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.prompts.context import (
     FOR_MAIN,

@@ -12,7 +12,7 @@ from devtools.doubles.disks import SteppedDisk
 from devtools.doubles.journal import RecordingJournal
 from tests.storage.data_directory import QuickDisk
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.schedule.job_index import Changes, JobIndex

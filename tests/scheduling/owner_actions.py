@@ -8,7 +8,7 @@ from devtools.doubles.engine import CallsTool
 from tests.scheduling.scene import NOW, ScheduleScene
 
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.store.run_requests import RequestFolder
 

@@ -18,8 +18,8 @@ from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import DiskGate
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Job, JobKind, Reminder
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.runs import DeliveryRight
 from ollim_bot.domain.schedule import key_of

@@ -24,10 +24,11 @@ from tests.scheduling.test_travelling import (
 )
 
 from ollim_bot.domain.job_card import job_card
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import JobKind, Routine
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.rehearsal import Assumptions, rehearse
+from ollim_bot.domain.rehearsal.fires import Assumptions
+from ollim_bot.domain.rehearsal.simulation import rehearse
 from ollim_bot.domain.schedule import Skips
 from ollim_bot.store.answer_plans import open_plans
 

@@ -13,7 +13,7 @@ from tests.scheduling.owner_actions import asks, card_of, pings, press
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 from tests.stores import Stores, on_store
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.errors import WriteFailed

@@ -24,7 +24,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.digest import TURN_PAGE, digest_message
 from ollim_bot.domain.due_items import UNDO, DueItem
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import ANSWERED, Answer, Occurrence
 from ollim_bot.domain.quiet import QuietChoice

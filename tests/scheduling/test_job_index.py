@@ -14,8 +14,8 @@ from tests.patience import patience
 from tests.scheduling.job_index_scene import EDITORS, Editor, JobIndexScene, reminder, routine
 from tests.storage.data_directory import QuickDisk
 
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.definitions import mark_of
+from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.schedule import key_of
 
 PLAN = JobKey(JobKind.ROUTINE, "plan")
@@ -216,7 +216,7 @@ async def test_a_look_that_was_given_up_does_not_leave_a_file_away(scene: JobInd
     assert scene.messages == {"plan": "Plan the day."}
 
 
-async def test_the_definition_differs_exactly_if_something_does(scene: JobIndexScene) -> None:
+async def test_the_mark_differs_exactly_if_something_does(scene: JobIndexScene) -> None:
     texts = [
         routine("plan"),
         routine("plan", body="Other words."),
@@ -225,15 +225,15 @@ async def test_the_definition_differs_exactly_if_something_does(scene: JobIndexS
         routine("plan").replace("id:", "late: skip\nid:"),
         routine("plan").replace("id:", "enabled: false\nid:"),
     ]
-    definitions = []
+    marks = []
     for text in texts:
         scene.plan.write_text(text)
         await scene.refresh()
-        definitions.append(scene.index.jobs[PLAN].definition)
-    assert len(set(definitions)) == len(texts)
+        marks.append(mark_of(scene.index.jobs[PLAN].job))
+    assert len(set(marks)) == len(texts)
     scene.plan.write_text(f"{routine('plan').replace('id:', '# a word aside' + chr(10) + 'id:')}\n")
     await scene.refresh()
-    assert scene.index.jobs[PLAN].definition == definitions[0]
+    assert mark_of(scene.index.jobs[PLAN].job) == marks[0]
 
 
 async def test_a_job_that_names_no_tool_of_a_server_runs_and_is_told_once(

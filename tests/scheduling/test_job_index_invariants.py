@@ -16,8 +16,7 @@ from tests.examples import examples
 from tests.scheduling.job_index_scene import WRONG, JobIndexScene, routine
 
 from ollim_bot.domain.definitions import holder_among, mark_of
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.schedule import key_of
 from ollim_bot.store.job_files import open_repositories
 

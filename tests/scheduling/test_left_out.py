@@ -9,7 +9,7 @@ from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.owner_actions import asks, card_of, pings, press, skip
 from tests.scheduling.scene import NOW, schedule_scene
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_history import claiming_row
 

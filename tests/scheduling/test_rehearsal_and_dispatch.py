@@ -23,7 +23,8 @@ from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.rehearsal import AssumedRuns, Assumptions, Fire, rehearse
+from ollim_bot.domain.rehearsal.fires import AssumedRuns, Assumptions, Fire
+from ollim_bot.domain.rehearsal.simulation import rehearse
 from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, occurrence_at
 from ollim_bot.domain.upcoming import UpcomingSchedule
 from ollim_bot.schedule.dispatch import Dispatcher, DueOccurrence

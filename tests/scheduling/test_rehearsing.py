@@ -17,7 +17,8 @@ from tests.storage.data_directory import QuickDisk
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.rehearsal import AssumedRuns, Assumptions, Fire, Ping, Rehearsal, rehearse
+from ollim_bot.domain.rehearsal.fires import AssumedRuns, Assumptions, Fire, Ping
+from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
 from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, occurrence_at
 from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset

@@ -15,8 +15,7 @@ from tests.scheduling.job_index_scene import (
     routine,
 )
 
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.schedule import key_of
 
 PLAN = JobKey(JobKind.ROUTINE, "plan")

@@ -34,7 +34,7 @@ from tests.scheduling.year_plan import (
     random_plan,
 )
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.run_history import History, RunStory

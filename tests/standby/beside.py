@@ -11,14 +11,14 @@ from devtools.doubles.clock import ManualClock
 from tests.cli.terminal import SUNDAY, Terminal
 from tests.standby.scene import StandbyScene
 
-from ollim_bot.app.command_rows import CommandRows
-from ollim_bot.store.bot_rows import BotRows, rows_beside_bot
-from ollim_bot.store.command_server import CommandServer
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
-from ollim_bot.store.postgres.database import open_postgres
-from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.store import DatabaseStore
+from ollim_bot_standby.bot_rows import BotRows, rows_beside_bot
+from ollim_bot_standby.command_rows import CommandRows
+from ollim_bot_standby.command_server import CommandServer
+from ollim_bot_standby.postgres.database import open_postgres
+from ollim_bot_standby.postgres.lease import Lease
 
 
 @dataclass

@@ -11,7 +11,7 @@ from tests.cli.terminal import Terminal
 from tests.postgres_server import new_address, server
 from tests.standby.scene import StandbyScene
 
-from ollim_bot.store.postgres.connection import Address
+from ollim_bot_standby.postgres.connection import Address
 
 
 @pytest.fixture(scope="session")

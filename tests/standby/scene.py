@@ -17,13 +17,13 @@ from ollim_bot.environment import read_env_file
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database
-from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import open_database
-from ollim_bot.store.postgres.connection import Address, parse_address
-from ollim_bot.store.postgres.database import PostgresDatabase, open_postgres
-from ollim_bot.store.postgres.lease import Lease
 from ollim_bot.store.questions import ask
 from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot_standby.machine import machine_id
+from ollim_bot_standby.postgres.connection import Address, parse_address
+from ollim_bot_standby.postgres.database import PostgresDatabase, open_postgres
+from ollim_bot_standby.postgres.lease import Lease
 
 R = TypeVar("R")
 

@@ -6,8 +6,8 @@ import hashlib
 import json
 from contextlib import closing
 
-from ollim_bot.store.postgres.connection import connect_to, parse_address
 from ollim_bot.store.transaction import JobOp
+from ollim_bot_standby.postgres.connection import connect_to, parse_address
 
 
 def put_job_op(url: str, op: JobOp) -> None:

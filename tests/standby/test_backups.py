@@ -16,12 +16,13 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.store.copies import AfterReturn
-from ollim_bot.store.file_rows import FileRows
 from ollim_bot.store.opening import settle
-from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.questions import ask_rows
 from ollim_bot.store.transaction import Step
 from ollim_bot.upkeep.archive import opened_backup
+from ollim_bot_standby.file_rows import FileRows
+from ollim_bot_standby.postgres.database import open_postgres
+from ollim_bot_standby.records import TranscriptRows
 
 SESSION = SessionId("0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11")
 # The record of a session that began after the backup.
@@ -83,16 +84,16 @@ def test_a_backup_comes_back_on_the_server_once_no_machine_leads(
     say_on_server(scene, "and this was said since")
     record_of(desk).write_text('{"before": 1}\n{"since": 2}\n')
     change_on_server(
-        scene, lambda tx: tx.transcripts.append_new(f"{SESSION}.jsonl", 0, b'{"since": 2}\n', 0)
+        scene, lambda tx: TranscriptRows(tx).append_new(f"{SESSION}.jsonl", 0, b'{"since": 2}\n', 0)
     )
-    change_on_server(scene, lambda tx: tx.transcripts.append(SINCE, 0, b"{}\n", 0))
+    change_on_server(scene, lambda tx: TranscriptRows(tx).append(SINCE, 0, b"{}\n", 0))
     told = desk.done("restore", backup, "--accept", "none")
     assert "and this was said since" in told
     assert scene.rows_on_server(all_rows) == before
     assert desk.paths.user.read_text() == "Likes tea.\n"
     stored = scene.rows_on_server(lambda rows: FileRows(rows).current())["USER.md"]
-    assert scene.on_server(lambda tx: tx.transcripts.pieces(SINCE)) == []
-    recorded = scene.on_server(lambda tx: tx.transcripts.content(f"{SESSION}.jsonl", 0))
+    assert scene.on_server(lambda tx: TranscriptRows(tx).pieces(SINCE)) == []
+    recorded = scene.on_server(lambda tx: TranscriptRows(tx).content(f"{SESSION}.jsonl", 0))
     assert recorded == b'{"before": 1}\n'
     assert record_of(desk).read_bytes() == recorded
     assert stored.hash == hashlib.sha256(b"Likes tea.\n").hexdigest()

@@ -25,24 +25,23 @@ from tests.standby.test_commands import config_on_server, database_files
 from tests.test_architecture import HEAVY
 
 from ollim_bot.app.orphans import Orphans, adopt
-from ollim_bot.clock import boot_time
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.initiative import SetByAgent
-from ollim_bot.domain.lease import GIVE_UP_AFTER, RENEW_EVERY
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.permissions import Grants
 from ollim_bot.domain.skills import AgentSkills
 from ollim_bot.domain.taint import TaintMark
 from ollim_bot.errors import StorageError
 from ollim_bot.processes import children_of_this
-from ollim_bot.store.bot_rows import rows_beside_bot
-from ollim_bot.store.command_frames import short_address
 from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.marks import PUT_MARK, encoded_mark, key_of
-from ollim_bot.store.postgres.connection import connect_to
 from ollim_bot.store.schema import SCHEMA, tables
 from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot_standby.bot_rows import rows_beside_bot
+from ollim_bot_standby.command_frames import short_address
+from ollim_bot_standby.held_lease import GIVE_UP_AFTER, RENEW_EVERY, boot_time
+from ollim_bot_standby.postgres.connection import connect_to
 
 pytestmark = pytest.mark.usefixtures("postgres")
 
@@ -448,7 +447,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from ollim_bot.cli.main import main
-from ollim_bot.store.bot_rows import rows_beside_bot
+from ollim_bot_standby.bot_rows import rows_beside_bot
 rows = rows_beside_bot(Path(sys.argv[1]), lambda: datetime.now(UTC))
 try:
     rows.run(lambda tx: tx.config.put(tx.config.get().__class__(timezone="Europe/Rome")))

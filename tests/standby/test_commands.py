@@ -14,13 +14,13 @@ from tests.standby.beside import bot_leading
 from tests.standby.scene import StandbyScene
 
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.store.postgres import commands
-from ollim_bot.store.postgres.commands import CommandDatabase
-from ollim_bot.store.postgres.connection import Address, Connection, connect_to
-from ollim_bot.store.postgres.server import look_at
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.powers import adds_power
+from ollim_bot_standby.postgres import commands
+from ollim_bot_standby.postgres.commands import CommandDatabase
+from ollim_bot_standby.postgres.connection import Address, Connection, connect_to
+from ollim_bot_standby.postgres.server import look_at
+from ollim_bot_standby.powers import adds_power
 
 
 def config_on_server(scene: StandbyScene) -> RuntimeConfig:

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 from tests.cli.terminal import Terminal
 from tests.standby.beside import bot_leading
 from tests.standby.scene import StandbyScene
+from tests.storage.data_directory import DataDirectory
+from tests.upkeep.test_doctor_findings import (
+    COMMAND,
+    Findings,
+    called_from,
+    given,
+    source_lines,
+    write,
+)
 
+from ollim_bot import __version__
 from ollim_bot.settings import Settings
-from ollim_bot.upkeep.checks import data, jobs, service, standby
-from ollim_bot.upkeep.doctor import DoctorInput, Level
+from ollim_bot.store.schema import SCHEMA
+from ollim_bot.upkeep.checks import data, jobs, service
+from ollim_bot.upkeep.doctor import DoctorInput, Level, failed, warned
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot_standby import checks
+from ollim_bot_standby.file_layout import WaitingFile, WaitingFiles
+from ollim_bot_standby.machines import OUR_TABLES, FoundServer, Leader
 
 
 def findings(terminal: Terminal) -> dict[str, str]:
     """What the checks of rows and machines find right, by their names."""
     settings = Settings.from_env(terminal.environ, cwd=terminal.home)
-    given = DoctorInput(settings, settings, (), terminal.environ, terminal.now)
-    checks = (service.check_bot, data.check_database, data.check_copies, standby.check_standby)
-    found = [each for check in (*checks, jobs.check_ledger) for each in check(given)]
+    here = DoctorInput(settings, settings, (), terminal.environ, terminal.now)
+    looks = (service.check_bot, data.check_database, data.check_copies, checks.check_standby)
+    found = [each for look in (*looks, jobs.check_ledger) for each in look(here)]
     assert [each for each in found if not each.level.is_right] == []
     return {each.name: each.detail for each in found}
 
@@ -46,12 +62,56 @@ def test_the_doctor_reads_the_rows_of_the_server_on_each_machine(
 def test_the_doctor_says_what_keeps_a_machine_from_leading(shelf: Terminal) -> None:
     settings = Settings.from_env(shelf.environ, cwd=shelf.home)
     given = DoctorInput(settings, settings, (), shelf.environ, shelf.now)
-    (alone,) = standby.check_standby(given)
+    (alone,) = checks.check_standby(given)
     assert (alone.level, alone.detail) == (Level.WARN, "no machine leads, so nothing comes")
     nowhere = {**shelf.environ, "DATABASE_URL": "postgresql:///ollim?host=/nowhere"}
     lost = replace(given, settings=Settings.from_env(nowhere, cwd=shelf.home), environ=nowhere)
-    for check in (standby.check_standby, data.check_database):
+    for check in (checks.check_standby, data.check_database):
         (found,) = check(lost)
         assert found.level is Level.FAIL
         assert "ollim-bot standby status" in found.next
     assert next(iter(service.check_bot(lost))).level is Level.OFF
+
+
+def of_the_standby(there: DataDirectory) -> Findings:
+    environ = {"OLLIM_DATA_DIR": str(there.paths.root), "DATABASE_URL": "postgresql:///x?host=/no"}
+    settings = Settings.from_env(environ, cwd=there.paths.root)
+    here = replace(given(there.paths), settings=settings, environ=environ)
+    for check in (checks.check_standby, service.check_bot):
+        yield from check(here)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checks, "find_spec", lambda _: None)
+        yield from checks.check_standby(here)
+    write(there.paths, "state/set-aside/20261118T090000.000000Z/USER.md", "Likes coffee.")
+    yield from checks.files_set_aside(there.paths)
+    WaitingFiles(there.paths).write({"tool-policy.yaml": WaitingFile("a", "b")})
+    yield from checks.files_waiting(there.paths)
+    write(there.paths, "state/settings.env", "OLLIM_BOT_NAME=Otto")
+    unlike = {**environ, "OLLIM_BOT_NAME": "Mühle"}
+    yield from checks.settings_unlike(Settings.from_env(unlike, cwd=there.paths.root))
+    led = Leader("desk", 3, 9.0, SCHEMA, __version__, 60.0, 1.0)
+    right = FoundServer(
+        170_000, "17", "UTF8", False, "ollim", True, frozenset(OUR_TABLES), led, SCHEMA
+    )
+    wrong = (
+        replace(right, tables=frozenset()),
+        replace(right, closed="x"),
+        replace(right, is_replica=True),
+        replace(right, schema=SCHEMA + 1),
+        replace(right, schema=SCHEMA - 1),
+        replace(right, leader=replace(led, version="0.1.0")),
+        replace(right, leader=replace(led, seconds_left=0.0), key_names=("DISCORD_TOKEN",)),
+    )
+    for each in wrong:
+        yield from checks.standby(each, ())
+    (found,) = checks.standby(right, ())
+    assert found.level is Level.PASS
+    assert found.detail.startswith("desk has led for 1 min, and renewed its lease 1 s ago")
+
+
+def test_every_finding_has_a_command(tmp_path: Path) -> None:
+    with called_from(warned, failed) as reached:
+        found = [*of_the_standby(DataDirectory(tmp_path))]
+    steps = [each.next for each in found if not each.level.is_right]
+    assert [step for step in steps if not COMMAND.search(step)] == []
+    assert sorted({*source_lines([checks])} - reached) == []

@@ -11,9 +11,9 @@ from tests.standby.scene import StandbyScene
 
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.engine.transcripts import Transcripts
-from ollim_bot.store.postgres.connection import connect_to
-from ollim_bot.store.postgres.server import look_at
-from ollim_bot.upkeep.records import RecordStore
+from ollim_bot_standby.postgres.connection import connect_to
+from ollim_bot_standby.postgres.server import look_at
+from ollim_bot_standby.records import RecordStore
 
 SESSION = SessionId("0c8c3a52-6a47-4f0e-9c39-3b8f6f2f7c11")
 WORDS = "the dentist Dr Zahn"

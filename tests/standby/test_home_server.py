@@ -20,7 +20,7 @@ from tests.patience import patience
 from tests.ports import unused_port
 
 from ollim_bot.errors import StorageError
-from ollim_bot.store.postgres.connection import connect_to, parse_address
+from ollim_bot_standby.postgres.connection import connect_to, parse_address
 
 PAGE = Path(__file__).parents[2] / "docs" / "standby.md"
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)

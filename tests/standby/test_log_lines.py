@@ -14,8 +14,8 @@ from tests.standby.evenings import FIRST, EveningBot, EveningClock
 
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.settings import LogFormat
-from ollim_bot.store.postgres.connection import Address, connect_to, parse_address
 from ollim_bot.store.schema import tables
+from ollim_bot_standby.postgres.connection import Address, connect_to, parse_address
 
 REMINDERS = 40
 LINES_BESIDE = 10

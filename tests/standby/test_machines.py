@@ -16,13 +16,15 @@ from tests.cli.terminal import Terminal
 from tests.standby.scene import StandbyScene, env_of, has_address
 
 from ollim_bot import __version__
-from ollim_bot.app.lead import LeaseKeeper
-from ollim_bot.cli import standby as command
 from ollim_bot.cli.caller import Caller
-from ollim_bot.store.postgres.connection import connect_to, parse_address
-from ollim_bot.store.postgres.lease import Lease
+from ollim_bot.errors import OllimError
 from ollim_bot.store.schema import SCHEMA
+from ollim_bot.store.standby import load_standby
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot_standby import cli as command
+from ollim_bot_standby.lease_keeper import LeaseKeeper
+from ollim_bot_standby.postgres.connection import connect_to, parse_address
+from ollim_bot_standby.postgres.lease import Lease
 
 
 def test_a_second_machine_joins_sees_the_leader_and_leaves(scene: StandbyScene) -> None:
@@ -188,7 +190,7 @@ def test_what_cannot_be_done_is_refused_with_what_to_do(
             (third.refused("standby", "join", "--from", file, code=1), "another version")
         )
     monkeypatch.setattr(command, "find_spec", lambda _: None)
-    refusals.append((third.refused("standby", "join", code=1), "with its extra `[postgres]`"))
+    refusals.append((third.refused("standby", "join", code=1), "with its extra `[standby]`"))
     assert [(said, part) for said, part in refusals if part not in said] == []
     assert not has_address(shelf)
     assert not has_address(third)
@@ -219,3 +221,12 @@ def test_where_the_database_takes_no_writes_the_status_still_says_who_leads(
         assert "desk has led for " in shelf.done("standby", "status")
         assert shelf.json("standby", "status")["leader"] == "desk"
     assert "desk led last" in shelf.done("standby", "status")
+
+
+def test_without_what_speaks_to_postgres_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "ollim_bot_standby.postgres.lease")
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(OllimError, match=r"ollim-bot\[standby\]"):
+        load_standby("postgres.lease")

@@ -20,16 +20,15 @@ from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.settings import Secret
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.machine_id import machine_id
-from ollim_bot.store.postgres.database import open_postgres
-from ollim_bot.store.postgres.known_schedule import keep_schedule
-from ollim_bot.store.postgres.server import look_at
 from ollim_bot.store.questions import ask_rows, look_into_file
 from ollim_bot.store.schema import tables
 from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep import standby
-from ollim_bot.upkeep.machine import Machine
+from ollim_bot_standby import moving
+from ollim_bot_standby.machine import Machine, machine_id
+from ollim_bot_standby.postgres.database import open_postgres
+from ollim_bot_standby.postgres.known_schedule import keep_schedule
+from ollim_bot_standby.postgres.server import look_at
 
 
 def all_rows(rows: Statements) -> dict[str, list[tuple[object, ...]]]:
@@ -128,7 +127,7 @@ def test_a_kill_at_each_step_leaves_an_installation_that_works(scene: StandbySce
     failures = []
     for die_at in range(20):
         try:
-            standby.move_there(machine_of(desk, die_at), url, ())
+            moving.move_there(machine_of(desk, die_at), url, ())
         except Killed:
             if has_address(desk):
                 break
@@ -148,7 +147,7 @@ def test_a_kill_at_each_step_leaves_an_installation_that_works(scene: StandbySce
 
     for die_at in range(20):
         try:
-            standby.move_back(machine_of(desk, die_at), url)
+            moving.move_back(machine_of(desk, die_at), url)
         except Killed:
             assert has_address(desk)
             if look_at(scene.address).closed:
@@ -201,7 +200,7 @@ def test_what_the_model_remembers_moves_along_and_back_to_another_machine(
 
     shelf = scene.machine("shelf")
     shelf.done("standby", "join", "--from", str(scene.file))
-    standby.move_back(machine_of(shelf, 1000), Secret(scene.url))
+    moving.move_back(machine_of(shelf, 1000), Secret(scene.url))
     found = dict(Transcripts(shelf.environ).files_of({session}))
     assert {name: path.read_text() for name, path in found.items()} == {
         f"{session}.jsonl": "{}\n",

@@ -11,13 +11,13 @@ from tests.cli.terminal import Terminal
 from tests.standby.scene import StandbyScene
 from tests.standby.strangers import put_rows
 
-from ollim_bot.cli import standby as command
 from ollim_bot.cli.caller import Caller
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.file_index import NO_FILE
-from ollim_bot.store.file_rows import FileRows
 from ollim_bot.store.owner_files import BUNDLED
-from ollim_bot.upkeep.powers import adds_power
+from ollim_bot_standby import cli as command
+from ollim_bot_standby.file_index import NO_FILE
+from ollim_bot_standby.file_rows import FileRows
+from ollim_bot_standby.powers import adds_power
 
 POLICY = 'main_session: {additional_allowed: ["Bash(python3 *)"]}\n'
 NARROW = 'bg_forks: {override: ["Read(./notes.md)"]}\n'

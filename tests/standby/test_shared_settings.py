@@ -7,7 +7,7 @@ from tests.cli.terminal import Terminal
 from tests.standby.scene import StandbyScene, env_of
 
 from ollim_bot.settings import SHARED, Settings
-from ollim_bot.upkeep.keys import note_missing
+from ollim_bot_standby.keys import note_missing
 
 pytestmark = pytest.mark.usefixtures("postgres")
 

@@ -22,9 +22,9 @@ from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database
-from ollim_bot.store.postgres.connection import parse_address
-from ollim_bot.store.postgres.database import open_postgres
 from ollim_bot.store.transaction import Transaction
+from ollim_bot_standby.postgres.connection import parse_address
+from ollim_bot_standby.postgres.database import open_postgres
 
 pytestmark = pytest.mark.usefixtures("postgres")
 

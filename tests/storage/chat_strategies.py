@@ -27,7 +27,8 @@ from ollim_bot.domain.inbox import (
     Taken,
     ToolCalled,
 )
-from ollim_bot.domain.jobs import Chain, JobKind
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Chain
 from ollim_bot.domain.taint import Untrusted
 
 _ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.store.scene import NOW, StoreScene
 
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.store.transaction import Transaction

@@ -10,12 +10,8 @@ import pytest
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.repeating_store import RepeatingStore
 from devtools.doubles.store_contract import StoreContract
-from tests.postgres_server import leading, new_address
 from tests.store.scene import NOW, StoreScene
 
-from ollim_bot.app.command_rows import CommandRows
-from ollim_bot.store.bot_rows import rows_beside_bot
-from ollim_bot.store.command_server import CommandServer
 from ollim_bot.store.store import DatabaseStore, Store
 
 
@@ -43,42 +39,3 @@ class TestRepeatingStore(StoreContract):
         store = RepeatingStore(lambda: NOW)
         yield store
         await store.close()
-
-
-class TestPostgresStore(StoreContract):
-    def opened(self) -> AbstractAsyncContextManager[Store]:
-        return self._opened()
-
-    @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[Store]:
-        with leading(new_address(), lambda: NOW) as (_, database):
-            store = DatabaseStore(database, ManualClock(NOW))
-            yield store
-            await store.close()
-
-
-class TestStoreOfBot(StoreContract):
-    """As a command beside the bot has it."""
-
-    @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path: Path) -> None:
-        self.path = tmp_path / "commands.sock"
-
-    def opened(self) -> AbstractAsyncContextManager[Store]:
-        return self._opened()
-
-    @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[Store]:
-        address = new_address()
-        with leading(address, lambda: NOW) as (lease, database):
-            rows = CommandRows(address, lease, lambda: NOW)
-            rows.open(DatabaseStore(database, ManualClock(NOW)))
-            server = CommandServer(self.path, rows)
-            server.start()
-            beside = rows_beside_bot(self.path, lambda: NOW)
-            assert beside is not None
-            store = DatabaseStore(beside, ManualClock(NOW))
-            yield store
-            await store.close()
-            server.stop()
-            rows.close()

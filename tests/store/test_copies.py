@@ -17,7 +17,8 @@ from ollim_bot.domain.due_items import NO_CARD, DueItem, delivery_id
 from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.inbox import Accepted, InputEnd, InputId, OwnerMessage
 from ollim_bot.domain.item_messages import card_message
-from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.quiet import QuietChoice

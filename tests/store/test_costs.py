@@ -12,7 +12,7 @@ from tests.store.scene import NOW, StoreScene
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.ids import MessageId, SessionId, TurnId
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, InputId, OwnerMessage, Taken
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.store.connection import connect
 from ollim_bot.store.transaction import JobOp, Transaction

@@ -19,7 +19,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.definitions import Armed
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import History
 from ollim_bot.store.connection import escaped, unescaped

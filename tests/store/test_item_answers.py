@@ -16,7 +16,8 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem, open_card
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.updates import PendingUpdates

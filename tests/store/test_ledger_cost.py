@@ -10,7 +10,7 @@ import pytest
 from devtools.doubles.repeating_store import RepeatingStore
 from tests.storage.data_directory import NOW
 
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.store.transaction import Transaction

@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.postgres_server import leading, new_address
 from tests.store.scene import NOW, StoreScene
 from tests.stores import memory_stores
 
@@ -18,7 +17,6 @@ from ollim_bot.domain.tasks import Task
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.database import Database
 from ollim_bot.store.marks import MOST_LEFT, encoded_mark, key_of
-from ollim_bot.store.postgres.transfer import insert_rows
 from ollim_bot.store.records import PUT_RECORD
 from ollim_bot.store.schema import tables
 from ollim_bot.store.steps import forget_words
@@ -134,7 +132,9 @@ def fill(run: object) -> TaintMark:
     table = next(each for each in tables() if each.name == "marks")
     rows = [encoded_mark(key_of(each), each) for each in marks]
     assert callable(run)
-    run(lambda tx: insert_rows(tx.statements, table, rows))
+    columns, values = ", ".join(table.columns), ", ".join("?" * len(table.columns))
+    sql = f"INSERT INTO marks ({columns}) VALUES ({values})"
+    run(lambda tx: [tx.statements.write("marks", sql, *row) for row in rows])
     return marks[0]
 
 
@@ -176,14 +176,6 @@ def test_the_marks_of_version_013_are_taken_over_once(scene: StoreScene) -> None
     scene.opened[-1].run(lambda tx: tx.marks.end(MAIN))
     scene.close()
     assert scene.open().query(lambda tx: tx.marks.of(MAIN)) == ()
-
-
-def test_the_marks_of_version_013_on_a_server_are_taken_over_once() -> None:
-    with leading(new_address(), lambda: NOW) as (_, database):
-        database.run(lambda tx: put_former(tx, FORMER))
-        database.prepare()
-        assert database.query(lambda tx: tx.marks.of(MAIN)) == ("web page", "mail")
-        assert len(database.query(lambda tx: tx.marks.left())) == 2
 
 
 def test_of_marks_that_cannot_be_read_it_is_known_that_they_are_lost(scene: StoreScene) -> None:

@@ -11,7 +11,7 @@ from tests.storage.data_directory import NOW
 
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.receipts import counted_since
 from ollim_bot.domain.taint import TaintMark

@@ -21,6 +21,7 @@ from ollim_bot.domain.tool_servers import (
 from ollim_bot.errors import ToolServerFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import ToolAnswer
+from ollim_bot.store.backend import Sharing
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.store import Store
 from ollim_bot.tool_servers.servers import OpenServer, ToolServers
@@ -73,6 +74,7 @@ class ToolServerScene:
         open_server: OpenServer | None = None,
         machine: str = "",
     ) -> None:
+        self._machine = machine
         self.clock = ManualClock(NOW)
         self.store = store or RecordingStore(self.clock.now)
         self.paths = DataPaths(root)
@@ -86,7 +88,6 @@ class ToolServerScene:
             ServerFile(self.paths, self.told.append),
             self.clock,
             open_server or self._opened,
-            machine,
         )
 
     def writes(self, *specs: ServerSpec) -> None:
@@ -146,6 +147,9 @@ class ToolServerScene:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        if self._machine:
+            assert isinstance(self.store, RecordingStore)
+            self.store.sharing = Sharing(self._machine)
         await self.held.load()
         task = asyncio.create_task(self.held.run())
         try:

@@ -153,6 +153,30 @@ async def test_a_mark_that_another_session_adds_to_is_not_withdrawn(writer: Writ
     assert {*await writer.reads()} == {"web page", "mail"}
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_mark_that_the_owner_takes_away_while_it_is_written_is_there_again(
+    writer: Writer, *, is_there: bool
+) -> None:
+    if is_there:
+        await writer.writes(NOTE)
+    await writer.begins(NOTE)
+    await writer.scene.context.store.transact(lambda tx: tx.marks.remove(*tx.marks.left()))
+    put(writer.root / NOTE, f"{EVIL}more\n")
+    await writer.ends(NOTE)
+    assert await writer.reads() == ("web page",)
+
+
+async def test_two_sessions_that_write_at_once_leave_a_mark_whoever_ends_last(
+    writer: Writer,
+) -> None:
+    other = make_writer(writer.root, writer, Taint(("mail",)))
+    await writer.begins(NOTE)
+    await other.writes(NOTE)
+    put(writer.root / NOTE, f"{EVIL}more\n")
+    await writer.ends(NOTE)
+    assert {*await writer.reads()} == {"web page", "mail"}
+
+
 def edit(note: Path) -> None:
     note.write_text(f"{note.read_text()}I have read this.\n")
 
@@ -165,6 +189,12 @@ async def test_the_owners_hand_takes_the_mark_away(
     change(writer.root / NOTE)
     assert await writer.reads() == ()
     assert writer.marks() == []
+
+
+async def test_a_command_that_adds_a_task_takes_no_mark_of_the_list_away(writer: Writer) -> None:
+    await writer.writes("tasks.md", "- [ ] EVIL\n")
+    put(writer.root / "tasks.md", "- [ ] EVIL\n- [ ] mine\n")
+    assert await writer.reads("tasks.md") == ("web page",)
 
 
 async def test_a_note_that_may_be_half_written_keeps_its_mark(writer: Writer) -> None:

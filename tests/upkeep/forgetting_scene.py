@@ -18,7 +18,8 @@ from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId, SessionId, TurnId
-from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.engine.transcripts import project_key

@@ -27,14 +27,12 @@ from tests.upkeep.test_doctor_backup import FOLDER, GAP
 from tests.upkeep.test_doctor_backup import made as backup_made
 from tests.upkeep.test_doctor_webhooks import FREE_TEXT, OFFLINE, hook
 
-from ollim_bot import __version__
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.presence import Presence, Version
 from ollim_bot.domain.provider import NO_LOGIN
 from ollim_bot.domain.push import Pairing
-from ollim_bot.domain.standby import OUR_TABLES, FoundServer, Leader
 from ollim_bot.domain.surface_state import PushState
 from ollim_bot.domain.tool_servers import ToolServerRecord
 from ollim_bot.environment import Location
@@ -47,11 +45,10 @@ from ollim_bot.store.copies import copy_database
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import DATABASE
-from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.skill_files import AddedSkill, SkillLock
 from ollim_bot.upkeep import checks
-from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, standby, webhooks
+from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, webhooks
 from ollim_bot.upkeep.checks.network import HttpAnswer
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, failed, warned
 from ollim_bot.upkeep.hand_over import (
@@ -65,11 +62,11 @@ from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.releases import InstalledProgram, InstallKind
 
 EXAMINED: tuple[ModuleType, ...] = (
-    *(data, folder, jobs, machine, network, standby, webhooks),
+    *(data, folder, jobs, machine, network, webhooks),
     state_inspection,
 )
 Findings = Iterator[DoctorFinding]
-_COMMAND = re.compile(
+COMMAND = re.compile(
     r"`(?:/restart\b|(?:sudo )?(?:apt|chmod|chown|df|du|git|kill|loginctl|ls|mv|ollim-bot|openssl"
     r"|pipx|rm|timedatectl|touch)\b)"
 )
@@ -303,39 +300,13 @@ def of_the_phone(there: DataDirectory) -> Findings:
     ] == [Level.PASS]
 
 
-def of_the_standby(there: DataDirectory) -> Findings:
+def of_a_shared_database(there: DataDirectory) -> Findings:
     environ = {"OLLIM_DATA_DIR": str(there.paths.root), "DATABASE_URL": "postgresql:///x?host=/no"}
     settings = Settings.from_env(environ, cwd=there.paths.root)
     here = replace(given(there.paths), settings=settings, environ=environ)
     (there.paths.state / DATABASE).touch()
-    for check in (standby.check_standby, data.check_database, data.check_copies, service.check_bot):
+    for check in (data.check_database, data.check_copies):
         yield from check(here)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(standby, "find_spec", lambda _: None)
-        yield from standby.check_standby(here)
-    write(there.paths, "state/set-aside/20261118T090000.000000Z/USER.md", "Likes coffee.")
-    yield from standby.files_set_aside(there.paths)
-    write(there.paths, "state/settings.env", "OLLIM_BOT_NAME=Otto")
-    unlike = {**environ, "OLLIM_BOT_NAME": "Mühle"}
-    yield from standby.settings_unlike(Settings.from_env(unlike, cwd=there.paths.root))
-    led = Leader("desk", 3, 9.0, SCHEMA, __version__, 60.0, 1.0)
-    right = FoundServer(
-        170_000, "17", "UTF8", False, "ollim", True, frozenset(OUR_TABLES), led, SCHEMA
-    )
-    wrong = (
-        replace(right, tables=frozenset()),
-        replace(right, closed="x"),
-        replace(right, is_replica=True),
-        replace(right, schema=SCHEMA + 1),
-        replace(right, schema=SCHEMA - 1),
-        replace(right, leader=replace(led, version="0.1.0")),
-        replace(right, leader=replace(led, seconds_left=0.0), key_names=("DISCORD_TOKEN",)),
-    )
-    for each in wrong:
-        yield from standby.standby(each, ())
-    (found,) = standby.standby(right, ())
-    assert found.level is Level.PASS
-    assert found.detail.startswith("desk has led for 1 min, and renewed its lease 1 s ago")
 
 
 def of_google(there: DataDirectory) -> Findings:
@@ -451,7 +422,7 @@ CASES: tuple[Callable[[DataDirectory], Findings], ...] = (
         of_settings,
         of_discord,
         of_the_phone,
-        of_the_standby,
+        of_a_shared_database,
         of_google,
         of_the_page,
         of_webhooks,
@@ -470,7 +441,7 @@ def test_every_finding_of_every_check_has_a_command(tmp_path: Path) -> None:
             assert {each.level for each in findings} - {Level.PASS, Level.OFF}, case
             found += findings
     steps = [(each.name, each.next) for each in found if not each.level.is_right]
-    assert [step for step in steps if not _COMMAND.search(step[1])] == []
+    assert [step for step in steps if not COMMAND.search(step[1])] == []
     assert sorted(set(source_lines(EXAMINED)) - reached) == []
 
 
@@ -486,7 +457,7 @@ def test_the_steps_of_the_other_checks_have_a_command_in_their_words(module: Mod
     """Other tests produce the findings of these modules."""
     found = list(findings_in(module))
     assert found
-    without = [call for call in found if not _COMMAND.search(words_of(call, module))]
+    without = [call for call in found if not COMMAND.search(words_of(call, module))]
     assert [ast.unparse(call) for call in without] == []
 
 

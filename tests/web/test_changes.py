@@ -11,7 +11,7 @@ from tests.web.scene import SUNDAY, Scene
 
 from ollim_bot.domain.change_list import ChangeFilter, ChangeLine, ChangeList, OlderChange
 from ollim_bot.domain.changes import Changer, ChangeRow
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_pages import address_of_run
 from ollim_bot.domain.views import ViewAnswer

@@ -11,7 +11,7 @@ from tests.web.markup import ATTRIBUTES, TAGS, Markup
 from tests.web.scene import SUNDAY, Scene
 
 from ollim_bot.domain.costs import CostReport, cost_report
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 

@@ -12,7 +12,7 @@ from tests.web.scene import SUNDAY, Scene
 
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.day import DayView
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.receipts import receipt_of
 from ollim_bot.domain.run_list import RunFilter, RunList, RunPage, Show

@@ -7,29 +7,27 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ollim_bot import __version__
-from ollim_bot.app.build import ConversationDeps, ConversationParts, build_schedule
-from ollim_bot.app.lead import end_process
+from ollim_bot.app.build import (
+    ConversationDeps,
+    ConversationParts,
+    build_schedule,
+)
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, engine_on_standby, open_provider_engine
-from ollim_bot.app.records import SharedRecords
 from ollim_bot.app.services import Service, first_error, in_order, keep_running
 from ollim_bot.app.surfaces import MakeChannel, MakePhone, Surfaces, open_surfaces
 from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
-from ollim_bot.clock import MovableClock, SystemClock, boot_time, zone_of
+from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.delivery import always
 from ollim_bot.conversation.desktop import Reach
 from ollim_bot.domain.calendar import CalendarCopy
-from ollim_bot.domain.hook_jobs import WebhookSpec
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Job, JobKind, job_key
+from ollim_bot.domain.jobs import Job, job_key
 from ollim_bot.domain.pasted_addresses import AddressAnswer, AddressKind
 from ollim_bot.domain.permissions import Pattern
 from ollim_bot.domain.provider import Provider
@@ -73,7 +71,6 @@ from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import open_repositories, read_all
 from ollim_bot.store.job_folder import shared_readings
 from ollim_bot.store.journal import GitJournal, open_journal
-from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.opening import (
     DAILY_LIMIT_NOTICE,
     NOTICE_DUE,
@@ -84,8 +81,8 @@ from ollim_bot.store.opening import (
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.store.server_file import ServerFile
-from ollim_bot.store.shared import NO_DRIVER
 from ollim_bot.store.skill_files import SkillFolder
+from ollim_bot.store.standby import SharedLead, load_standby
 from ollim_bot.store.steps import (
     count_set,
     holder_of_id,
@@ -108,9 +105,7 @@ from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.examination import BotDoctor, examine_in_chat
 from ollim_bot.upkeep.hand_over import settle_update
 from ollim_bot.upkeep.instance import single_instance
-from ollim_bot.upkeep.keys import key_names
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
-from ollim_bot.webhooks.server import WebhookServer
 
 # How many seconds running work may take to end after the bot is told to stop.
 _GRACE = 20.0
@@ -119,9 +114,6 @@ _LAST_WORDS = 3.0
 _A_DAY = 24 * 60 * 60.0
 
 AnnounceStart = Callable[[Provider, WebSurface | None], None]
-
-if TYPE_CHECKING:
-    from ollim_bot.app.standby import SharedDatabase
 
 _logger = logging.getLogger(__name__)
 
@@ -144,8 +136,7 @@ class Adapters:
     events: Events = file_events
     open_server: OpenServer | None = None
     newer_version: Callable[[], Awaitable[str | None]] = newer_version
-    end: Callable[[str], None] = end_process
-    boot: Callable[[], float] = boot_time
+    end: Callable[[str], None] | None = None
 
 
 class App:
@@ -191,12 +182,12 @@ class App:
         self._feeds = CalendarFeeds(settings.paths, calendars)
         self._news = Watches()
         self._google_tokens = GoogleTokenStore(settings.paths, self._clock.now, settings.google)
-        self._shared: SharedDatabase | None = None
-        self._google = GoogleClient(self._google_tokens, settings.google.api, may_act=self._may_act)
+        self._shared: SharedLead | None = None
         self._scheduler: Scheduler | None = None
         self._servers: ToolServers | None = None
         self._updates: BotUpdates | None = None
         self._start_journal: Callable[[], None] = lambda: None
+        self._has_loaded = asyncio.Event()
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
         """Tell the bot to end. A second call is harmless."""
@@ -224,7 +215,7 @@ class App:
             surfaces = await self._opened_surfaces(store)
             servers = await self._loaded_servers(store)
             persona = self._persona(store)
-            parts = self._parts(self._deps(store, repositories, chosen, edits, surfaces, persona))
+            parts = self._parts(store, repositories, chosen, edits, surfaces, persona)
             lifetime.push_async_callback(parts.forks.close)
             await parts.load()
             if chosen.provider.problem:
@@ -242,10 +233,11 @@ class App:
                     await parts.notices.tell(texts.no_room(refused), for_reminder=True)
                 announce = partial(self._announce, chosen.provider)
                 vital += surfaces.services(parts.conversation, parts)
-                services = [*surfaces.greetings(parts, announce), servers.run]
+                services = [*surfaces.greetings(parts, announce)]
+                services.append(partial(self._hold_servers, self._scheduler, chosen, servers))
                 keep = partial(journal.run, self._changes(store, edits), parts.echo.show_unwatched)
                 services.append(partial(self._keep_history, self._scheduler, keep))
-                services += [self._shared.records.run] if self._shared else []
+                services += [self._shared.store_records] if self._shared else []
                 services += self._own_services(store, parts, self._scheduler)
                 scheduled = in_order(reading, self._scheduler.run)
                 await self._serve(store, parts, self._scheduler, vital, services, scheduled)
@@ -273,42 +265,32 @@ class App:
         show = partial(self._show_to_readers, shared, edits)
         return await shared.lead_or_stand_by(self._is_wanted_to_end, show)
 
-    def _shared_database(self) -> SharedDatabase:
-        try:
-            from ollim_bot.app.standby import SharedDatabase
-        except ModuleNotFoundError as missing:
-            raise OllimError(NO_DRIVER) from missing
-        url = self._settings.database_url
-        assert url is not None
-        paths, end, boot = self._settings.paths, self._adapters.end, self._adapters.boot
+    def _shared_database(self) -> SharedLead:
         again = partial(asyncio.get_running_loop().call_soon_threadsafe, self.stop, Ending.RESTART)
-        records = SharedRecords(paths, os.environ, self._clock, self._problem)
-        given = url.reveal(), paths, self._clock, HeartbeatFile(paths, self._adapters.disk), records
-        return SharedDatabase(*given, end, again, boot, self._problem)
+        heartbeat = HeartbeatFile(self._settings.paths, self._adapters.disk)
+        given = self._settings, self._clock, heartbeat, again, self._problem, self._adapters.end
+        shared: SharedLead = load_standby("shared_database").SharedDatabase(*given)
+        return shared
 
-    def _may_act(self) -> bool:
-        """Whether no other machine can lead; asked right before what cannot be undone."""
-        return self._shared is None or self._shared.lease.may_act()
-
-    async def _show_to_readers(self, shared: SharedDatabase, edits: HandEdits) -> None:
+    async def _show_to_readers(self, shared: SharedLead, edits: HandEdits) -> None:
         """Show the page for reading only, and which machine leads, until cancelled."""
         async with AsyncExitStack() as lifetime:
-            opening = asyncio.to_thread(shared.open_for_reading, self._clock.now)
+            opening = asyncio.to_thread(shared.open_for_reading)
             store = DatabaseStore(await opening, self._clock)
             lifetime.push_async_callback(store.close)
             self._settings = await asyncio.to_thread(self._settings.with_shared)
             await self._owner_zone(store)
             engine = self._adapters.engine
             chosen = await engine_on_standby(self._settings, store, self._clock, engine)
-            surfaces = await self._opened_surfaces(store, lambda: shared.standing)
+            surfaces = await self._opened_surfaces(store)
             repositories, persona = self._opened_repositories(store, edits), self._persona(store)
-            parts = self._parts(self._deps(store, repositories, chosen, edits, surfaces, persona))
+            parts = self._parts(store, repositories, chosen, edits, surfaces, persona)
             for load in (parts.fanout.load, parts.state.load, parts.board.load):
                 await load()
             announce = partial(self._announce, chosen.provider)
             services = [*surfaces.services(parts.conversation, parts), store.run_upkeep]
             services += [parts.fanout.run, parts.board.run, *surfaces.greetings(parts, announce)]
-            services.append(partial(shared.records.follow, store))
+            services.append(partial(shared.follow, store))
             async with asyncio.TaskGroup() as group:
                 for run in services:
                     group.create_task(run())
@@ -319,7 +301,14 @@ class App:
     def _own_services(
         self, store: Store, parts: ConversationParts, scheduler: Scheduler
     ) -> list[Service]:
-        self._updates = self._made_updates(parts)
+        self._updates = BotUpdates(
+            self._settings.paths,
+            self._clock,
+            parts.notices.tell,
+            lambda: parts.is_idle,
+            lambda: self.stop(Ending.RESTART),
+            updater_start(self._settings.paths, os.environ),
+        )
         return [
             partial(self._updates.run, scheduler.started),
             self._daily(store, parts, self._updates).run,
@@ -333,6 +322,18 @@ class App:
         await scheduler.started()
         self._start_journal()
         await keep_changes()
+
+    async def _hold_servers(
+        self, scheduler: Scheduler, chosen: ProviderEngine, servers: ToolServers
+    ) -> None:
+        """Load what no reminder needs, which takes long, then hold the tool servers.
+
+        One after the other: threads that load the same libraries may lock each other out.
+        """
+        await scheduler.started()
+        await asyncio.to_thread(chosen.load)
+        self._has_loaded.set()
+        await servers.run()
 
     def _zone_watch(self, store: Store, parts: ConversationParts) -> MachineZoneWatch:
         async def tell(sentence: str, key: str) -> None:
@@ -382,7 +383,9 @@ class App:
         engine = self._adapters.engine
         opening = open_provider_engine(self._settings, store, self._clock, engine, self._program)
         chosen = await lifetime.enter_async_context(opening)
-        return chosen if self._shared is None else self._shared.recorded(chosen)
+        if self._shared is None:
+            return chosen
+        return replace(chosen, engine=self._shared.recorded(chosen.engine))
 
     async def _owner_zone(self, store: Store) -> OwnerZone:
         zone = OwnerZone(store, self._clock, self._settings.zone)
@@ -428,29 +431,23 @@ class App:
             shared=self._job_readings,
         )
 
-    async def _opened_surfaces(
-        self, store: Store, read_only: Callable[[], str] | None = None
-    ) -> Surfaces:
+    async def _opened_surfaces(self, store: Store) -> Surfaces:
         if self._adapters.surfaces is not None:
             return Surfaces(self._adapters.surfaces, self._clock)
         return await open_surfaces(
             self._settings,
             store,
             self._clock,
-            () if read_only else self._make_channels,
+            self._make_channels,
             self._heartbeat_age,
             self._problem,
-            self._may_act,
-            read_only,
         )
 
     async def _loaded_servers(self, store: Store) -> ToolServers:
         paths = self._settings.paths
         open_server = self._adapters.open_server or opened_in(paths)
-        machine = "" if self._shared is None else await asyncio.to_thread(machine_id, paths)
-        self._servers = ToolServers(
-            store, ServerFile(paths, self._problem), self._clock, open_server, machine
-        )
+        file = ServerFile(paths, self._problem)
+        self._servers = ToolServers(store, file, self._clock, open_server)
         await self._servers.load()
         return self._servers
 
@@ -481,16 +478,15 @@ class App:
         lifetime.push_async_callback(store.close)
         vital.append(store.run_upkeep)
         if self._shared is not None:
-            self._shared.answer_commands(store)
             self._settings = await self._shared.take_up(store, self._settings)
-            vital += self._shared.services(store, partial(key_names, self._settings))
+            vital += self._shared.services(store, self._settings)
         return store
 
     def _opened_database(self, journal: Journal) -> Backend:
         paths, now, disk = self._settings.paths, self._clock.now, self._adapters.disk
         report = self._state_problem
         if self._shared is not None:
-            database = self._shared.open_for_leader(paths, now, report, disk, journal)
+            database = self._shared.open_for_leader(report, disk, journal)
             heartbeat = HeartbeatFile(paths, disk).read()
             database.run(lambda tx: settle(tx, heartbeat, self._tell_of_return))
             return database
@@ -514,7 +510,7 @@ class App:
     def _tasks(self, store: Store, journal: Journal) -> TaskList:
         """The list of tasks in use now: the owner may connect Google while the bot runs."""
         list_id = store.query(lambda tx: tx.config.get()).google_task_list
-        service = connected_tasks(self._google_tokens, self._google, list_id)
+        service = connected_tasks(self._google_tokens, self._google(store), list_id)
         return active_tasks(TaskFile(self._settings.paths, journal, self._clock.now), service)
 
     def _persona(self, store: Store) -> Persona:
@@ -527,7 +523,7 @@ class App:
         self._skills.read()
         persona.check()
 
-    def _deps(
+    def _parts(
         self,
         store: Store,
         repositories: JobRepositories,
@@ -535,10 +531,10 @@ class App:
         journal: Journal,
         surfaces: Surfaces,
         persona: Persona,
-    ) -> ConversationDeps:
+    ) -> ConversationParts:
         settings, paths = self._settings, self._settings.paths
         job_guard, careful = self._job_guard(store), self._careful(store)
-        return ConversationDeps(
+        deps = ConversationDeps(
             store=store,
             engine=chosen.engine,
             repositories=repositories,
@@ -578,9 +574,8 @@ class App:
             heartbeat=HeartbeatFile(paths, self._adapters.disk).read,
             reach=self._reaching(surfaces),
             phone=self._make_phone(store, self._clock) if self._make_phone else None,
-            may_act=always if self._shared is None else self._shared.lease.may_act,
-            sent_elsewhere=None if self._shared is None else self._shared.sent_elsewhere,
         )
+        return ConversationParts(deps)
 
     def _reaching(self, surfaces: Surfaces) -> Reach:
         is_real = self._adapters.surfaces is None
@@ -644,35 +639,21 @@ class App:
         ]
         return DailyUpkeep(store, self._clock, tasks, lambda: parts.is_idle)
 
-    def _made_updates(self, parts: ConversationParts) -> BotUpdates:
-        paths = self._settings.paths
-        return BotUpdates(
-            paths,
-            self._clock,
-            parts.notices.tell,
-            lambda: parts.is_idle,
-            lambda: self.stop(Ending.RESTART),
-            updater_start(paths, os.environ),
-        )
-
     async def _begin_update(self) -> str:
         assert self._updates is not None
         return await self._updates.begin()
-
-    def _refresher(self, store: Store, parts: ConversationParts) -> CalendarRefresher:
-        def read_google(now: datetime) -> Sequence[CalendarCopy]:
-            return self._google_calendars(store).refresh(now)
-
-        return CalendarRefresher(
-            self._feeds, parts.notices.tell, self._clock, read_google, self._news.publish
-        )
 
     async def _keep_calendars(self, store: Store, parts: ConversationParts) -> None:
         """Keep the calendars current.
 
         Those that the owner has just chosen, and files that were changed, are read at once.
         """
-        refresher = self._refresher(store, parts)
+
+        def read_google(now: datetime) -> Sequence[CalendarCopy]:
+            return self._google_calendars(store).refresh(now)
+
+        tell, clock, publish = parts.notices.tell, self._clock, self._news.publish
+        refresher = CalendarRefresher(self._feeds, tell, clock, read_google, publish)
         with store.changes("config", "changes") as changed:
             async with asyncio.TaskGroup() as group:
                 group.create_task(refresher.run())
@@ -691,18 +672,19 @@ class App:
         self._news.publish()
         return answer
 
+    def _google(self, store: Store) -> GoogleClient:
+        api = self._settings.google.api
+        return GoogleClient(self._google_tokens, api, may_act=store.sharing.may_act)
+
     def _google_calendars(self, store: Store) -> GoogleCalendars:
         config = store.query(lambda tx: tx.config.get())
         return GoogleCalendars(
             self._settings.paths,
             self._google_tokens,
-            self._google,
+            self._google(store),
             zone_of(self._clock),
             config.google_calendars,
         )
-
-    def _parts(self, deps: ConversationDeps) -> ConversationParts:
-        return ConversationParts(deps)
 
     def _allowed_in_main(self) -> Sequence[Pattern]:
         patterns = [Pattern.of(text) for text in self._policy.read().main(MAIN_TOOLS)]
@@ -710,20 +692,12 @@ class App:
 
     async def _serve_webhooks(self, store: Store, scheduler: Scheduler) -> None:
         """Answer the calls of other programs, if that is switched on, once the jobs are known."""
-        settings = self._settings
-        if settings.webhook_port is None:
-            return
+        if self._settings.webhook_port is not None:
+            await self._has_loaded.wait()
+            # Its libraries are those of the SDK, which is loaded by then.
+            from ollim_bot.webhooks.server import serve_webhooks
 
-        def find(hook_id: str) -> WebhookSpec | None:
-            found = scheduler.job(JobKey(JobKind.WEBHOOK, hook_id))
-            return found if isinstance(found, WebhookSpec) else None
-
-        def secret_of(name: str | None) -> bytes | None:
-            secret = settings.hook_secret(name)
-            return None if secret is None else secret.reveal().encode("utf-8", "surrogateescape")
-
-        await scheduler.started()
-        await WebhookServer(settings.webhook_port, find, secret_of, store, self._clock).run()
+            await serve_webhooks(self._settings, scheduler.job, store, self._clock)
 
     def _heartbeat_age(self) -> float | None:
         return self._scheduler.heartbeat_age if self._scheduler else None

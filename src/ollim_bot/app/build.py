@@ -42,9 +42,6 @@ from ollim_bot.conversation.conversation import Conversation, MessageIntake
 from ollim_bot.conversation.delivery import (
     DeliveryQueue,
     DeliveryQueues,
-    MayAct,
-    SentElsewhere,
-    always,
 )
 from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.desktop import DesktopWatch, Reach
@@ -149,7 +146,7 @@ class ConversationDeps:
     Google's own addresses. `patience` is how many seconds to wait for a slow surface. `zone` is the
     owner's while the configuration names none. `heartbeat` reads until when the bot surely ran.
     `reach` are the ways to the owner besides a page that has to be opened. With `phone`, the page
-    pairs the owner's phone. `may_act` is asked right before everything that is sent.
+    pairs the owner's phone.
     """
 
     engine: AgentEngine
@@ -185,8 +182,6 @@ class ConversationDeps:
     heartbeat: ReadHeartbeat = no_heartbeat
     reach: Reach = field(default_factory=Reach)
     phone: PhoneLink | None = None
-    may_act: MayAct = always
-    sent_elsewhere: SentElsewhere | None = None
 
 
 class ConversationParts:
@@ -280,10 +275,7 @@ class ConversationParts:
         self.state = ConversationState(store)
         talking = [each for each in deps.channels if not isinstance(each, PushChannel)]
         self.fanout = SurfaceFanout(store, deps.surfaces, talking, patience=deps.patience)
-        queues = [
-            DeliveryQueue(store, each, clock, deps.may_act, deps.sent_elsewhere)
-            for each in deps.channels
-        ]
+        queues = [DeliveryQueue(store, each, clock) for each in deps.channels]
         self.deliveries = DeliveryQueues(store, queues, clock)
         program = deps.status.program
         self.poster = MessagePoster(store, self.fanout, queues, clock, program=program)
@@ -294,8 +286,8 @@ class ConversationParts:
         self.quiet_watch = QuietWatch(store, self.state, self.poster, self.board, clock)
         self.gate = DiskGate(store, self.notices, clock)
         self.reminders = PlainDelivery(store, self.poster, self.gate, clock)
-        is_shared, paths = deps.sent_elsewhere is not None, DataPaths(deps.working_directory)
-        limited = partial(of_conversation, paths) if is_shared else None
+        paths = DataPaths(deps.working_directory)
+        limited = partial(of_conversation, paths) if store.sharing.machine else None
         self.job_file_changes = JobFileChanges(store, deps.repositories, limited)
         self._items = ItemAnswers(store, self.job_file_changes)
         self._steps = StepWriter(store, deps.tasks)

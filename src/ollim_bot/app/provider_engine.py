@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ollim_bot.clock import zone_of
@@ -20,10 +22,9 @@ from ollim_bot.domain.provider import (
     choose_provider,
     names_provider,
 )
-from ollim_bot.engine.launcher import launcher
+from ollim_bot.engine.engine import Answered, ClaudeEngine
+from ollim_bot.engine.launcher import engine_variables, launcher
 from ollim_bot.engine.login import login_mark, login_status
-from ollim_bot.engine.options import engine_variables
-from ollim_bot.engine.session import Answered, ClaudeEngine
 from ollim_bot.errors import EngineError, StorageError
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.server import MessagesServer
@@ -37,11 +38,15 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ProviderEngine:
-    """`login` names the login in use; the text changes with each renewal, and may be empty."""
+    """`login` names the login in use; the text changes with each renewal, and may be empty.
+
+    `load` loads what the first session needs.
+    """
 
     provider: Provider
     engine: AgentEngine
     login: Callable[[], Awaitable[str]]
+    load: Callable[[], object] = tuple
 
 
 @asynccontextmanager
@@ -63,11 +68,11 @@ async def open_provider_engine(
         first = _FirstAnswer(store)
         claude = _claude(settings, clock, settings.engine_environment(), provider, first)
         login = _login if provider.access is ModelAccess.LOGIN else _a_key
-        yield ProviderEngine(provider, claude, login)
+        yield ProviderEngine(provider, claude, login, partial(_load, claude))
         return
     async with MessagesServer(OfflineModel(program)) as server:
         claude = _claude(settings, clock, _offline_environment(server.url), provider)
-        yield ProviderEngine(provider, claude, _no_login)
+        yield ProviderEngine(provider, claude, _no_login, partial(_load, claude))
 
 
 async def engine_on_standby(
@@ -139,6 +144,16 @@ async def _no_login() -> str:
 async def _a_key() -> str:
     """A key is read at the start only, so that its mark never changes."""
     return "key"
+
+
+def _load(engine: ClaudeEngine) -> None:
+    """Load what stays, as at the start: no collection needs to look through it."""
+    gc.disable()
+    try:
+        engine.load()
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _offline_environment(url: str) -> dict[str, str]:

@@ -11,7 +11,6 @@ from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.channels import PushChannel
 from ollim_bot.conversation.conversation import Conversation
-from ollim_bot.conversation.delivery import MayAct
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface
 from ollim_bot.settings import Settings
@@ -24,7 +23,7 @@ from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSur
 from ollim_bot.view_ports import PhoneLink
 
 Announce = Callable[[WebSurface | None], None]
-MakeChannel = Callable[[Store, OpenAttachment, Clock, MayAct], Channel]
+MakeChannel = Callable[[Store, OpenAttachment, Clock], Channel]
 MakePhone = Callable[[Store, Clock], PhoneLink]
 
 
@@ -92,13 +91,11 @@ async def open_surfaces(
     make_channels: Sequence[MakeChannel],
     heartbeat_age: Callable[[], float | None],
     on_problem: Callable[[str], None],
-    may_act: MayAct,
-    read_only: Callable[[], str] | None = None,
 ) -> Surfaces:
-    """Make the page, if it is on, and the channels. `read_only` is as in `WebSurface`."""
-    paths = settings.paths
+    """Make the page, if it is on, and the channels, which a machine that stands by does without."""
+    read_only, paths = store.sharing.read_only, settings.paths
     opener = files_of(paths.root, paths.attachments)
-    channels = [make(store, opener, clock, may_act) for make in make_channels]
+    channels = [] if read_only else [make(store, opener, clock) for make in make_channels]
     if settings.web_port is None:
         return Surfaces([], clock, channels=channels)
     await asyncio.to_thread(web_secret, paths)

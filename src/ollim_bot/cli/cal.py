@@ -29,7 +29,6 @@ from ollim_bot.domain.calendar import (
     CalendarEvent,
     added_words,
     age_words,
-    day_words,
     event_row,
     time_words,
     today,
@@ -37,6 +36,7 @@ from ollim_bot.domain.calendar import (
     without_text,
 )
 from ollim_bot.domain.event_spans import EventSpan, moved_span, read_side, read_span
+from ollim_bot.domain.moments import day_words
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.calendars import SYNC_FILE, CalendarFiles

@@ -17,7 +17,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import plain
 from ollim_bot.cli.terminal import show
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.errors import AlreadyRunning, OllimError, StorageError
+from ollim_bot.errors import AlreadyRunning, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.store.files import FileLock, OsDisk
@@ -25,7 +25,8 @@ from ollim_bot.store.files import FileLock, OsDisk
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
     from ollim_bot.domain.changes import Changer
-    from ollim_bot.domain.jobs import Job, JobKind
+    from ollim_bot.domain.job_kinds import JobKind
+    from ollim_bot.domain.jobs import Job
     from ollim_bot.domain.taint import Taint
     from ollim_bot.ports import Journal
     from ollim_bot.store.backend import SharedBackend
@@ -39,13 +40,6 @@ if TYPE_CHECKING:
 
 J = TypeVar("J", bound="Job")
 T = TypeVar("T")
-
-
-def _adds_power(paths: DataPaths, path: str, content: bytes | None, is_executable: bool) -> bool:
-    """As that of the bot, which loads the names of all tools."""
-    from ollim_bot.upkeep.powers import adds_power
-
-    return adds_power(paths, path, content, is_executable)
 
 
 class Data:
@@ -79,33 +73,24 @@ class Data:
         if not self.paths.commands.exists():
             return None
         from ollim_bot.domain.agent_caller import CONVERSATION
-        from ollim_bot.store.bot_rows import rows_beside_bot
+        from ollim_bot.store.standby import load_standby
 
         now, is_agent = self.now, self.agent is not None
-        found = rows_beside_bot(self.paths.commands, lambda: now, is_agent=is_agent)
-        if found is not None and found.greeting.is_agent:
+        find = load_standby("bot_rows").rows_beside_bot
+        found: SharedBackend | None = find(self.paths.commands, lambda: now, is_agent=is_agent)
+        if found is not None and found.is_agent:
             self.agent = self.agent or CONVERSATION
         return found
 
     def _rows_of_server(self) -> SharedBackend | None:
-        from ollim_bot.store.shared import NO_DRIVER, shared_address
+        from ollim_bot.store.standby import load_standby, shared_address
 
         url = shared_address(self.environ, self.paths)
         if url is None:
             return None
-        try:
-            from ollim_bot.store.postgres.commands import CommandDatabase
-            from ollim_bot.store.postgres.connection import parse_address
-        except ModuleNotFoundError as missing:
-            raise OllimError(NO_DRIVER) from missing
         now = self.now
-        opened = CommandDatabase(
-            parse_address(url),
-            self.paths,
-            lambda: now,
-            partial(_adds_power, self.paths),
-            lambda each: note(str(each)),
-        )
+        open_rows = load_standby("postgres.commands").rows_on_server
+        opened: SharedBackend = open_rows(url, self.paths, lambda: now, note)
         weakref.finalize(self, opened.close)
         return opened
 
@@ -246,16 +231,15 @@ class Data:
         return self.ask(question) if self._is_used() else None
 
     def standing_taint(self) -> Taint | None:
-        """What the turn has read in which the agent calls; None if that is nothing untrusted.
+        """What the turn or run has read in which the agent calls; None if nothing untrusted.
 
         Raises `StorageError` for a database that cannot be read: it may say that it is tainted.
         """
-        from ollim_bot.domain.agent_caller import CONVERSATION
         from ollim_bot.store.steps import standing_taint
 
-        if self.agent != CONVERSATION or not self._is_used():
+        if self.agent is None or not self._is_used():
             return None
-        taint = self.ask(standing_taint)
+        taint = self.ask(partial(standing_taint, called_by=self.agent))
         return taint if taint.sources else None
 
     def _is_used(self) -> bool:

@@ -20,7 +20,7 @@ from ollim_bot.cli.framework import (
     title,
     zone_of,
 )
-from ollim_bot.cli.terminal import show
+from ollim_bot.cli.terminal import agrees, show
 from ollim_bot.domain.about_me import KnownLine, line_reference
 from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.text import counted
@@ -146,7 +146,7 @@ def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:
                 print_json({"places": {}, "kept": list(found.kept), "out_of_reach": []})
             _refuse_rest(found)
             return
-        if "yes" not in given and not _agrees():
+        if "yes" not in given and not agrees("Forget it in all these places?"):
             show("Nothing was changed.")
             return
         work.run()
@@ -173,26 +173,12 @@ def _refuse_rest(left: Found) -> None:
 
 def _forget_on_server(given: Given, caller: Caller) -> None:
     """Forget with all rows in a file here, which go back to the server then."""
-    from ollim_bot.cli.standby import refuse_address_in_environment
-    from ollim_bot.upkeep.keys import key_names
-    from ollim_bot.upkeep.machine import Machine
-    from ollim_bot.upkeep.standby import rows_in_file
+    from ollim_bot.store.standby import load_standby
 
-    refuse_address_in_environment(caller)
-    settings = caller.settings()
-    assert settings.database_url is not None
+    rows_in_file = load_standby("cli").rows_in_file
     say = (lambda _: None) if "json" in given else (lambda line: show(plain(line)))
-    here = Machine(settings.paths, caller.environ, caller.now, say)
-    with rows_in_file(here, settings.database_url, key_names(settings)):
+    with rows_in_file(caller, say):
         _forget_everywhere(given, open_data(caller), caller)
-
-
-def _agrees() -> bool:
-    try:
-        answer = input("Forget it in all these places? [y/N] ")
-    except EOFError:
-        answer = ""
-    return answer.strip().casefold() in ("y", "yes")
 
 
 def _listed(found: Found, what: str, *, is_unfinished: bool) -> Iterator[str]:

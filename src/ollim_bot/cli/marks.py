@@ -9,7 +9,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
-from ollim_bot.cli.terminal import show
+from ollim_bot.cli.terminal import agrees, show
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.skills import folded_path
 from ollim_bot.domain.taint import TaintMark
@@ -77,7 +77,7 @@ def _mine(given: Given, caller: Caller) -> None:
         mark = _meant(given, data)
         if "json" not in given:
             _show_whole(mark, data)
-        if "yes" not in given and not _is_confirmed():
+        if "yes" not in given and not agrees("Are these your words?"):
             show("Nothing was changed.")
             return
         with data.database() as database:
@@ -88,11 +88,6 @@ def _mine(given: Given, caller: Caller) -> None:
             print_json({"mine": _object(mark, data)})
         else:
             show(f"These are your words now: {_named(mark)}. The bot may read them as yours.")
-
-
-def _is_confirmed() -> bool:
-    answer = input("Are these your words? [y/N] ")
-    return answer.strip().casefold() in ("y", "yes")
 
 
 def _left(data: Data) -> Sequence[TaintMark]:
@@ -124,8 +119,7 @@ def _named(mark: TaintMark) -> str:
 
 def _show_whole(mark: TaintMark, data: Data) -> None:
     about = f"after reading {plain(mark.source)}, {_since(mark, data)}"
-    show(f"{_named(mark)}, {about}:\n")
-    show(f"{plain(_text(mark, data))}\n")
+    show(f"{_named(mark)}, {about}:\n\n{plain(_text(mark, data))}\n")
 
 
 def _since(mark: TaintMark, data: Data) -> str:

@@ -11,7 +11,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
-from ollim_bot.cli.terminal import no_such, show
+from ollim_bot.cli.terminal import agrees, no_such, show
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.tool_servers import (
     ServerSpec,
@@ -116,7 +116,7 @@ def _approve(given: Given, caller: Caller) -> None:
     state = _record(data, specs).of(name)
     _print_tools(state.started().listed(answer.tools, anew=True), answer, decided(state))
     show(_CARE)
-    if "yes" not in given and not _is_confirmed():
+    if "yes" not in given and not agrees("May the agent use these tools?"):
         show("Nothing was changed.")
         return
 
@@ -183,9 +183,9 @@ def _machine(data: Data) -> str:
     """The id of this machine, if it shares a database."""
     if data.shared is None:
         return ""
-    from ollim_bot.store.machine_id import machine_id
+    from ollim_bot.store.standby import load_standby
 
-    return machine_id(data.paths)
+    return str(load_standby("machine").machine_id(data.paths))
 
 
 def _known(name: str, specs: Mapping[str, ServerSpec]) -> ServerSpec:
@@ -222,11 +222,6 @@ def _asked(spec: ServerSpec, data: Data, caller: Caller) -> _Answer:
         return _Answer(*asyncio.run(ask()), monotonic() - began)
     except ToolServerFailed as failed:
         raise OllimError(f"{spec.name} {failed}") from failed
-
-
-def _is_confirmed() -> bool:
-    answer = input("May the agent use these tools? [y/N] ")
-    return answer.strip().casefold() in ("y", "yes")
 
 
 def _print_tools(state: ServerState, answer: _Answer, after: ServerState) -> None:

@@ -40,17 +40,11 @@ from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
-from ollim_bot.domain.rehearsal import (
-    MOST_ASKED,
-    Assumptions,
-    Finding,
-    Fire,
-    Rehearsal,
-    findings,
-    push_days,
-    rehearse,
-    warnings,
-)
+from ollim_bot.domain.rehearsal import findings
+from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, warnings
+from ollim_bot.domain.rehearsal.fires import Assumptions, Fire
+from ollim_bot.domain.rehearsal.phone import push_days
+from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
 from ollim_bot.domain.schedule import Skips, day_of, key_of, moments_of_day
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.week import DAYS, WeekEvent, WeekView, around, fate, fates, week_of

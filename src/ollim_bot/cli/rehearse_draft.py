@@ -12,10 +12,12 @@ from ollim_bot.cli.framework import small, title
 from ollim_bot.domain.answer_plans import with_plan_of
 from ollim_bot.domain.costs import PAST, PastCosts
 from ollim_bot.domain.job_kinds import JobKey, JobKind
-from ollim_bot.domain.rehearsal import Assumptions, findings, rehearse
+from ollim_bot.domain.rehearsal import findings
 from ollim_bot.domain.rehearsal.difference import Difference, RehearsedSide, difference
 from ollim_bot.domain.rehearsal.difference_words import in_words
 from ollim_bot.domain.rehearsal.findings import DAYS
+from ollim_bot.domain.rehearsal.fires import Assumptions
+from ollim_bot.domain.rehearsal.simulation import rehearse
 from ollim_bot.domain.schedule import ScheduledJob, key_of
 from ollim_bot.domain.usage import dollars
 from ollim_bot.errors import BadJob, WrongInput

@@ -6,13 +6,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import asdict
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import JSON, Given, argument, command, plain, print_json
-from ollim_bot.cli.terminal import show
+from ollim_bot.cli.terminal import agrees, show
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
@@ -79,21 +78,14 @@ def _move_rows(paths: DataPaths, caller: Caller) -> Callable[[Path], None] | Non
 
     Raises `OllimError` if a machine leads there.
     """
-    from ollim_bot.store.shared import NO_DRIVER, shared_address
+    from ollim_bot.store.standby import load_standby, shared_address
 
     address = shared_address(caller.environ, paths)
     if address is None:
         return None
-    from ollim_bot.settings import Secret
-    from ollim_bot.upkeep.machine import Machine
-
-    try:
-        from ollim_bot.upkeep.standby import check_restore, replace_rows
-    except ModuleNotFoundError as missing:
-        raise OllimError(NO_DRIVER) from missing
-    url, here = Secret(address), Machine(paths, caller.environ, caller.now)
-    check_restore(url)
-    return partial(replace_rows, here, url)
+    mover = load_standby("moving").row_mover
+    move: Callable[[Path], None] = mover(address, paths, caller.environ, caller.now)
+    return move
 
 
 def _accepted(typed: str) -> Set[Power]:
@@ -114,11 +106,7 @@ def _accepted(typed: str) -> Set[Power]:
 def _agrees(brought: Sequence[Brought]) -> bool:
     _print(_list_powers("This backup brings things that can act, and that are new here:", brought))
     _print(iter(["Take them in only if the backup is your own, and nobody else could change it."]))
-    try:
-        answer = input("Take in all of them? [y/N] ")
-    except EOFError:
-        answer = ""
-    return answer.strip().casefold() in ("y", "yes")
+    return agrees("Take in all of them?")
 
 
 def _list_powers(head: str, brought: Sequence[Brought]) -> Iterator[str]:

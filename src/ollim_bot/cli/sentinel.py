@@ -20,7 +20,6 @@ from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 if TYPE_CHECKING:
     from ollim_bot.domain.runtime_config import PushContent
     from ollim_bot.domain.sentinel import Outcome, SentinelReport
-    from ollim_bot.domain.standby import Leader
     from ollim_bot.store.transaction import Step
     from ollim_bot.upkeep.direct_channels import DirectChannel, SentinelClock, SentinelEnvironment
 
@@ -60,7 +59,7 @@ def run(given: Given, caller: Caller) -> None:
 
 
 def _shared_address(data: Data) -> str | None:
-    from ollim_bot.store.shared import shared_address
+    from ollim_bot.store.standby import shared_address
 
     return shared_address(data.environ, data.paths)
 
@@ -72,33 +71,28 @@ def _by_the_lease(data: Data, caller: Caller, url: str) -> str | None:
     start the bot here.
     """
     try:
-        leader = _leader(url)
+        if _is_led(url):
+            return "running"
     except OllimError as unanswered:
         note(str(unanswered))
         return None
-    if leader is not None and leader.is_leading:
-        return "running"
     _is_asked(data, caller, is_running=False)
     return "silent"
 
 
 def _is_away(url: str) -> bool:
     try:
-        _leader(url)
+        _is_led(url)
     except OllimError:
         return True
     return False
 
 
-def _leader(url: str) -> Leader | None:
-    """The machine that leads, or led last. Raises `OllimError`."""
-    from ollim_bot.store.shared import NO_DRIVER
+def _is_led(url: str) -> bool:
+    from ollim_bot.store.standby import load_standby
 
-    try:
-        from ollim_bot.store.postgres.lease import leader_at
-    except ModuleNotFoundError as missing:
-        raise OllimError(NO_DRIVER) from missing
-    return leader_at(url)
+    leader = load_standby("postgres.lease").leader_at(url)
+    return leader is not None and bool(leader.is_leading)
 
 
 class _Clock:

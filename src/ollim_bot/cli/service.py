@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json
-from ollim_bot.cli.terminal import show, width_of, wrapped
+from ollim_bot.cli.terminal import agrees, show, width_of, wrapped
 from ollim_bot.errors import OllimError, WrongInput
 
 if TYPE_CHECKING:
@@ -161,11 +161,7 @@ def _ask_for_take_over(pid: int) -> None:
 
 
 def _agrees(question: str) -> bool:
-    try:
-        answer = input(f"{wrapped(question, width_of(sys.stdout))} [y/N] ")
-    except EOFError:
-        return False
-    return answer.strip().casefold() in ("y", "yes")
+    return agrees(wrapped(question, width_of(sys.stdout)))
 
 
 def _check_inside(definition: ServiceDefinition, settings: Settings, caller: Caller) -> None:

@@ -9,7 +9,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.completions import Completion
 from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, columns, plain, print_json, title
-from ollim_bot.cli.terminal import no_such, show
+from ollim_bot.cli.terminal import agrees, no_such, show
 from ollim_bot.domain.shared_files import SKILL_FILE, SKILLS
 from ollim_bot.domain.skills import Skill, SkillSet, addresses_in, scripts_in
 from ollim_bot.domain.text import counted
@@ -168,11 +168,7 @@ def _agree(question: str, *, is_given: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise WrongInput(_NO_TERMINAL)
-    try:
-        answer = input(f"{question} [y/N] ")
-    except EOFError:
-        answer = ""
-    if answer.strip().casefold() not in ("y", "yes"):
+    if not agrees(question):
         raise OllimError("Nothing was changed.")
 
 

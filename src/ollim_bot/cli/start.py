@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from functools import partial
+from importlib import import_module
 
 from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
@@ -19,7 +20,6 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.terminal import Style, own_name, painted, show, typed, width_of, wrapped
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.delivery import MayAct
 from ollim_bot.domain.provider import Provider
 from ollim_bot.environment import own_command, python_places
 from ollim_bot.errors import OllimError
@@ -56,6 +56,8 @@ _FAULT = (
 # A thread that looks at ten thousand files lets the others go on at each, and beside a busy one
 # waits so long to go on itself. With Python's own 5 ms, a look could take seconds.
 SWITCH_INTERVAL = 0.0005
+
+_DISCORD = "ollim_bot.surfaces.discord.surface"
 
 _logger = logging.getLogger(__name__)
 
@@ -148,16 +150,18 @@ async def _until_stopped(
 
 def _channels(settings: Settings, caller: Caller) -> list[MakeChannel]:
     """The phone may be paired while the bot runs. Discord is slow to load, so only if it is set."""
-    phone = _phone_channel(settings, caller)
-    if settings.discord_token is None:
+    phone, token = _phone_channel(settings, caller), settings.discord_token
+    if token is None:
         return [phone]
-    from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
+    # The start waits for other programs meanwhile.
+    _ = asyncio.get_running_loop().run_in_executor(None, import_module, _DISCORD)
 
-    account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
-    downloads = settings.paths.state / DiscordSurface.name
+    def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
+        from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
-    def made(store: Store, opener: OpenAttachment, clock: Clock, may_act: MayAct) -> Channel:
-        return DiscordSurface(account, store, opener, downloads, clock, may_act)
+        account = Account(token, settings.discord_owner_id, settings.discord_api_url)
+        downloads = settings.paths.state / DiscordSurface.name
+        return DiscordSurface(account, store, opener, downloads, clock)
 
     return [made, phone]
 
@@ -166,7 +170,7 @@ def _phone_channel(settings: Settings, caller: Caller) -> MakeChannel:
     """A phone opens the page by a name that leads to it from outside, if it has one."""
     page = f"https://{settings.web_hosts[0]}/" if settings.web_port and settings.web_hosts else ""
 
-    def made(store: Store, _: OpenAttachment, clock: Clock, __: MayAct) -> Channel:
+    def made(store: Store, _: OpenAttachment, clock: Clock) -> Channel:
         from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
         account = partial(ntfy_account, caller.environ, cwd=caller.path("."))

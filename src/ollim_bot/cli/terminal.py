@@ -67,6 +67,15 @@ def painted(text: str, style: Style, stream: TextIO, environ: Mapping[str, str])
     return f"\033[{style.value}m{text}\033[0m" if has_colour and stream.isatty() else text
 
 
+def agrees(question: str) -> bool:
+    """Whether the answer is a yes; the end of the input is a no."""
+    try:
+        answer = input(f"{question} [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().casefold() in ("y", "yes")
+
+
 def typed(text: str) -> str:
     """The text with its commands as the person can type them in this shell."""
     return with_program(text, own_name())

@@ -29,12 +29,7 @@ class AboutMePage:
     """
 
     def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        paths: DataPaths,
-        changes: FileChanges,
-        journal: Journal,
+        self, store: Store, clock: Clock, paths: DataPaths, changes: FileChanges, journal: Journal
     ) -> None:
         self._store = store
         self._clock = clock

@@ -88,16 +88,8 @@ def expired(seconds: float) -> ApprovalOutcome:
     return ApprovalOutcome(f"Expired: no answer in {length}.", Color.BLUE, refusal)
 
 
-def too_late(grant: Pattern) -> str:
-    return f"That came too late for this call. From now on, `{grant}` is allowed."
-
-
 ACTION = "approve"
 
-_LONGEST_TITLE = 200
-_LONGEST_ASKER = 40
-_LONGEST_LABEL = 80
-_LONGEST_NAME = 40
 _LONGEST_DESCRIPTION = 4096
 _MOST_PARTS = 12
 # The most characters that the name, the fence and the omission note of one argument take.
@@ -123,7 +115,10 @@ def asking_card(
     offer: tuple[CardField, ...] = ()
     if grant is not None:
         offer = (CardField("🔓 allows from now on", f"`{grant}` ({in_words(grant)})"),)
-    warning = () if needs is None else (CardField("Why I ask", _why(needs)),)
+    warning: tuple[CardField, ...] = ()
+    if needs is not None:
+        why = f"I have read {needs.read}, and now want to {needs.does.wanted}. "
+        warning = (CardField("Why I ask", f"{why}Allow it only if you want that yourself."),)
     parts = _parts(call.arguments)
     whole = _described(parts, [len(text) for _, text in parts])
     if len(whole) > _LONGEST_DESCRIPTION:
@@ -145,25 +140,16 @@ def read_button(button: Button) -> tuple[str, ApprovalAnswer] | None:
     return next(((key, answer) for answer in ApprovalAnswer if answer.value == word), None)
 
 
-def _why(needs: NeedsWord) -> str:
-    return (
-        f"I have read {needs.read}, and now want to {needs.does.wanted}. "
-        "Allow it only if you want that yourself."
-    )
-
-
 def _title(call: ToolCall) -> str:
     name = visible(call.tool).replace("\n", " ")
-    asker = (
-        f" (asked by {shortened(visible(call.subagent), _LONGEST_ASKER)})" if call.subagent else ""
-    )
-    return f"Allow {shortened(name, _LONGEST_TITLE)}?{asker}"
+    asker = f" (asked by {shortened(visible(call.subagent), 40)})" if call.subagent else ""
+    return f"Allow {shortened(name, 200)}?{asker}"
 
 
 def _buttons(key: str, grant: Pattern | None) -> Iterator[Button]:
     yield Button("✅ Allow once", ACTION, f"{key}:{ApprovalAnswer.ONCE.value}", ButtonStyle.SUCCESS)
     if grant is not None:
-        label = shortened(f"🔓 Always allow {grant}", _LONGEST_LABEL)
+        label = shortened(f"🔓 Always allow {grant}", 80)
         yield Button(label, ACTION, f"{key}:{ApprovalAnswer.ALWAYS.value}")
     yield Button("❌ Refuse", ACTION, f"{key}:{ApprovalAnswer.NO.value}", ButtonStyle.DANGER)
 
@@ -182,7 +168,9 @@ def _parts(arguments: Mapping[str, object]) -> list[tuple[str, str]]:
     if len(arguments) > _MOST_PARTS:
         return [("arguments", fenced(_json(dict(arguments))))]
     names = sorted(arguments, key=lambda name: name not in _DECISIVE)
-    return [(_plain_name(name), fenced(_words(arguments[name]))) for name in names]
+    plain = [re.sub(r"\W", "_", name, flags=re.ASCII) or "_" for name in names]
+    texts = [text if isinstance(text := arguments[name], str) else _json(text) for name in names]
+    return [(shortened(name, 40), fenced(text)) for name, text in zip(plain, texts, strict=True)]
 
 
 def _shares(lengths: Sequence[int]) -> list[int]:
@@ -195,16 +183,8 @@ def _shares(lengths: Sequence[int]) -> list[int]:
     return shares
 
 
-def _words(value: object) -> str:
-    return value if isinstance(value, str) else _json(value)
-
-
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)
-
-
-def _plain_name(name: str) -> str:
-    return shortened(re.sub(r"\W", "_", name, flags=re.ASCII) or "_", _LONGEST_NAME)
 
 
 _logger = logging.getLogger(__name__)
@@ -408,7 +388,8 @@ class Approvals:
         for other in self._questions.values():
             if self._covering(other, [grant]):
                 other.end(from_now_on(grant))
-        return CommandAnswer("" if is_in_time else too_late(grant))
+        late = f"That came too late for this call. From now on, `{grant}` is allowed."
+        return CommandAnswer("" if is_in_time else late)
 
     def _covering(self, question: _Question, patterns: Sequence[Pattern]) -> Pattern | None:
         if question.needs_word:

@@ -109,7 +109,7 @@ _ONLY_TRY = Try()
 _Word = Step[None]
 
 # Work that stops waiting for the disk when the event is set.
-_Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
+_Work = Callable[[asyncio.Event], Coroutine[None, None, object]]
 
 
 class BackgroundRuns:
@@ -123,10 +123,7 @@ class BackgroundRuns:
         self._tasks: set[asyncio.Task[OccurrenceState]] = set()
 
     def start(
-        self,
-        job: Job,
-        occurrence: Occurrence,
-        attempt: Try = _ONLY_TRY,
+        self, job: Job, occurrence: Occurrence, attempt: Try = _ONLY_TRY
     ) -> asyncio.Task[OccurrenceState]:
         """Start `run_agent_background` in a task that `close` ends."""
         task = asyncio.create_task(self.run_agent_background(job, occurrence, attempt))
@@ -150,10 +147,7 @@ class BackgroundRuns:
         await asyncio.wait({alarm, *self._tasks})
 
     async def run_agent_background(
-        self,
-        job: Job,
-        occurrence: Occurrence,
-        attempt: Try = _ONLY_TRY,
+        self, job: Job, occurrence: Occurrence, attempt: Try = _ONLY_TRY
     ) -> OccurrenceState:
         """Run the job, and raise nothing: the ledger has the outcome, and a failure is told.
 
@@ -211,7 +205,7 @@ class BackgroundRuns:
             word(tx)
             tx.ledger.append(LedgerRow(tx.now, OccurrenceState.SKIPPED.value, occurrence, named))
 
-        await _to_its_end(partial(self._commit_last, step))
+        await _to_its_end(partial(self._commit, step))
 
     async def _run(
         self, job: Job, occurrence: Occurrence, limit: int, this: Try
@@ -244,7 +238,10 @@ class BackgroundRuns:
             if is_begun.is_set():
                 cut = AttemptOutcome(OccurrenceState.CUT_OFF, error=background_attempt.BOT_STOPPED)
                 cut = attempt.with_usage(cut)
-                await _at_once(partial(self._end, run, occurrence, cut, this.number))
+                hurry = asyncio.Event()
+                hurry.set()
+                ending = self._end(run, occurrence, cut, this.number, hurry)
+                await asyncio.wait({asyncio.ensure_future(ending)})
             raise
         except Exception as error:  # a fault of one job must not reach the others
             _logger.exception("A background run failed")
@@ -267,9 +264,11 @@ class BackgroundRuns:
     ) -> None:
         """Write the `running` row before anything runs; on a full disk, wait for room."""
         state = OccurrenceState.RUNNING.value
-        if await self._commit(
-            lambda tx: tx.ledger.append(LedgerRow(tx.now, state, occurrence, facts)), hurry
-        ):
+
+        def step(tx: Transaction) -> None:
+            tx.ledger.append(LedgerRow(tx.now, state, occurrence, facts))
+
+        if await self._commit(step, hurry):
             is_begun.set()
 
     async def _end(
@@ -329,7 +328,7 @@ class BackgroundRuns:
             return self._word(run.job, sentence, tell, f"run {occurrence.id}")
         update_id = os.urandom(4).hex()
         if run.owes_report:
-            return self._update(background_attempt.without_report(run.label), update_id)
+            return self._update(f"“{run.label}” ended without its report.", update_id)
         if run.job.spec.set_by and run.refused_pings and not (run.pings or run.reports):
             unsaid = background_attempt.unsaid(run.job, why_refused(run))
             return self._update(unsaid, update_id, run.job)
@@ -350,9 +349,6 @@ class BackgroundRuns:
         untrusted = quoted.spec.untrusted if quoted is not None else None
         update = PendingUpdate(self._around.clock.now(), text, update_id, untrusted or "")
         return lambda tx: leave_update(tx, update)
-
-    async def _commit_last(self, step: Step[None], hurry: asyncio.Event) -> None:
-        await self._commit(step, hurry)
 
     async def _commit(self, step: Step[None], hurry: asyncio.Event) -> bool:
         """Commit, waiting for room on the disk; False if `hurry` ended the wait."""
@@ -378,9 +374,3 @@ async def _to_its_end(work: _Work) -> None:
         hurry.set()
         await asyncio.wait({task})
         raise
-
-
-async def _at_once(work: _Work) -> None:
-    hurry = asyncio.Event()
-    hurry.set()
-    await asyncio.wait({asyncio.ensure_future(work(hurry))})

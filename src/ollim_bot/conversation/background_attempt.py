@@ -86,13 +86,14 @@ class AutoCommit:
             await tools.after_call(call, result)
             if call.tool in _WRITING:
                 path = (self._root / str(call.arguments.get("file_path", ""))).resolve()
-                self._note(path, _WRITING[call.tool], source_of(run()))
+                if path.suffix == ".md" and path.is_relative_to(self._root):
+                    self._journal.note(
+                        path,
+                        f"auto: {_WRITING[call.tool]} {path.relative_to(self._root)}",
+                        source_of(run()),
+                    )
 
         return replace(tools, after_call=after_call)
-
-    def _note(self, path: Path, verb: str, source: str) -> None:
-        if path.suffix == ".md" and path.is_relative_to(self._root):
-            self._journal.note(path, f"auto: {verb} {path.relative_to(self._root)}", source)
 
 
 def source_of(run: Run) -> str:
@@ -102,9 +103,6 @@ def source_of(run: Run) -> str:
     is_of_job = run.job is not None or bool(run.occurrence)
     return "" if is_of_job or run.policy.kind.is_background else OWNERS_WORDS
 
-
-_LONGEST_LABEL = 60
-_LONGEST_MESSAGE = 2000
 
 ENGINE_SILENT = "the engine stopped without a word."
 STOPPED = "it was stopped before its end."
@@ -116,7 +114,7 @@ FAULT = "the bot made a mistake. The log says more."
 def label(job: Job) -> str:
     """The description, else the message, on one line, short enough for a sentence."""
     line = " ".join(job.spec.title.split())
-    return shortened(line, _LONGEST_LABEL)
+    return shortened(line, 60)
 
 
 def failed(name: str, reason: str) -> str:
@@ -131,14 +129,6 @@ def not_run(name: str, reason: str) -> str:
     return f"“{name}” was not run: {reason}"
 
 
-def unsafe(fields: str) -> str:
-    return f"the text in {fields} did not pass the check of text from outside."
-
-
-def unchecked(fields: str, reason: str) -> str:
-    return f"the text in {fields} could not be checked: {reason}."
-
-
 def cost_cap(dollars: str) -> str:
     return (
         f"Today has cost ${dollars} or more, so jobs do not ask the model until tomorrow. "
@@ -151,18 +141,10 @@ def cap_notice(sentence: str, now: datetime, *, for_reminder: bool) -> Notice:
     return new_notice(sentence, key=f"cost cap {now:%Y-%m-%d}", for_reminder=for_reminder)
 
 
-def without_report(name: str) -> str:
-    return f"“{name}” ended without its report."
-
-
 def unsaid(job: Job, why: str) -> str:
     """The text of a ping that the budget refuses."""
-    message = shortened(" ".join(job.spec.message.split()), _LONGEST_MESSAGE)
+    message = shortened(" ".join(job.spec.message.split()), 2000)
     return f"“{label(job)}” was due and not sent, because {why}. Its text: {message}"
-
-
-def took_too_long(seconds: float) -> str:
-    return f"it took longer than {duration_in_words(timedelta(seconds=seconds))} and was stopped."
 
 
 _NOTHING_USED = Usage()
@@ -345,7 +327,8 @@ class Attempt:
                     call.cancel()
         if outcome is not None:
             return outcome
-        too_long = took_too_long(min(seconds, self._around.clock.monotonic() - began))
+        took = timedelta(seconds=min(seconds, self._around.clock.monotonic() - began))
+        too_long = f"it took longer than {duration_in_words(took)} and was stopped."
         return AttemptOutcome(OccurrenceState.TIMED_OUT, error=too_long)
 
     async def _limit(self, seconds: float) -> None:
@@ -361,7 +344,12 @@ class Attempt:
 
     async def _whole(self) -> AttemptOutcome:
         if isinstance(self._job, CalledJob):
-            await self._read_call()
+            # Read what was sent, and when it came; a manual run has no data.
+            run, occurrence = self.run, Occurrence.parse(self.run.occurrence)
+            call = await self._around.store.read(lambda tx: tx.webhook_deliveries.get(occurrence))
+            if call is not None:
+                self._data = call.fields
+                run.late_since = call.at if is_late(call.at, run.began) else None
             refused = await self._screened(self._job)
             if refused is not None:
                 return refused
@@ -377,14 +365,6 @@ class Attempt:
             self.run.parent = None
             return await self._turn()
 
-    async def _read_call(self) -> None:
-        """Read what was sent, and when it came; a manual run has no data."""
-        run, occurrence = self.run, Occurrence.parse(self.run.occurrence)
-        call = await self._around.store.read(lambda tx: tx.webhook_deliveries.get(occurrence))
-        if call is not None:
-            self._data = call.fields
-            run.late_since = call.at if is_late(call.at, run.began) else None
-
     async def _screened(self, hook: CalledJob) -> AttemptOutcome | None:
         """Have the free text of the call judged; returns how the attempt ends unless it is safe."""
         free = free_values(hook.fields, self._data)
@@ -399,9 +379,10 @@ class Attempt:
         if verdict.is_safe:
             return None
         fields, ends = named_fields(hook.fields, free), OccurrenceState.SKIPPED
-        reason = unsafe(fields)
+        reason = f"the text in {fields} did not pass the check of text from outside."
         if verdict.error:
-            reason, ends = unchecked(fields, verdict.error), OccurrenceState.FAILED
+            reason = f"the text in {fields} could not be checked: {verdict.error}."
+            ends = OccurrenceState.FAILED
         return AttemptOutcome(ends, error=reason, kind=verdict.kind, skips_for=SkipReason.SCREENING)
 
     async def _capped(self) -> AttemptOutcome | None:
@@ -451,7 +432,12 @@ class Attempt:
             finally:
                 self.usage = agent.usage
         if end is None or end.failure is not None or end.cause is not EndCause.COMPLETED:
-            return self._failure(end)
+            # The outcome of a turn that failed, was stopped, or never came to its end.
+            reason = ENGINE_SILENT if end is None else STOPPED
+            failure = None if end is None else end.failure
+            if failure is None:
+                return AttemptOutcome(OccurrenceState.FAILED, error=reason)
+            return AttemptOutcome(OccurrenceState.FAILED, error=failure.sentence, kind=failure.kind)
         return AttemptOutcome(OccurrenceState.DONE)
 
     def _finishing(self, tool: Tool) -> Tool:
@@ -562,11 +548,3 @@ class Attempt:
             note_reading(tx, run)
 
         await self._around.store.transact(step)
-
-    def _failure(self, end: TurnEnded | None) -> AttemptOutcome:
-        """The outcome of a turn that failed, was stopped, or never came to its end."""
-        reason = ENGINE_SILENT if end is None else STOPPED
-        failure = None if end is None else end.failure
-        if failure is None:
-            return AttemptOutcome(OccurrenceState.FAILED, error=reason)
-        return AttemptOutcome(OccurrenceState.FAILED, error=failure.sentence, kind=failure.kind)

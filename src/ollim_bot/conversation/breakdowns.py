@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Receive, Uses
+from ollim_bot.conversation.tasks import refused_answer
 from ollim_bot.domain.breakdowns import STEPS, TYPE_STEPS, Thing, steps_in
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage
@@ -18,13 +19,12 @@ from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import BREAK_DOWN, UNDO
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.taint import Untrusted, marked_taint
-from ollim_bot.errors import OllimError, TaskNotFound
+from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, IncomingMessage
 from ollim_bot.prompts.turns import break_down_request
 from ollim_bot.store.breakdowns import StepWriter, ask_agent, ask_for_unanswered, ask_owner
 from ollim_bot.store.store import Store
 
-_BETWEEN_TRIES = 60.0
 # What tells that a step may be done: a click, or any other change of the tasks.
 _FOLLOWED = ("task_undos", "changes")
 
@@ -66,7 +66,7 @@ class BreakdownButtons:
                     for name in (*followed, *asked):
                         watches.enter_context(self._store.changes(name, event=has_changed))
                     is_done = await self._look() if known else True
-                    pause = None if is_done else _BETWEEN_TRIES
+                    pause = None if is_done else 60.0
                     await wait_until_set(has_changed, self._clock, pause)
 
     async def _look(self) -> bool:
@@ -91,7 +91,7 @@ class BreakdownButtons:
                     return CommandAnswer(texts.STEPS_COME, is_error=True)
                 await self._ask(surface, thing, button.label)
             except OllimError as refused:
-                return _refused(refused)
+                return refused_answer(refused)
         return CommandAnswer()
 
     async def _is_asked(self, thing: Thing) -> bool:
@@ -101,13 +101,17 @@ class BreakdownButtons:
         return one is not None and any(each.id == one.asked for each in inbox.accepted)
 
     async def _ask(self, surface: str, thing: Thing, label: str) -> None:
-        name = InputId(f"{OF_CLICK}{thing.key}-{secrets.token_hex(4)}")
+        name, untrusted = InputId(f"{OF_CLICK}{thing.key}-{secrets.token_hex(4)}"), None
+        if thing.untrusted:
+            read = marked_taint(thing.untrusted).in_words
+            about = f"a task that was written after reading {read}"
+            untrusted = Untrusted(thing.untrusted, about)
         request = IncomingMessage(
             name,
             surface,
             break_down_request(thing.key),
             button=label,
-            untrusted_quote=_untrusted(thing),
+            untrusted_quote=untrusted,
             subject=thing.words,
         )
         await self._receive(request, lambda tx: ask_agent(tx, thing, name))
@@ -121,25 +125,12 @@ class BreakdownButtons:
         try:
             await self._writer.write(one.thing.ref, steps_in(words))
         except OllimError as refused:
-            return _refused(refused)
+            return refused_answer(refused)
         return CommandAnswer()
 
     async def _undo(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
         try:
             is_undone = await self._writer.undo(button.data.removeprefix(f"{STEPS}:"))
         except OllimError as refused:
-            return _refused(refused)
+            return refused_answer(refused)
         return CommandAnswer() if is_undone else CommandAnswer(texts.UNDO_OVER, is_error=True)
-
-
-def _untrusted(thing: Thing) -> Untrusted | None:
-    """What the words of the thing come from; None if they are the owner's."""
-    if not thing.untrusted:
-        return None
-    read = marked_taint(thing.untrusted).in_words
-    return Untrusted(thing.untrusted, f"a task that was written after reading {read}")
-
-
-def _refused(refused: OllimError) -> CommandAnswer:
-    sentence = texts.TASK_GONE if isinstance(refused, TaskNotFound) else str(refused)
-    return CommandAnswer(sentence, is_error=True)

@@ -9,7 +9,6 @@ from enum import Enum
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.domain.button_prompts import ButtonPrompt
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
@@ -109,6 +108,11 @@ class ButtonRouter:
         _, inquiry = (await self._store.read(lambda tx: tx.inquiries.get())).taken(button.data, now)
         if inquiry is None:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
+        untrusted = None
+        if inquiry.untrusted:
+            read = Taint(inquiry.untrusted).in_words
+            about = f"a card that was made after reading {read}"
+            untrusted = Untrusted(inquiry.untrusted[0], about)
         click = IncomingMessage(
             InputId(f"{OF_CLICK}{button.data}"),
             surface,
@@ -116,7 +120,7 @@ class ButtonRouter:
             reply_to=message.id,
             quote=message.text,
             button=button.label,
-            untrusted_quote=_untrusted(inquiry),
+            untrusted_quote=untrusted,
         )
 
         def take(tx: Transaction) -> None:
@@ -139,14 +143,6 @@ class ButtonRouter:
         )
         card = replace(message.card, buttons=buttons)
         self._poster.add_to_log(tx, replace(message, card=card))
-
-
-def _untrusted(inquiry: ButtonPrompt) -> Untrusted | None:
-    """The untrusted source that may have shaped the prompt; None if there is none."""
-    if not inquiry.untrusted:
-        return None
-    read = Taint(inquiry.untrusted).in_words
-    return Untrusted(inquiry.untrusted[0], f"a card that was made after reading {read}")
 
 
 def _is_dropped(button: Button, clicked: Button, uses: Uses) -> bool:

@@ -28,7 +28,6 @@ from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.task_undo import TaskUndoer
 
-_USUAL = 100
 _GONE = "This change is not kept any more, so nothing was undone."
 
 
@@ -96,7 +95,7 @@ class ChangesPage:
     def _read(self, asked: Mapping[str, str]) -> ChangeList:
         who, words, most = (asked.get(each, "") for each in ("who", "words", "most"))
         meant = ChangeFilter(who if who in CHANGERS else "", words.strip())
-        limit = int(most) if most.isdecimal() else _USUAL
+        limit = int(most) if most.isdecimal() else 100
         kept = self._store.query(lambda tx: newest_changes(tx.changes, limit + 1, meant))
         shown = kept[:limit]
         rows = [each.change for each in kept]

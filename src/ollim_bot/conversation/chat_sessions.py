@@ -46,8 +46,6 @@ _POLICY = RunPolicy(RunKind.MAIN, MAIN_TOOLS)
 
 _logger = logging.getLogger(__name__)
 
-_LOOKS = 3
-_BETWEEN_LOOKS = 0.2
 
 Spec = Callable[[], Awaitable[SessionSpec]]
 
@@ -176,10 +174,10 @@ class ChatSession(ABC):
 
     async def wait_until_taken(self, taken: Taken) -> bool:
         """Wait briefly for the engine's record; False if it does not show the prompt as taken."""
-        for _ in range(_LOOKS):
+        for _ in range(3):
             if (await self.trace(taken)).is_taken:
                 return True
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(0.2)
         return False
 
     @property

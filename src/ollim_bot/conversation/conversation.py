@@ -126,7 +126,8 @@ class MessageIntake:
             return not self._is_begun(input_id) and await self._state.transact(
                 lambda tx: self._change(tx, edited, edited.text)
             )
-        if not await self._waits(input_id):
+        is_waiting = await self._state.transact(lambda tx: tx.inbox.get().waits(input_id))
+        if not is_waiting or self._is_begun(input_id):
             return False
         answers = await self._used(pasted)
         also = self._answering(input_id, answers)
@@ -161,11 +162,6 @@ class MessageIntake:
         if text is not None and known is not None:
             self._poster.add_to_log(tx, replace(known, text=text))
         return True
-
-    async def _waits(self, input_id: InputId) -> bool:
-        """Whether the input can still be changed."""
-        is_waiting = await self._state.transact(lambda tx: tx.inbox.get().waits(input_id))
-        return is_waiting and not self._is_begun(input_id)
 
     def _is_begun(self, input_id: InputId) -> bool:
         turn = self._state.turn
@@ -209,7 +205,10 @@ class MessageIntake:
             if known := tx.messages.get(MessageId(message.id)):
                 return known, None, False
             shown = replace(accepted.as_message(), in_fork=tx.fork.get() is not None)
-            item = _answer_item(tx, accepted, reply_to, copy) if reply_to else None
+            # Words that need no agent settle the item that they reply to.
+            item = None
+            if reply_to and not (accepted.attachments or accepted.button):
+                item = answer_reply(tx, reply_to, accepted.text, accepted.surface, copy)
             asks = self._set_up.answered(tx, accepted) if self._set_up and not item else None
             is_for_agent = item is None and asks is None
             if is_for_agent:
@@ -225,18 +224,15 @@ class MessageIntake:
 
         shown, item, is_for_agent = await self._state.transact(step)
         if item is not None:
-            await self._carry_out(item)
+            try:
+                await self._items.carry_out(item)
+            except OllimError as refused:
+                note = note_of(str(refused), self._clock.now(), MessageId(item.copy))
+                await self._poster.post(note)
         elif is_for_agent:
             await self._runner.make_way(accepted.id)
             await self._board.tell()
         return shown
-
-    async def _carry_out(self, item: DueItem) -> None:
-        """Change the job files that belong to the answer; tell the owner if that failed."""
-        try:
-            await self._items.carry_out(item)
-        except OllimError as refused:
-            await self._poster.post(note_of(str(refused), self._clock.now(), MessageId(item.copy)))
 
     async def _take(self, message: IncomingMessage, pasted: PastedAddresses) -> ChatMessage:
         """Use the addresses, and add the message as what it was; only its files reach the agent."""
@@ -312,15 +308,6 @@ class MessageIntake:
         return step
 
 
-def _answer_item(
-    tx: Transaction, reply: OwnerMessage, reply_to: MessageId, copy: str
-) -> DueItem | None:
-    """Settle the due item that the reply answers, in words that need no agent."""
-    if reply.attachments or reply.button:
-        return None
-    return answer_reply(tx, reply_to, reply.text, reply.surface, copy)
-
-
 class Conversation:
     """Implements `ChatService` by delegating to the parts of the conversation."""
 
@@ -341,9 +328,10 @@ class Conversation:
         self.go_on = careful.go_on
         self._store = store
         self.receive, self.edit, self.withdraw = intake.receive, intake.edit, intake.withdraw
+        self.interrupt, self.completions = runner.interrupt, dispatcher.completions
+        self.message = poster.find
         self._dispatcher = dispatcher
         self._buttons = buttons
-        self._runner = runner
         self._poster = poster
         self._deliveries = deliveries
         self._board = board
@@ -367,20 +355,11 @@ class Conversation:
     ) -> CommandAnswer:
         return self._as_typed(await self._buttons.click(surface, message_id, custom_id, words))
 
-    async def interrupt(self) -> bool:
-        return await self._runner.interrupt()
-
-    async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
-        return await self._dispatcher.completions(command, argument, typed)
-
     async def history(self, limit: int, before: MessageId | None = None) -> Sequence[ChatMessage]:
         found = await self._store.read(lambda tx: tx.messages.page(limit, before))
         messages = [each.message for each in found]
         # What is shown though the disk did not take it stands at the end.
         return messages if before is not None else [*messages, *self._poster.unkept][-limit:]
-
-    async def message(self, message_id: MessageId) -> ChatMessage | None:
-        return await self._poster.find(message_id)
 
     async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
         return await self._deliveries.by_ref(surface, ref)

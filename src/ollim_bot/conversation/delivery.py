@@ -17,6 +17,7 @@ from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage
 from ollim_bot.domain.forks import ForkMessage, with_fork_message
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.outgoing import as_number
+from ollim_bot.domain.sentinel import may_have_come_since
 from ollim_bot.ports import Channel, Clock, MessagePart
 from ollim_bot.settings import channel_label
 from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce
@@ -24,13 +25,9 @@ from ollim_bot.store.messages import Sender
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_LATE = timedelta(hours=1)
-_MOST = 500
-_LOOK_BACK = 50
-
 
 def is_late(message: ChatMessage, now: datetime) -> bool:
-    return now - message.at > _LATE
+    return now - message.at > timedelta(hours=1)
 
 
 def skip_late(
@@ -41,7 +38,7 @@ def skip_late(
     A delivery that was tried stays open: a part of the message may have arrived. The line leaves
     out what does not concern the channel.
     """
-    late = [each for each in tx.deliveries.open(channel, _MOST) if _is_passed(tx, each, now)]
+    late = [each for each in tx.deliveries.open(channel, 500) if _is_passed(tx, each, now)]
     for each in late:
         reason = "It was said while the channel was away."
         tx.deliveries.close(channel, each.message.id, now, reason)
@@ -73,7 +70,7 @@ def _is_passed(tx: Transaction, delivery: Delivery, now: datetime) -> bool:
 
 def _was_asked_there(tx: Transaction, answer: Delivery) -> bool:
     """Whether the owner wrote the preceding message on this channel."""
-    before = tx.messages.page(_LOOK_BACK, answer.message.id)
+    before = tx.messages.page(50, answer.message.id)
     asked = [each.message for each in before if each.message.author is Author.OWNER]
     if not asked:
         return True
@@ -108,15 +105,6 @@ _OTHERS_LEAD = "Another machine may lead by now, so this one sends nothing."
 _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# Whether this process may do what cannot be undone.
-MayAct = Callable[[], bool]
-# Since when another machine may have sent a message; None if none can have.
-SentElsewhere = Callable[[ChatMessage], datetime | None]
-
-
-def always() -> bool:
-    """What a bot that has no standby answers, whenever it is asked whether it may act."""
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +167,7 @@ class Transport:
     Nothing is sent and nothing is edited unless `may_act` says so right before.
     """
 
-    def __init__(self, channel: Channel, clock: Clock, may_act: MayAct) -> None:
+    def __init__(self, channel: Channel, clock: Clock, may_act: Callable[[], bool]) -> None:
         self._channel = channel
         self._clock = clock
         self._may_act = may_act
@@ -280,9 +268,8 @@ class Transport:
             await asyncio.wait({asked, alarm}, return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
                 raise late
-            if (
-                asked.cancelled()
-            ):  # raised by a client that is closing, not by a cancellation of this task
+            # Raised by a client that is closing, not by a cancellation of this task.
+            if asked.cancelled():
                 raise errors.DeliveryUncertain("It was broken off.")
             return asked.result()
         except (errors.DeliveryFailed, errors.Unreachable, errors.DeliveryUncertain):
@@ -305,19 +292,11 @@ class DeliveryQueue:
     message arrived, the delivery is given up and reported, never repeated.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        channel: Channel,
-        clock: Clock,
-        may_act: MayAct = always,
-        sent_elsewhere: SentElsewhere | None = None,
-    ) -> None:
+    def __init__(self, store: Store, channel: Channel, clock: Clock) -> None:
         self._store = store
-        self._sent_elsewhere = sent_elsewhere
         self._channel = channel
         self._is_joined = not isinstance(channel, PushChannel)
-        self._transport = Transport(channel, clock, may_act)
+        self._transport = Transport(channel, clock, store.sharing.may_act)
         self._clock = clock
         self._attempts: dict[tuple[MessageId, int], PartAttempt] = {}
         self._draft_edits: dict[MessageId, float] = {}
@@ -344,7 +323,10 @@ class DeliveryQueue:
         A channel that only sends may be set up later, or never: until then nothing is looked at.
         """
         if isinstance(self._channel, PushChannel):
-            await self._until_joined()
+            with self._store.changes("channels") as changed:
+                while not await self._store.read(lambda tx: tx.channels.is_joined(self.name)):
+                    await changed.wait()
+                    changed.clear()
             await self._channel.connected()
             self._is_joined = True
         lanes = [self._joined(), self._lane(self._deliver_next), self._lane(self._edit_next)]
@@ -395,12 +377,6 @@ class DeliveryQueue:
         if held.attempt.is_in_doubt:
             tx.deliveries.require(self.name, message.id, held.refs, tx.now)
 
-    async def _until_joined(self) -> None:
-        with self._store.changes("channels") as changed:
-            while not await self._store.read(lambda tx: tx.channels.is_joined(self.name)):
-                await changed.wait()
-                changed.clear()
-
     async def _joined(self) -> None:
         identity = await self._channel.connected()
         await self._lane(lambda: self._join(identity), repeats=False)
@@ -414,37 +390,31 @@ class DeliveryQueue:
         in_vain = 0
         while True:
             await self._store.until_writable()
-            if await self._try_once(work):
-                if not repeats:
-                    return
-                in_vain = 0
-            else:
-                await self._pause(min(_LONGEST_PAUSE, 2.0**in_vain))
-                in_vain = min(in_vain + 1, 10)
-
-    async def _try_once(self, work: Callable[[], Awaitable[bool]]) -> bool:
-        try:
-            return await work()
-        except (errors.Unreachable, errors.DeliveryUncertain) as silent:
-            _logger.info("A message waits for %s: %s", self.name, silent)
-        except (
-            errors.StorageError
-        ):  # a try must be committed before it is made, so the message waits
-            _logger.warning("A message waits for the disk", exc_info=True)
-        return False
-
-    async def _pause(self, seconds: float) -> None:
-        self._is_back.clear()
-        await wait_until_set(self._is_back, self._clock, seconds)
+            is_done = False
+            try:
+                is_done = await work()
+            except (errors.Unreachable, errors.DeliveryUncertain) as silent:
+                _logger.info("A message waits for %s: %s", self.name, silent)
+            except errors.StorageError:  # a try is committed before it is made: the message waits
+                _logger.warning("A message waits for the disk", exc_info=True)
+            if is_done and not repeats:
+                return
+            if not is_done:
+                self._is_back.clear()
+                await wait_until_set(self._is_back, self._clock, min(_LONGEST_PAUSE, 2.0**in_vain))
+            in_vain = 0 if is_done else min(in_vain + 1, 10)
 
     async def _deliver_next(self) -> bool:
         self._has_open.clear()
         delivery = await self._store.read(lambda tx: tx.deliveries.next_to_send(self.name))
         if delivery is not None and is_late(delivery.message, now := self._clock.now()):
             concerns = self._transport.concerns
-            delivery = await self._store.transact(
-                lambda tx: _next_to_send(tx, self.name, now, concerns)
-            )
+
+            def step(tx: Transaction) -> Delivery | None:
+                skip_late(tx, self.name, now, concerns)
+                return tx.deliveries.next_to_send(self.name)
+
+            delivery = await self._store.transact(step)
         if delivery is None:
             self._attempts.clear()
             await self._has_open.wait()
@@ -478,14 +448,11 @@ class DeliveryQueue:
         divided = await self._store.transact(step)
         self._conclude(divided)
         if drafts and divided is not None and divided.state is DeliveryState.OPEN:
-            await self._edit_drafts(divided)
-
-    async def _edit_drafts(self, delivery: Delivery) -> None:
-        """Edit the drafts before further parts are sent; if it fails, after the last part."""
-        try:
-            await self._edit(delivery)
-        except errors.DeliveryFailed:
-            await self._drop_drafts(delivery)
+            # Edit the drafts before further parts are sent; if it fails, after the last part.
+            try:
+                await self._edit(divided)
+            except errors.DeliveryFailed:
+                await self._drop_drafts(divided)
 
     async def _drop_drafts(self, delivery: Delivery) -> None:
         """Give up drafts that cannot be edited: the message is sent anew."""
@@ -505,7 +472,11 @@ class DeliveryQueue:
             try:
                 attempt.ref = await self._looked_up(delivery, part, attempt)
             except errors.DeliveryUncertain:
-                return await self._give_up_after_readings(delivery, attempt)
+                attempt.readings += 1
+                if attempt.readings < _READINGS:
+                    return False
+                await self._give_up(delivery)
+                return True
             except errors.DeliveryFailed:
                 await self._give_up(delivery)
                 return True
@@ -524,8 +495,8 @@ class DeliveryQueue:
         self, delivery: Delivery, part: MessagePart, attempt: PartAttempt
     ) -> str | None:
         since = None
-        if self._sent_elsewhere is not None and attempt == PartAttempt():
-            since = self._sent_elsewhere(delivery.message)
+        if self._store.sharing.machine and attempt == PartAttempt():
+            since = may_have_come_since(delivery.message, self._clock.now())
         if since is None and not attempt.must_be_looked_up(self._clock):
             return None
         others = await self._store.read(
@@ -585,14 +556,6 @@ class DeliveryQueue:
         self._forget(message.id)
         self._transport.ended(message, delivery.refs)
 
-    async def _give_up_after_readings(self, delivery: Delivery, attempt: PartAttempt) -> bool:
-        """Count a reading that failed, and end the delivery after some; False if it must wait."""
-        attempt.readings += 1
-        if attempt.readings < _READINGS:
-            return False
-        await self._give_up(delivery)
-        return True
-
     async def _give_up(self, delivery: Delivery) -> None:
         message = delivery.message
         await self._store.transact(
@@ -615,7 +578,8 @@ class DeliveryQueue:
         if _shows_draft(delivery):
             self._draft_edits.setdefault(delivery.message.id, self._clock.monotonic())
         try:
-            if not _came_from_there(delivery):
+            # The bot cannot edit what the owner wrote on this channel.
+            if delivery.message.author is not Author.OWNER or delivery.parts:
                 await self._edit(delivery)
         except errors.DeliveryFailed as refused:
             _logger.info("A message on %s cannot be edited: %s", self.name, refused)
@@ -647,13 +611,6 @@ class DeliveryQueue:
             await self._transport.edit(ref, content, within)
 
 
-def _next_to_send(
-    tx: Transaction, channel: str, now: datetime, concerns: Callable[[ChatMessage], bool]
-) -> Delivery | None:
-    skip_late(tx, channel, now, concerns)
-    return tx.deliveries.next_to_send(channel)
-
-
 def record_fork_message(
     tx: Transaction, message: ChatMessage, sender: Sender, refs: Sequence[str] = ()
 ) -> None:
@@ -680,11 +637,6 @@ def _record(tx: Transaction, delivery: Delivery | None) -> None:
 def _shows_draft(delivery: Delivery) -> bool:
     """Whether what the channel shows is still a draft of the answer."""
     return delivery.shown_change == 0 and delivery.message.turn is not None
-
-
-def _came_from_there(delivery: Delivery) -> bool:
-    """Whether the owner wrote the message on this channel, where the bot cannot edit it."""
-    return delivery.message.author is Author.OWNER and not delivery.parts
 
 
 # The owner may reply to a message before the service has confirmed it, which can take as long as

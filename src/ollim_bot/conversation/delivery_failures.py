@@ -16,8 +16,6 @@ from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_LONGEST = 60
-_AT_ONCE = 50
 # So many seconds a failure is not told while another channel may still bring the message.
 _UNTIL_MET = 90.0
 
@@ -101,7 +99,7 @@ def _failures(tx: Transaction) -> list[tuple[Delivery, set[DeliveryState]]]:
                 if each.channel != failed.channel
             },
         )
-        for failed in tx.deliveries.untold(_AT_ONCE)
+        for failed in tx.deliveries.untold(50)
     ]
 
 
@@ -125,4 +123,4 @@ def _first_words(message: ChatMessage) -> str:
         return FROM_UNTRUSTED
     title = "" if message.card is None else message.card.title
     line = " ".join((message.text or title or counted(len(message.attachments), "file")).split())
-    return shortened(line, _LONGEST)
+    return shortened(line, 60)

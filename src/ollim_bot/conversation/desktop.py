@@ -99,16 +99,19 @@ class DesktopWatch:
                 changed.clear()
                 if await self._store.read(lambda tx: tx.messages.last_seq()) != self._seen:
                     await self._clock.sleep(_GRACE)
-                    await self._show_new()
+                    seen, news = await self._store.read(self._news)
+                    # Noted first: a program that fails does not show a message twice.
+                    self._seen = seen
+                    for message in news if not self._reach.is_attended else ():
+                        assert self._reach.desktop is not None
+                        show = self._reach.desktop.show
+                        shown = await asyncio.to_thread(show, self._name(), _words(message))
+                        if shown is None:
+                            _logger.warning("A notification could not be shown on the desktop")
+                        elif shown and message.card is not None:
+                            self._asking[message.id] = shown
                 await self._replace_answered()
                 await changed.wait()
-
-    async def _show_new(self) -> None:
-        seen, news = await self._store.read(self._news)
-        # Noted first: a program that fails does not show a message twice.
-        self._seen = seen
-        for message in news if not self._reach.is_attended else ():
-            await self._show(message)
 
     def _news(self, tx: Transaction) -> tuple[int, Sequence[ChatMessage]]:
         """The place up to which the log was read, and the newest that are to be shown."""
@@ -120,15 +123,6 @@ class DesktopWatch:
         wanted = not has_channel(tx) and self._reach.has_desktop(tx)
         news = [each.message for each in found if _is_news(each.message, each.message.id in asking)]
         return last, news if wanted else ()
-
-    async def _show(self, message: ChatMessage) -> None:
-        assert self._reach.desktop is not None
-        show = self._reach.desktop.show
-        shown = await asyncio.to_thread(show, self._name(), _words(message))
-        if shown is None:
-            _logger.warning("A notification could not be shown on the desktop")
-        elif shown and message.card is not None:
-            self._asking[message.id] = shown
 
     async def _replace_answered(self) -> None:
         assert self._reach.desktop is not None

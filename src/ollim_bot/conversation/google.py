@@ -35,7 +35,7 @@ from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.pasted_addresses import AddressAnswer
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import EventNotFound, OllimError, StorageError, WrongInput
-from ollim_bot.integrations.google.login import TIMED_OUT, Connected, SignIn
+from ollim_bot.integrations.google.login import TIMED_OUT, SignIn
 from ollim_bot.integrations.google.tokens import GoogleTokenStore
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
@@ -44,7 +44,6 @@ from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_BETWEEN_LOOKS = 60.0
 _OPEN = (
     "[Connect Google]({address}), and untick there what I should leave out. If the last page does "
     "not load, since this is another device: copy its address and send it to me, alone. "
@@ -148,7 +147,10 @@ class GoogleConnection:
             self._end(sign_in)
             return AddressAnswer(f"{failed} {_AGAIN}")
         self._end(sign_in)
-        return AddressAnswer(connected.sentence(self._clock.now()), _update(connected))
+        return AddressAnswer(
+            connected.sentence(self._clock.now()),
+            f"User connected Google: {in_words(connected.token.services)}.",
+        )
 
     def _end(self, sign_in: SignIn) -> None:
         if self._open is sign_in:
@@ -180,11 +182,7 @@ class GoogleConnection:
             if told and key is None:
                 await self._notices.forget(told)
             told = key
-            await self._clock.sleep(_BETWEEN_LOOKS)
-
-
-def _update(connected: Connected) -> str:
-    return f"User connected Google: {in_words(connected.token.services)}."
+            await self._clock.sleep(60.0)
 
 
 class EventCalendar(Protocol):

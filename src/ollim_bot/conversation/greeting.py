@@ -26,8 +26,6 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
 
 _WELCOME = MessageId("welcome")
-_LOOKED_AT = 100
-_LONGEST_NOTE = 5.0
 
 _INTRODUCTION = (
     "Tell me what to come back with, and when. Try `remind me in 1 minute to drink water`."
@@ -45,13 +43,7 @@ class Greeting:
     """
 
     def __init__(
-        self,
-        store: Store,
-        poster: MessagePoster,
-        clock: Clock,
-        *,
-        name: str,
-        prompt: str,
+        self, store: Store, poster: MessagePoster, clock: Clock, *, name: str, prompt: str
     ) -> None:
         self._store = store
         self._poster = poster
@@ -76,7 +68,7 @@ class Greeting:
         is_stated = isinstance(error, OllimError)
         reason = str(error) if is_stated else f"a fault in the program ({type(error).__name__})"
         try:
-            async with asyncio.timeout(_LONGEST_NOTE):
+            async with asyncio.timeout(5.0):
                 await self._noted(lambda presence: presence.failed(reason, now))
         except Exception:  # the error that ends the bot must not be replaced by another
             _logger.warning("Why the bot ends could not be written down", exc_info=True)
@@ -99,18 +91,15 @@ class Greeting:
 
         def step(tx: Transaction) -> None:
             if _is_first(tx):
-                self._welcome(tx, inquiry, now)
+                tx.inquiries.change(lambda known: known.stored(inquiry))
+                card = welcome_card(tx.names.get().bot or self._name, inquiry.key)
+                welcome = ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card)
+                self._poster.add_to_log(tx, welcome)
             else:
                 self._come_back(tx, now)
             tx.presence.change(Presence.greeted)
 
         return step
-
-    def _welcome(self, tx: Transaction, inquiry: ButtonPrompt, now: datetime) -> None:
-        tx.inquiries.change(lambda known: known.stored(inquiry))
-        card = welcome_card(tx.names.get().bot or self._name, inquiry.key)
-        welcome = ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card)
-        self._poster.add_to_log(tx, welcome)
 
     def _come_back(self, tx: Transaction, now: datetime) -> None:
         goes_on, fork = tx.session.get() is not None, tx.fork.get()
@@ -136,7 +125,7 @@ class Greeting:
 
 def _is_first(tx: Transaction) -> bool:
     """Whether no conversation has begun: messages of the program alone do not count."""
-    newest = tx.messages.page(_LOOKED_AT)
+    newest = tx.messages.page(100)
     is_silent = all(each.message.author is Author.PROGRAM for each in newest)
     return is_silent and tx.messages.get(_WELCOME) is None and tx.session.get() is None
 

@@ -43,7 +43,6 @@ from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.tools.context import Arrival, Payment
 from ollim_bot.tools.messages import REMINDED
 
-_ANSWER_WITHIN = 10.0
 RETRY = "retry"
 _UNTAINTED = Taint()
 
@@ -129,19 +128,16 @@ class MessagePoster:
     def add_to_log(self, tx: Transaction, message: ChatMessage, sender: Sender = MAIN) -> None:
         is_new = tx.messages.get(message.id) is None
         if message.author is Author.PROGRAM:
-            message = self._as_typed(message)
+            card = message.card
+            if card is not None:
+                card = replace(card, description=with_program(card.description, self._program))
+            message = replace(message, text=with_program(message.text, self._program), card=card)
         tx.messages.add(message, sender)
         if is_new:
             if sender.fork is not None:
                 record_fork_message(tx, message, sender)
             for queue in self._queues:
                 queue.recorded(tx, message)
-
-    def _as_typed(self, message: ChatMessage) -> ChatMessage:
-        card = message.card
-        if card is not None:
-            card = replace(card, description=with_program(card.description, self._program))
-        return replace(message, text=with_program(message.text, self._program), card=card)
 
     def add_received(
         self, tx: Transaction, message: ChatMessage, surface: str, refs: Mapping[str, str]
@@ -210,7 +206,7 @@ class MessagePoster:
 
         arrival = await decided()
         if arrival is None:
-            arrival = await until(self._store, self._clock, decided, _ANSWER_WITHIN)
+            arrival = await until(self._store, self._clock, decided, 10.0)
         return arrival or Arrival.ON_ITS_WAY
 
     async def find(self, message_id: MessageId) -> ChatMessage | None:
@@ -319,7 +315,6 @@ def _is_delivered_plainly(tx: Transaction, item: DueItem) -> bool:
 _NEWEST = 500
 # How many of the owner's latest messages are searched for addresses that the owner typed.
 _REMEMBERED = 100
-_OF_SESSION = 20
 _NEAREST = 20
 
 
@@ -359,7 +354,7 @@ def open_question(tx: Transaction) -> ChatMessage | None:
 
 def context_of(tx: Transaction, session: SessionId) -> int:
     """The number of tokens in a session at its last answer; 0 if unknown."""
-    for each in tx.messages.newest_of_session(session, _OF_SESSION):
+    for each in tx.messages.newest_of_session(session, 20):
         if each.message.spent is not None:
             return each.message.spent.context
     return 0
@@ -368,12 +363,12 @@ def context_of(tx: Transaction, session: SessionId) -> int:
 def with_open_button(tx: Transaction, action: str) -> list[ChatMessage]:
     """The newest messages that have an unused button of this action."""
     newest = (each.message for each in tx.messages.page(_NEWEST))
-    return [each for each in newest if _can_be_clicked(each, action)]
-
-
-def _can_be_clicked(message: ChatMessage, action: str) -> bool:
-    buttons = message.card.buttons if message.card else ()
-    return any(button.action == action and not button.is_used for button in buttons)
+    with_buttons = ((each, each.card.buttons) for each in newest if each.card)
+    return [
+        each
+        for each, buttons in with_buttons
+        if any(button.action == action and not button.is_used for button in buttons)
+    ]
 
 
 def undo_of_change(

@@ -26,7 +26,6 @@ from ollim_bot.store.steps import hold, leave_notice, new_notice, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
 
-_BETWEEN_TRIES = 5.0
 _QUOTES_OTHERS = "a notice of the program that quotes somebody else"
 
 _logger = logging.getLogger(__name__)
@@ -57,19 +56,14 @@ class Notices:
         self._wanted = asyncio.Event()
 
     async def tell(
-        self,
-        sentence: str,
-        *,
-        key: str | None = None,
-        for_reminder: bool = False,
-        untrusted: str = "",
+        self, sentence: str, *, key: str | None = None, for_reminder: bool = False
     ) -> StorageError | None:
         """Tell a sentence. What has the same `key` is told once; the default key is the sentence.
 
-        `untrusted` is as in `Notice`. Returns the error if the disk refuses; the notice is then
-        kept in memory and committed later.
+        Returns the error if the disk refuses; the notice is then kept in memory and committed
+        later.
         """
-        notice = new_notice(sentence, key=key, for_reminder=for_reminder, untrusted=untrusted)
+        notice = new_notice(sentence, key=key, for_reminder=for_reminder)
         refused = None
         try:
             await self._keep(notice)
@@ -125,12 +119,20 @@ class Notices:
                 message = _message(MessageId(each.id), [dated], now)
                 hold(tx, HeldMessage(message, _held(each.key)), until or now)
             return
-        self._poster.add_to_log(tx, _message(_notice_id(untold), untold, now))
+        self._poster.add_to_log(tx, _message(MessageId(f"notice-{untold[0].id}"), untold, now))
 
     async def _post_in_time(self) -> None:
         try:
-            await self._keep_rest()
-            await self._gather()
+            while self._unkept:
+                await self._keep(self._unkept[0])
+                self._unkept.pop(0)
+                await self._show_unkept()
+            # Wait for further notices. Each new one may shorten the wait, and none prolongs it.
+            ends_at = await self._earliest()
+            while (left := ends_at - self._clock.monotonic()) > 0:
+                self._wanted.clear()
+                await wait_until_set(self._wanted, self._clock, left)
+                ends_at = min(ends_at, await self._earliest())
             if await self._untold():
                 await self._state.until_idle()
                 await self.flush()
@@ -139,14 +141,8 @@ class Notices:
         except StorageError as refused:
             _logger.warning("A notice has to wait: %s", refused)
             await self._store.until_writable()
-            await self._clock.sleep(_BETWEEN_TRIES)
+            await self._clock.sleep(5.0)
             self._wanted.set()
-
-    async def _keep_rest(self) -> None:
-        while self._unkept:
-            await self._keep(self._unkept[0])
-            self._unkept.pop(0)
-            await self._show_unkept()
 
     async def _show_unkept(self) -> None:
         await self._board.show_unkept(self._unkept[0].text if self._unkept else "")
@@ -155,14 +151,6 @@ class Notices:
         now = self._clock.now()
         await self._store.transact(lambda tx: leave_notice(tx, notice, now))
 
-    async def _gather(self) -> None:
-        """Wait for further notices. Each new one may shorten the wait, and none prolongs it."""
-        ends_at = await self._earliest()
-        while (left := ends_at - self._clock.monotonic()) > 0:
-            self._wanted.clear()
-            await wait_until_set(self._wanted, self._clock, left)
-            ends_at = min(ends_at, await self._earliest())
-
     async def _earliest(self) -> float:
         """When the notices that wait may be posted, on the monotonic clock."""
         record = await self._store.read(lambda tx: tx.notices.get())
@@ -170,10 +158,6 @@ class Notices:
 
     async def _untold(self) -> Sequence[Notice]:
         return await self._store.read(lambda tx: tx.notices.get().untold)
-
-
-def _notice_id(untold: Sequence[Notice]) -> MessageId:
-    return MessageId(f"notice-{untold[0].id}")
 
 
 def _message(name: MessageId, notices: Sequence[Notice], now: datetime) -> ChatMessage:
@@ -186,8 +170,6 @@ def _message(name: MessageId, notices: Sequence[Notice], now: datetime) -> ChatM
 def _held(key: str) -> str:
     return f"notice {key}"
 
-
-_PAUSE = 5.0
 
 R = TypeVar("R")
 
@@ -227,7 +209,7 @@ class DiskGate:
         _logger.warning("Work stands still: %s", refused)
         key = f"{refused} {self._clock.now():%Y-%m-%d}"
         await self._notices.tell(str(refused), key=key, for_reminder=True)
-        await wait_until_set(hurry or asyncio.Event(), self._clock, _PAUSE)
+        await wait_until_set(hurry or asyncio.Event(), self._clock, 5.0)
 
 
 def _with_notice(step: Step[R], notice: Notice, tx: Transaction) -> R:

@@ -22,10 +22,8 @@ from ollim_bot.view_ports import PhoneLink
 ACTIONS = frozenset({"pair", "cancel-pairing", "test-phone", "remove-phone"})
 
 _TOO_LATE = "No press came in time, so nothing was kept. Pair it again when the phone is at hand."
-_CANCELLED = "Cancelled. Nothing was kept."
 _UNDER_WAY = "A phone is just being paired. Cancel that first."
 _PAIRED_ALREADY = "A phone is paired already. Remove it first."
-_NOTHING_TO_CANCEL = "No phone is being paired."
 _BROKEN = "The pairing was broken off, and nothing was kept. Try it again."
 # How long the page says how the last attempt ended.
 _NEWS = timedelta(minutes=10)
@@ -92,7 +90,11 @@ class PhonePage:
                 case "pair":
                     return await self._begin(fields.get("server", ""))
                 case "cancel-pairing":
-                    return self._cancel()
+                    if self._attempt is None:
+                        return ViewAnswer("No phone is being paired.", is_error=True)
+                    self._attempt.is_cancelled.set()
+                    self._end()
+                    return ViewAnswer("Cancelled. Nothing was kept.")
                 case "test-phone":
                     return ViewAnswer(await asyncio.to_thread(self._link.send_test))
                 case _:
@@ -116,13 +118,6 @@ class PhonePage:
         self._wanted.set()
         self.news.publish()
         return ViewAnswer()
-
-    def _cancel(self) -> ViewAnswer:
-        if self._attempt is None:
-            return ViewAnswer(_NOTHING_TO_CANCEL, is_error=True)
-        self._attempt.is_cancelled.set()
-        self._end()
-        return ViewAnswer(_CANCELLED)
 
     async def _pair(self, attempt: _Attempt) -> None:
         try:

@@ -18,7 +18,8 @@ from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.domain.added_lines import AddedLine
 from ollim_bot.domain.changes import TASK as PLACE_OF_TASK
 from ollim_bot.domain.changes import Changer, ChangeRow, task_words
-from ollim_bot.domain.jobs import JobKind, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.phrases.moment import moment_to_keep, parse_day
 from ollim_bot.domain.phrases.rhythm import parse_rhythm
@@ -43,7 +44,6 @@ from ollim_bot.store.transaction import Transaction
 J = TypeVar("J", Reminder, Routine)
 
 _OTHER_WAY = "That way to read the line is over. Look at what it says now, and press again."
-_NO_KEY = "The page is older than the bot. Reload it."
 # Stands for the id of a job that is only shown.
 _SHOWN_ID = "00000000"
 
@@ -88,7 +88,7 @@ class QuickAdds:
     async def add(self, line: str, way: str, key: str) -> ViewAnswer:
         """Add what the line says, in the way with that name; once for each key."""
         if not key:
-            return _refused(_NO_KEY)
+            return _refused("The page is older than the bot. Reload it.")
         settings = await self._settings()
         async with self._one_at_a_time:
             known = (await self._store.read(lambda tx: tx.added_lines.get())).find(key)
@@ -110,7 +110,8 @@ class QuickAdds:
             # Noted first: a task that may be there already is looked for before it is added again.
             await self._note(AddedLine(key))
             task = await asyncio.to_thread(self._add_task, what, may_be_there=is_begun)
-            told = _task_told(task, now)
+            due = f", {due_words(task.due, now.date())}" if task.due else ""
+            told = f"Task added: {literal(task.title)}{due}."
         else:
             job = await asyncio.to_thread(self._add_job, what, key)
             told, task = _job_told(job, now) + await self._reach_told(job), None
@@ -190,8 +191,9 @@ def _ways(line: str, settings: _Settings) -> QuickLine:
                 ways.append(QuickAdd(name, _made(intent, settings)))
             except BadPhrase as refused:
                 problem = str(refused)
-                others = _readings(intent, refused)
-                ways += [QuickAdd(each.every, _made(each, settings)) for each in others]
+                if isinstance(intent, RoutineWish):
+                    others = [replace(intent, every=each) for each in refused.readings]
+                    ways += [QuickAdd(each.every, _made(each, settings)) for each in others]
     except OllimError as refused:
         return QuickLine(problem=str(refused))
     zone = settings.now.tzinfo or UTC
@@ -202,13 +204,6 @@ def _ways(line: str, settings: _Settings) -> QuickLine:
         for each in ways
     )
     return QuickLine(tuple(seen), read.problem or problem)
-
-
-def _readings(intent: Addition, refused: BadPhrase) -> list[RoutineWish]:
-    """The routines with a rhythm that may be meant."""
-    if not isinstance(intent, RoutineWish):
-        return []
-    return [replace(intent, every=each) for each in refused.readings]
 
 
 def _made(intent: Addition, settings: _Settings) -> Reminder | Routine | NewTask:
@@ -239,8 +234,3 @@ def _job_told(job: Reminder | Routine, now: datetime) -> str:
     then = f" Next: {describe(coming, now)}." if coming else ""
     words = job.rhythm.explain()
     return f"Routine set: {title}, {words[:1].lower()}{words[1:]}.{then}"
-
-
-def _task_told(task: Task, now: datetime) -> str:
-    due = f", {due_words(task.due, now.date())}" if task.due else ""
-    return f"Task added: {literal(task.title)}{due}."

@@ -21,7 +21,6 @@ from ollim_bot.domain.digest import (
     SHOW_HELD,
     TURN_PAGE,
     Digest,
-    HeldMessage,
     HeldMessages,
     digest_message,
     waits_for_digest,
@@ -59,21 +58,15 @@ def add_digest(tx: Transaction, poster: MessagePoster, now: datetime) -> None:
         return
     digest = Digest.of(held, now)
     # Before the receipt, which counts what comes now as come.
-    tx.ledger.append(*(_released(each, digest, now) for each in held if each.message.occurrence))
+    for message in (each.message for each in held if each.message.occurrence):
+        facts = {"message": message.id, "digest": digest.id}
+        tx.ledger.append(LedgerRow(now, RELEASED, Occurrence.parse(message.occurrence), facts))
     if tx.config.get().receipt_in_digest:
-        digest = replace(digest, receipt=_receipt(tx, now))
+        digest = replace(digest, receipt=receipt_for(tx, told_day(now), now, None).sentence(now))
     _close_oldest(tx, poster, digest)
     poster.add_to_log(tx, _drawn(tx, digest), _sender(digest))
     if len(held) == 1:
         record_fork_message(tx, held[0].message, _sender(digest))
-
-
-def _receipt(tx: Transaction, now: datetime) -> str:
-    return receipt_for(tx, told_day(now), now, None).sentence(now)
-
-
-def _is_to_be_told(tx: Transaction, held: HeldMessage) -> bool:
-    return waits_for_digest(held, tx.due_items.get(held.item) if held.item else None)
 
 
 def _sender(digest: Digest) -> Sender:
@@ -82,11 +75,6 @@ def _sender(digest: Digest) -> Sender:
     if len(digest.entries) > 1:
         return Sender(charge)
     return Sender(charge, digest.entries[0].fork, digest.entries[0].parent)
-
-
-def _released(held: HeldMessage, digest: Digest, now: datetime) -> LedgerRow:
-    facts = {"message": held.message.id, "digest": digest.id}
-    return LedgerRow(now, RELEASED, Occurrence.parse(held.message.occurrence), facts)
 
 
 def _close_oldest(tx: Transaction, poster: MessagePoster, digest: Digest) -> None:
@@ -142,7 +130,7 @@ class DigestButtons:
                 return False
             # The digest has paid for it.
             sender = Sender(Charge.NOTHING, held.fork, held.parent)
-            if _is_to_be_told(tx, held):
+            if waits_for_digest(held, tx.due_items.get(held.item) if held.item else None):
                 self._poster.add_to_log(tx, held.message, sender)
             _redraw(tx, self._poster, digest)
             return True
@@ -198,7 +186,10 @@ class QuietWatch:
         """Watch the clock and the settings, and the items of digests, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_answers())
-            await self._watch_quiet()
+            with self._store.changes(*_CAUSES, event=self._changed):
+                while True:
+                    self._changed.clear()
+                    await self._post_or_wait()
 
     async def _follow_answers(self) -> None:
         """Redraw the digests whenever an item may have its answer, as long as one is kept."""
@@ -213,12 +204,6 @@ class QuietWatch:
                 if digests.kept:
                     await self._store.transact(lambda tx: redraw_digests(tx, self._poster))
                 await (has_answer if digests.kept else has_digest).wait()
-
-    async def _watch_quiet(self) -> None:
-        with self._store.changes(*_CAUSES, event=self._changed):
-            while True:
-                self._changed.clear()
-                await self._post_or_wait()
 
     async def _post_or_wait(self) -> None:
         now = self._clock.now()

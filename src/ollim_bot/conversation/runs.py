@@ -47,9 +47,10 @@ class RunListView:
         self._receipts = receipts or TodayReceipts()
 
     async def look(self, asked: Mapping[str, str]) -> RunList:
-        return await asyncio.to_thread(
-            self._read, RunFilter.read(asked, self._clock.now()), _most(asked)
-        )
+        word = asked.get("most", "")
+        most = int(word) if word.isascii() and word.isdecimal() and len(word) < 6 else _USUAL
+        wanted = RunFilter.read(asked, self._clock.now())
+        return await asyncio.to_thread(self._read, wanted, most)
 
     def changes(self) -> AsyncIterator[None]:
         return changes_of(self._store, *_MADE_OF)
@@ -92,8 +93,3 @@ class RunView:
                 self._repositories.of(one.kind).text_of(one.job_id)
                 return f"{one.kind}:{one.job_id}"
         return ""
-
-
-def _most(asked: Mapping[str, str]) -> int:
-    word = asked.get("most", "")
-    return int(word) if word.isascii() and word.isdecimal() and len(word) < 6 else _USUAL

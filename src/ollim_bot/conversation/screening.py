@@ -9,22 +9,12 @@ from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded
 from ollim_bot.domain.jobs import Model
 from ollim_bot.domain.usage import Usage
 from ollim_bot.errors import EngineError
-from ollim_bot.ports import (
-    AgentEngine,
-    AgentSession,
-    Clock,
-    Prompt,
-    Refusal,
-    SessionSpec,
-    ToolCall,
-    Toolset,
-)
+from ollim_bot.ports import AgentEngine, Clock, Prompt, Refusal, SessionSpec, ToolCall, Toolset
 from ollim_bot.prompts.screening import is_safe
 
 LONGEST_SECONDS = 30.0
 
 _TOO_LONG = f"the check took longer than {LONGEST_SECONDS:.0f} s"
-_SILENT = "the engine stopped without a word"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +57,19 @@ class Screening:
         try:
             async with self._engine.open(spec, Toolset(gate=_refuse)) as agent:
                 try:
-                    return await _answer(agent, prompt)
+                    async for event in agent.turn(Prompt(prompt)):
+                        match event:
+                            case TurnEnded(failure=failure) if failure is not None:
+                                return ScreeningVerdict(
+                                    error=failure.sentence.removesuffix("."), kind=failure.kind
+                                )
+                            case TurnEnded(EndCause.COMPLETED, text):
+                                return ScreeningVerdict(is_safe(text))
+                    return ScreeningVerdict(error="the engine stopped without a word")
                 finally:
                     self.usage = replace(agent.usage, cost_usd=before + agent.usage.cost_usd)
         except EngineError as refused:
             return ScreeningVerdict(error=str(refused).removesuffix("."))
-
-
-async def _answer(agent: AgentSession, prompt: str) -> ScreeningVerdict:
-    async for event in agent.turn(Prompt(prompt)):
-        match event:
-            case TurnEnded(failure=failure) if failure is not None:
-                return ScreeningVerdict(error=failure.sentence.removesuffix("."), kind=failure.kind)
-            case TurnEnded(EndCause.COMPLETED, text):
-                return ScreeningVerdict(is_safe(text))
-    return ScreeningVerdict(error=_SILENT)
 
 
 async def _refuse(_: ToolCall) -> Refusal | None:

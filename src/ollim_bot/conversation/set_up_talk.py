@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import NamedTuple
 from zlib import crc32
 
 from ollim_bot.conversation.message_poster import MessagePoster, note_of
 from ollim_bot.domain.answer_words import meaning_of
-from ollim_bot.domain.button_prompts import ButtonPrompt, ButtonPrompts
+from ollim_bot.domain.button_prompts import ButtonPrompt
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -23,12 +22,11 @@ from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.schedule import GivenNames
 from ollim_bot.domain.text import with_program
 from ollim_bot.ports import Clock
-from ollim_bot.store.steps import set_by_owner
+from ollim_bot.store.steps import set_by_owner, store_prompts
 from ollim_bot.store.transaction import Step, Transaction
 
 _ID = re.compile(r"set-up-question-(\d)-")
 _WAITS = timedelta(hours=1)
-_LOOKED_AT = 20
 # Cards that the owner answered in words while a question waited.
 _MOST_BETWEEN = 2
 _LONGEST_ANSWER = 40
@@ -40,9 +38,7 @@ _NOT_A_NAME = frozenset(
 )
 _NAMING = re.compile(r"(?:call me|my name is|i am|i'm|your name is|you are)\s+", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d_][\w'’-]*(?: [^\W\da-z_][\w'’-]*){0,2}")
-_STOPPED = "Set-up stops here. `/setup` begins again."
 _ENDED = "That was all. `/setup` asks again, and `/help` shows what else I can do."
-_MOST_WORDS = 3
 
 
 class _Answer(NamedTuple):
@@ -94,7 +90,7 @@ class SetUpTalk:
         number, question = asked
         words = " ".join(message.text.lower().split()).rstrip(".!")
         if words in _STOP:
-            return self._ending(_STOPPED, question, message)
+            return self._ending("Set-up stops here. `/setup` begins again.", question, message)
         if words in _SKIP or (words in _YES and self._questions[number].is_yes_enough):
             return self._asking(number + 1, "", message, question)
         answer = self._questions[number].take(tx, message.text.strip())
@@ -112,16 +108,14 @@ class SetUpTalk:
         def step(tx: Transaction) -> None:
             asked = with_program(question.ask(tx, now), self._program)
             texts = {"Skip": "skip", **({"Yes": "yes"} if question.is_yes_enough else {})}
+            keys = [crc32(f"{message.id} {number} {text}".encode()) for text in texts.values()]
             prompts = [
-                ButtonPrompt(_key(f"{message.id} {number} {text}"), text, now.timestamp())
-                for text in texts.values()
+                ButtonPrompt(f"{key:08x}", text, now.timestamp())
+                for key, text in zip(keys, texts.values(), strict=True)
             ]
-            for prompt in prompts:
-                tx.inquiries.change(partial(_with_prompt, prompt))
-            buttons = tuple(
-                Button(label, "agent", prompt.key)
-                for label, prompt in zip(texts, prompts, strict=True)
-            )
+            store_prompts(tx, prompts)
+            named = zip(texts, prompts, strict=True)
+            buttons = tuple(Button(label, "agent", prompt.key) for label, prompt in named)
             title = f"Set-up, {number + 1} of {len(self._questions)}"
             card = Card(title, f"{before}\n\n{asked}".strip(), buttons=buttons[::-1])
             self._close(tx, last)
@@ -150,7 +144,7 @@ class SetUpTalk:
         return f"Do I keep the name {name}? Say yes, or give me another."
 
     def _take_zone(self, tx: Transaction, text: str) -> _Answer | None:
-        if len(text) > _LONGEST_ANSWER or len(text.split()) > _MOST_WORDS:
+        if len(text) > _LONGEST_ANSWER or len(text.split()) > 3:
             return None
         zone = zone_at(text)
         if zone is None:
@@ -170,14 +164,6 @@ _FORGET = (
 )
 
 
-def _key(text: str) -> str:
-    return f"{crc32(text.encode()):08x}"
-
-
-def _with_prompt(prompt: ButtonPrompt, known: ButtonPrompts) -> ButtonPrompts:
-    return known.stored(prompt)
-
-
 def _open_question(tx: Transaction, message: OwnerMessage) -> tuple[int, ChatMessage] | None:
     """The question that waits for the next message, unless a newer card is answered by it.
 
@@ -185,7 +171,7 @@ def _open_question(tx: Transaction, message: OwnerMessage) -> tuple[int, ChatMes
     """
     has_card = has_answer = False
     between: list[ChatMessage] = []
-    for logged in tx.messages.newest(_LOOKED_AT):
+    for logged in tx.messages.newest(20):
         said = logged.message
         if said.author in (Author.OWNER, Author.ASSISTANT):
             has_answer = said.author is Author.ASSISTANT

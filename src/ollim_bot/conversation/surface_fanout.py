@@ -14,8 +14,6 @@ from ollim_bot.errors import StorageError
 from ollim_bot.ports import ChatSurface, Surface, TurnStart
 from ollim_bot.store.store import Store
 
-_AT_ONCE = 100
-
 _logger = logging.getLogger(__name__)
 
 
@@ -59,7 +57,7 @@ class SurfaceFanout:
             try:
                 while self._change is not None and (
                     changes := await self.store.read(
-                        lambda tx, since=self._change: tx.messages.since_change(since, _AT_ONCE)  # type: ignore[misc]
+                        lambda tx, since=self._change: tx.messages.since_change(since, 100)  # type: ignore[misc]
                     )
                 ):
                     for each in changes:

@@ -17,7 +17,7 @@ from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import MOVE, UNDO
@@ -48,7 +48,6 @@ from ollim_bot.store.transaction import Transaction
 
 # Seconds.
 _LONGEST_LOOK = 3.0
-_BETWEEN_TRIES = 60.0
 _LISTED = "the list of tasks, with titles that were written after reading untrusted text"
 
 _logger = logging.getLogger(__name__)
@@ -97,7 +96,7 @@ class TaskCommands:
             while True:
                 has_changed.clear()
                 is_done = await self._repeat_begun()
-                pause = None if is_done else _BETWEEN_TRIES
+                pause = None if is_done else 60.0
                 await wait_until_set(has_changed, self._clock, pause)
 
     async def _repeat_begun(self) -> bool:
@@ -132,13 +131,14 @@ class TaskCommands:
 
     async def _click(self, message: ChatMessage, button: Button, look: _Look) -> CommandAnswer:
         # The day on the page is no message of the log.
-        card = await self._store.read(lambda tx: _card(tx, message.id)) or message.card
+        logged = await self._store.read(lambda tx: tx.messages.get(message.id))
+        card = (logged and logged.card) or message.card
         if card is None or button not in card.buttons:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
         try:
             task, receipt = await asyncio.to_thread(look, button.data)
         except OllimError as refused:
-            return _refused(refused)
+            return refused_answer(refused)
         undo = TaskUndo(
             secrets.token_hex(4),
             task,
@@ -165,12 +165,12 @@ class TaskCommands:
         try:
             await self._store.transact(lambda tx: begin_click(tx, step))
         except OllimError as refused:
-            return _refused(refused)
+            return refused_answer(refused)
         try:
             await asyncio.to_thread(self._change, step, may_be_there=may_be_there)
         except OllimError as refused:
             await self._end(step, withdraw_click)
-            return _refused(refused)
+            return refused_answer(refused)
         await self._end(step, end_click)
         return CommandAnswer()
 
@@ -222,17 +222,9 @@ def _is_in(tasks: TaskList, task: Task) -> bool:
     return any(is_same(each, task) for each in tasks.tasks(task.list, with_done=True))
 
 
-def _refused(refused: OllimError) -> CommandAnswer:
+def refused_answer(refused: OllimError) -> CommandAnswer:
     sentence = texts.TASK_GONE if isinstance(refused, TaskNotFound) else str(refused)
     return CommandAnswer(sentence, is_error=True)
-
-
-def _card(tx: Transaction, message_id: MessageId) -> Card | None:
-    message = tx.messages.get(message_id)
-    return None if message is None else message.card
-
-
-_BETWEEN_LOOKS = 300.0
 
 
 class TaskMover:
@@ -260,7 +252,7 @@ class TaskMover:
             # A list that cannot be read now is looked at again.
             with suppress(OllimError):
                 await self._offer()
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(300.0)
 
     async def _offer(self) -> None:
         if (await self._store.read(lambda tx: tx.task_moves.get())).is_offered:

@@ -41,9 +41,6 @@ SERVICE_FAULT = (
 RESTARTING = "Restarting. The conversation goes on where it is."
 
 
-_MOST_NAMED = 5
-
-
 def no_room(refused: StorageError) -> str:
     why = refused.reason.partition(". ")[0].removesuffix(".")
     return (
@@ -57,7 +54,7 @@ def returned_to_copy(returned: AfterReturn, now: datetime) -> str:
     ended = (returned.inputs, returned.occurrences, returned.held)
     open_then = str(sum(map(len, ended)))
     if returned.jobs:
-        shown = [f"“{_short(title)}”" for title in returned.jobs[:_MOST_NAMED]]
+        shown = [f"“{_short(title)}”" for title in returned.jobs[:5]]
         open_then += f", among them {', '.join(shown)}"
     if returned.since_backup is not None:
         said = "; ".join(f"“{words}”" for words in returned.since_backup.said)
@@ -132,11 +129,7 @@ def _words(message: OwnerMessage) -> str:
     """The owner's words. Untrusted words are not quoted: the agent reads this outside a fence."""
     if message.untrusted is not None:
         return f"a {message.untrusted.source}"
-    return message.text or _names(message)
-
-
-def _names(message: OwnerMessage) -> str:
-    return ", ".join(attachment.name for attachment in message.attachments)
+    return message.text or ", ".join(attachment.name for attachment in message.attachments)
 
 
 def _short(text: str) -> str:

@@ -33,12 +33,9 @@ from ollim_bot.store.transaction import Transaction
 
 _SERVER = "server"
 _START, _TOOLS, _SHOW, _LATER, _LOOKS = "start", "tools", "show", "later", "looks"
-_PAGE = "web"
 _MOST_SHOWN = 12
 # A longer text is many messages on any surface but the page.
 _LONGEST_SHOWN = 12_000
-_LONGEST_LINE = 200
-_LONGEST_COMMAND = 1000
 _KEY_LENGTH = 16
 
 _NEW = "`mcp.json` names this server. It has not been started:"
@@ -68,9 +65,9 @@ class ServerCards:
         self._clock = clock
         self._told: set[str] = set()
         self.actions: Mapping[str, Action] = {
-            f"{_SERVER}:{_START}": Action(self._start, Uses.ALL),
-            f"{_SERVER}:{_TOOLS}": Action(self._approve, Uses.ALL),
-            f"{_SERVER}:{_LOOKS}": Action(self._look),
+            f"{_SERVER}:{_START}": self._deciding(lambda s, _: s.started(), _TOOLS_COME, Uses.ALL),
+            f"{_SERVER}:{_TOOLS}": self._deciding(lambda s, _: s.approving(), _TOOLS_ON, Uses.ALL),
+            f"{_SERVER}:{_LOOKS}": self._deciding(_looking, _LOOKS_NOTED, Uses.ITSELF),
             f"{_SERVER}:{_SHOW}": Action(self._show, Uses.NOTHING),
             f"{_SERVER}:{_LATER}": Action(nothing, Uses.ALL),
         }
@@ -93,7 +90,11 @@ class ServerCards:
             await self._store.transact(lambda tx: tx.updates.put(_pending(tx).without(over)))
         troubles = {name: state.trouble for name, state in servers.items() if state.trouble}
         for name, trouble in troubles.items():
-            await self._notices.tell(_not_working(name, trouble), key=_key(name))
+            await self._notices.tell(
+                f"The tool server {name} {trouble} All else goes on without it. "
+                f"`ollim-bot mcp test {name}` shows whether it works again.",
+                key=_key(name),
+            )
         for name in self._told - set(troubles):
             await self._notices.forget(_key(name))
         self._told = set(troubles)
@@ -113,20 +114,6 @@ class ServerCards:
             leave_update(tx, PendingUpdate(tx.now, told, _update(name)))
         tx.tool_servers.put(record.holding(name, state.having_asked()))
 
-    async def _start(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        return await self._decide(button, ServerState.started, _TOOLS_COME)
-
-    async def _approve(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        return await self._decide(button, ServerState.approving, _TOOLS_ON)
-
-    async def _look(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        place = int(button.data.rpartition(":")[2])
-
-        def step(state: ServerState) -> ServerState:
-            return replace(state, looking=(*state.looking, state.waiting[place].name))
-
-        return await self._decide(button, step, _LOOKS_NOTED)
-
     async def _show(self, surface: str, __: ChatMessage, button: Button) -> CommandAnswer:
         """Show the definitions that wait, whole."""
         _, name, key = button.data.split(":")
@@ -136,30 +123,38 @@ class ServerCards:
             return CommandAnswer(_CHANGED_SINCE, is_error=True)
         lines = [line for each in state.waiting for line in (*whole_definition(each), "")]
         shown = _block(lines)
-        if surface != _PAGE and len(shown) > _LONGEST_SHOWN:
+        if surface != "web" and len(shown) > _LONGEST_SHOWN:
             return CommandAnswer(
                 f"That is too long for here. The page shows it, and in a terminal `ollim-bot mcp "
                 f"list {name}`."
             )
         return CommandAnswer(shown)
 
-    async def _decide(
-        self, button: Button, step: Callable[[ServerState], ServerState], done: str
-    ) -> CommandAnswer:
+    def _deciding(
+        self, step: Callable[[ServerState, Button], ServerState], done: str, uses: Uses
+    ) -> Action:
         """Carry out the decision, if the card shows what is true now."""
-        _, name, key, *_ = button.data.split(":")
 
-        def decide(tx: Transaction) -> bool:
-            record = tx.tool_servers.get()
-            state = record.of(name)
-            if not state.question or state.question[:_KEY_LENGTH] != key:
-                return False
-            tx.tool_servers.put(record.holding(name, step(state)))
-            return True
+        async def run(_: str, __: ChatMessage, button: Button) -> CommandAnswer:
+            name, key = button.data.split(":")[1:3]
 
-        if await self._store.transact(decide):
-            return CommandAnswer(done)
-        return CommandAnswer(_CHANGED_SINCE, is_error=True)
+            def decide(tx: Transaction) -> bool:
+                record = tx.tool_servers.get()
+                state = record.of(name)
+                if not state.question or state.question[:_KEY_LENGTH] != key:
+                    return False
+                tx.tool_servers.put(record.holding(name, step(state, button)))
+                return True
+
+            is_done = await self._store.transact(decide)
+            return CommandAnswer(done if is_done else _CHANGED_SINCE, is_error=not is_done)
+
+        return Action(run, uses)
+
+
+def _looking(state: ServerState, button: Button) -> ServerState:
+    tool = state.waiting[int(button.data.rpartition(":")[2])]
+    return replace(state, looking=(*state.looking, tool.name))
 
 
 def server_card(name: str, state: ServerState) -> Card:
@@ -172,7 +167,7 @@ def server_card(name: str, state: ServerState) -> Card:
         is_new = state.condition is ServerCondition.NEW
         is_rewritten = state.condition is ServerCondition.REWRITTEN
         title = f"Tool server {'added' if is_new else 'changed'}: {name}"
-        command = one_line(state.shown, _LONGEST_COMMAND)
+        command = one_line(state.shown, 1000)
         head = _REWRITTEN if is_rewritten else _NEW if is_new else _CHANGED
         asked = _ASK_REWRITTEN if is_rewritten else _ASK_START
         described = f"{head}\n{_block([command])}\n{asked}"
@@ -219,7 +214,7 @@ def _tools(name: str, state: ServerState) -> str:
 
 def _tool(old: ToolDefinition | None, new: ToolDefinition) -> Iterator[str]:
     if old is None:
-        yield one_line(f"{new.name}: {new.description}", _LONGEST_LINE)
+        yield one_line(f"{new.name}: {new.description}", 200)
         return
     yield f"{new.name} has changed:"
     lines, _ = difference(old.description, new.description)
@@ -230,13 +225,6 @@ def _tool(old: ToolDefinition | None, new: ToolDefinition) -> Iterator[str]:
 
 def _block(lines: list[str]) -> str:
     return "\n".join(["```", fenced("\n".join(lines)), "```"])
-
-
-def _not_working(name: str, trouble: str) -> str:
-    return (
-        f"The tool server {name} {trouble} All else goes on without it. "
-        f"`ollim-bot mcp test {name}` shows whether it works again."
-    )
 
 
 def _key(name: str) -> str:

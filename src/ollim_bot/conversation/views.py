@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
@@ -61,7 +62,11 @@ def money_view(store: Store, clock: Clock) -> StoreView[CostReport]:
     def question(asked: Mapping[str, str], tx: Transaction) -> CostReport:
         nonlocal kept
         now = clock.now()
-        since = _since(asked.get("since", ""), now)
+        since = month_start(now)
+        with suppress(WrongInput, OverflowError):
+            ago = now.astimezone(UTC) - parse_duration(asked.get("since", ""))
+            day = ago.astimezone(now.tzinfo)
+            since = day.replace(hour=0, minute=0, second=0, microsecond=0)
         made_of = (since, now.date(), tx.usage.newest_place(), tx.config.get().daily_cost_cap)
         is_kept = kept is not None and kept.made_of == made_of
         if kept is None or not is_kept or not timedelta() <= elapsed(kept.at, now) < _COSTS_KEPT:
@@ -69,14 +74,6 @@ def money_view(store: Store, clock: Clock) -> StoreView[CostReport]:
         return kept.report
 
     return StoreView(store, question, ("usage", "config"))
-
-
-def _since(words: str, now: datetime) -> datetime:
-    try:
-        moment = (now.astimezone(UTC) - parse_duration(words)).astimezone(now.tzinfo)
-    except (WrongInput, OverflowError):
-        return month_start(now)
-    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 # Sets a key to a value, or to its default for None, and says what has changed.

@@ -7,7 +7,8 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import TypeVar
 
 from ollim_bot.domain.definitions import Definition
-from ollim_bot.domain.jobs import Job, JobKind, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Job, Routine
 from ollim_bot.domain.moments import zone_named
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.repeats import AfterDone, read_rhythm

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, instant
+from ollim_bot.domain.moments import clock_time, day_words, instant
 from ollim_bot.domain.text import counted, one_line
 
 LONGEST_NAME = 40
@@ -181,15 +181,10 @@ def time_words(event: CalendarEvent, now: datetime) -> str:
         return "all day" if last <= event.start else f"all day until {day_words(last, now)}"
     if end <= begin:
         return clock_words(begin)
-    is_one_day = end.date() == begin.date() or _is_next_midnight(begin, end)
+    is_midnight = (end.hour, end.minute, end.second) == (0, 0, 0)
+    is_one_day = end.date() == begin.date() or (is_midnight and end.date() == begin.date() + _A_DAY)
     day = "" if is_one_day else f"{day_words(end.date(), now)} "
     return f"{clock_words(begin)}–{day}{clock_words(end)}"
-
-
-def day_words(day: date, now: datetime) -> str:
-    """`Tue 17 Nov`, with the year where it is not this one."""
-    year = "" if day.year == now.year else f" {day.year}"
-    return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}{year}"
 
 
 def clock_words(moment: datetime) -> str:
@@ -210,7 +205,11 @@ def next_event(copies: Iterable[CalendarCopy], now: datetime) -> CalendarEvent |
     copies = tuple(copies)
     first, last = _moment(now.date(), now.tzinfo or UTC), now + timedelta(days=LONGEST_UPCOMING)
     events = between(copies, first, last)
-    coming = (each for each in events if _is_coming(each, now))
+    coming = (
+        each
+        for each in events
+        if (each.start >= now.date() if each.all_day else _utc(each.begins(UTC)) >= _utc(now))
+    )
     return next(coming, None)
 
 
@@ -255,12 +254,6 @@ def free_name(taken: Sequence[str]) -> str:
     return next(name for name in names if not name_problem(name, taken))
 
 
-def _is_coming(event: CalendarEvent, now: datetime) -> bool:
-    if event.all_day:
-        return event.start >= now.date()
-    return _utc(event.begins(UTC)) >= _utc(now)
-
-
 def _joined(
     copy: CalendarCopy, first: datetime, last: datetime, zone: tzinfo
 ) -> Iterator[BusyPeriod]:
@@ -281,12 +274,11 @@ def _joined(
 
 
 def _in_order(events: Iterable[CalendarEvent], zone: tzinfo) -> tuple[CalendarEvent, ...]:
-    return tuple(sorted(events, key=lambda event: _order(event, zone)))
+    def place(event: CalendarEvent) -> tuple[datetime, bool, datetime, str, str]:
+        begins, ends = _utc(event.begins(zone)), _utc(event.ends(zone))
+        return begins, not event.all_day, ends, event.calendar, event.id
 
-
-def _order(event: CalendarEvent, zone: tzinfo) -> tuple[datetime, bool, datetime, str, str]:
-    begins, ends = _utc(event.begins(zone)), _utc(event.ends(zone))
-    return begins, not event.all_day, ends, event.calendar, event.id
+    return tuple(sorted(events, key=place))
 
 
 def _is_on(event: CalendarEvent, first: datetime, last: datetime) -> bool:
@@ -294,11 +286,6 @@ def _is_on(event: CalendarEvent, first: datetime, last: datetime) -> bool:
     begins, ends = _utc(event.begins(zone)), _utc(event.ends(zone))
     is_over = ends <= _utc(first) and begins < _utc(first)
     return not is_over and begins < _utc(last)
-
-
-def _is_next_midnight(begin: datetime, end: datetime) -> bool:
-    is_midnight = (end.hour, end.minute, end.second) == (0, 0, 0)
-    return is_midnight and end.date() == begin.date() + _A_DAY
 
 
 def _moment(start: date, zone: tzinfo) -> datetime:

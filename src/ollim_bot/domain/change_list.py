@@ -10,8 +10,6 @@ from typing import NamedTuple
 from ollim_bot.domain.changes import CALENDAR, EVENT, Changer, ChangeRow, task_in
 from ollim_bot.domain.tasks import Task
 
-_EVENT = "An event at Google cannot be put back from here: it would lose its guests."
-
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
@@ -85,7 +83,7 @@ CHANGERS = tuple(each for each in Changer if each is not Changer.PROGRAM)
 def why_elsewhere(change: ChangeRow) -> str:
     """Why a change of this kind is never undone by the program; empty if it can be."""
     if change.kind == EVENT:
-        return _EVENT
+        return "An event at Google cannot be put back from here: it would lose its guests."
     if change.kind != CALENDAR:
         return ""
     name = "".join(each if each.isprintable() else "?" for each in change.name)

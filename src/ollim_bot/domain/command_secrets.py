@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 HIDDEN = "…"
 
@@ -43,16 +43,13 @@ _LONGEST_NUMBER = 15
 
 def shown_command(words: Sequence[str], hidden: Callable[[str], None] = lambda _: None) -> str:
     """The command line; `hidden` is called with each part that is left out."""
-    return " ".join(_quoted(word) for word in _shown_words(words, _Hider(hidden)))
+    shown = _shown_words(words, _Hider(hidden))
+    return " ".join(word if HIDDEN in word else shlex.quote(word) for word in shown)
 
 
 def shown_address(url: str, hidden: Callable[[str], None] = lambda _: None) -> str:
     """The address; `hidden` is called with each part that is left out."""
     return _Hider(hidden).address(url)
-
-
-def _quoted(word: str) -> str:
-    return word if HIDDEN in word else shlex.quote(word)
 
 
 def _shown_words(words: Sequence[str], hide: _Hider) -> Iterator[str]:
@@ -97,7 +94,11 @@ class _Hider:
             return f"{named['head']}{self._pair(value) if is_pair else self.whole(value)}"
         if any(map(str.isspace, word.strip())):
             # A command line in one word, such as that of `sh -c`.
-            return " ".join(_shown_words(_split(word), self))
+            try:
+                words = shlex.split(word)
+            except ValueError:
+                words = word.split()
+            return " ".join(_shown_words(words, self))
         if named:
             return f"{named['head']}{self.word(named['value'], '')}"
         return "/".join(self.whole(part) if _is_random(part) else part for part in word.split("/"))
@@ -110,31 +111,22 @@ class _Hider:
             return self.whole(url)
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
         user = f"{self.whole(parts.netloc.rpartition('@')[0])}@" if "@" in parts.netloc else ""
-        path = "/".join(self._segment(each) for each in parts.path.split("/"))
-        return f"{parts.scheme}://{user}{host}{port}{path}{self._behind_path(parts)}"
-
-    def _behind_path(self, parts: SplitResult) -> str:
+        path = "/".join(
+            each if _PLAIN_SEGMENT.fullmatch(each) else self.whole(each)
+            for each in parts.path.split("/")
+        )
         values = (each.partition("=") for each in parts.query.split("&") if each)
         query = "&".join(
             f"{name}={self.whole(value)}" if equals else self.whole(name)
             for name, equals, value in values
         )
         fragment = self.whole(parts.fragment)
-        return (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
-
-    def _segment(self, segment: str) -> str:
-        return segment if _PLAIN_SEGMENT.fullmatch(segment) else self.whole(segment)
+        behind = (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
+        return f"{parts.scheme}://{user}{host}{port}{path}{behind}"
 
     def _pair(self, word: str) -> str:
         pair = _PAIR.fullmatch(word)
         return f"{pair[1]}{self.whole(pair[2])}" if pair else self.whole(word)
-
-
-def _split(line: str) -> Sequence[str]:
-    try:
-        return shlex.split(line)
-    except ValueError:
-        return line.split()
 
 
 def _is_secret_name(name: str) -> bool:
@@ -142,9 +134,7 @@ def _is_secret_name(name: str) -> bool:
 
 
 def _is_random(text: str) -> bool:
-    if _UUID.search(text):
-        return True
-    return any(_is_random_piece(piece) for piece in _PIECES.findall(text))
+    return bool(_UUID.search(text)) or any(map(_is_random_piece, _PIECES.findall(text)))
 
 
 def _is_random_piece(piece: str) -> bool:

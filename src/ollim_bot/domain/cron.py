@@ -256,36 +256,32 @@ class _WrongField(Exception):
 
 def normalised(text: str) -> str:
     """The same line in five fields of numbers. Raises `BadCron`."""
-    return " ".join(
-        _normalised_field(text, field, part)
-        for field, part in zip(_FIELDS, _parts(text), strict=True)
-    )
+    fields = []
+    for known, part in zip(_FIELDS, _parts(text), strict=True):
+        try:
+            fields.append(",".join(_normalised_term(known, term) for term in part.split(",")))
+        except _WrongField as wrong:
+            raise BadCron(text, str(wrong), field=known.name) from None
+    return " ".join(fields)
 
 
 def _parts(text: str) -> list[str]:
-    _require_plain(text)
-    parts = text.split()
-    if len(parts) == 1 and parts[0].startswith("@"):
-        return _alias(text, parts[0]).split()
-    if len(parts) != len(_FIELDS):
-        raise BadCron(text, _wrong_number_of(parts))
-    return parts
-
-
-def _require_plain(text: str) -> None:
     if len(text) > _LONGEST:
         raise BadCron(text, f"a cron line has at most {_LONGEST} characters, not {len(text)}")
     for char in text:
         if not (" " <= char <= "~" or char == "\t"):
             raise BadCron(text, f"{char!r} cannot stand in a cron line; write {_EXAMPLE}")
-
-
-def _alias(text: str, word: str) -> str:
-    if word.lower() == "@reboot":
-        raise BadCron(text, f"`{word}` is not a time; say when it is to run, {_EXAMPLE}")
-    if word.lower() not in _ALIASES:
-        raise BadCron(text, f"`{_cut(word)}` is not one of {', '.join(_ALIASES)}")
-    return _ALIASES[word.lower()]
+    parts = text.split()
+    if len(parts) == 1 and parts[0].startswith("@"):
+        word = parts[0]
+        if word.lower() == "@reboot":
+            raise BadCron(text, f"`{word}` is not a time; say when it is to run, {_EXAMPLE}")
+        if word.lower() not in _ALIASES:
+            raise BadCron(text, f"`{_cut(word)}` is not one of {', '.join(_ALIASES)}")
+        return _ALIASES[word.lower()].split()
+    if len(parts) != len(_FIELDS):
+        raise BadCron(text, _wrong_number_of(parts))
+    return parts
 
 
 def _wrong_number_of(parts: list[str]) -> str:
@@ -295,18 +291,14 @@ def _wrong_number_of(parts: list[str]) -> str:
     return f"{_NEEDED}, has {len(parts)}{seconds}: `{_cut(' '.join(parts))}`, {_EXAMPLE}"
 
 
-def _normalised_field(text: str, field: _Field, part: str) -> str:
-    try:
-        return ",".join(_normalised_term(field, term) for term in part.split(","))
-    except _WrongField as wrong:
-        raise BadCron(text, str(wrong), field=field.name) from None
-
-
 def _normalised_term(field: _Field, term: str) -> str:
     if field is _DAY and _SPECIAL_DAY.fullmatch(term):
         return term.upper()
     if field is _WEEKDAY and (special := _SPECIAL_WEEKDAY.fullmatch(term)):
-        return f"{_number(field, special['day'])}{_which(term, special)}"
+        number, which = _number(field, special["day"]), special["which"].upper()
+        if which not in ("L", "#1", "#2", "#3", "#4", "#5"):
+            raise _WrongField(f"`{_cut(term)}` is not `{special['day']}#1` to `{special['day']}#5`")
+        return f"{number}{which}"
     if not term:
         raise _WrongField("a list has a value on both sides of each comma, for example `1,3,5`")
     match = _TERM.fullmatch(term)
@@ -314,19 +306,15 @@ def _normalised_term(field: _Field, term: str) -> str:
         raise _WrongField(
             f"`{_cut(term)}` is not `*`, a value, a range like `1-5` or a step like `*/5`"
         )
-    step = _step(field, term, match["step"])
+    step = match["step"] or ""
+    if step and not (step.isdecimal() and 1 <= int(step) <= field.size):
+        raise _WrongField(f"the step in `{_cut(term)}` is not 1 to {field.size}")
+    step = f"/{int(step)}" if step else ""
     if not match["first"]:
         return f"*{step}"
     if not match["last"]:
         return f"{_number(field, match['first'])}{step}"
     return _range(field, match["first"], match["last"], step)
-
-
-def _which(term: str, special: re.Match[str]) -> str:
-    which = special["which"].upper()
-    if which not in ("L", "#1", "#2", "#3", "#4", "#5"):
-        raise _WrongField(f"`{_cut(term)}` is not `{special['day']}#1` to `{special['day']}#5`")
-    return which
 
 
 def _range(field: _Field, start: str, end: str, step: str) -> str:
@@ -343,14 +331,6 @@ def _range(field: _Field, start: str, end: str, step: str) -> str:
 
 def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
-
-
-def _step(field: _Field, term: str, step: str | None) -> str:
-    if step is None:
-        return ""
-    if not (step.isdecimal() and 1 <= int(step) <= field.size):
-        raise _WrongField(f"the step in `{_cut(term)}` is not 1 to {field.size}")
-    return f"/{int(step)}"
 
 
 def _number(field: _Field, value: str) -> int:
@@ -391,7 +371,13 @@ def in_words(pattern: CronPattern) -> str:
 
 def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
     moments = [60 * hour + minute for hour in hours for minute in minutes]
-    rhythm = _rhythm(moments)
+    # The constant distance between the moments of a day: `15 minutes`, `hour`.
+    distances = {later - earlier for earlier, later in pairwise(moments)}
+    rhythm = None
+    if len(distances) == 1:
+        (distance,) = distances
+        count, unit = (distance // 60, "hour") if distance % 60 == 0 else (distance, "minute")
+        rhythm = unit if count == 1 else f"{count} {unit}s"
     if len(hours) == 24:
         if rhythm and moments[0] == 0:
             return f"every {rhythm}"
@@ -404,22 +390,14 @@ def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
     return f"{past} of {_plural('hour', hours)} {_series(hours, str)}"
 
 
-def _rhythm(moments: Sequence[int]) -> str | None:
-    """The constant distance between the moments of a day: `15 minutes`, `hour`."""
-    distances = {later - earlier for earlier, later in pairwise(moments)}
-    if len(distances) != 1:
-        return None
-    (distance,) = distances
-    count, unit = (distance // 60, "hour") if distance % 60 == 0 else (distance, "minute")
-    return unit if count == 1 else f"{count} {unit}s"
-
-
 def _clock(minute_of_day: int) -> str:
     return f"{minute_of_day // 60}:{minute_of_day % 60:02}"
 
 
 def _dates(pattern: CronPattern) -> str:
-    days, weekdays, months = _days(pattern), _weekdays(pattern), _months(pattern)
+    days, weekdays, months = _days(pattern), _weekdays(pattern), ""
+    if len(pattern.months) < 12:
+        months = _series(sorted(pattern.months), lambda month: _MONTH_WORDS[month - 1])
     if not pattern.day_and and not (days and weekdays):
         days = weekdays = ""
     in_months = f" in {months}" if months else ""
@@ -434,7 +412,7 @@ def _dates(pattern: CronPattern) -> str:
 
 
 def _days(pattern: CronPattern) -> str:
-    """Empty when every day matches; the same holds for `_weekdays` and `_months`."""
+    """Empty when every day matches; the same holds for `_weekdays`."""
     numbers = sorted(day for day in pattern.days if day > 0)
     if len(numbers) == 31:
         return ""
@@ -458,17 +436,10 @@ def _weekdays(pattern: CronPattern) -> str:
     named = _runs(sorted((day - 1) % 7 for day in plain), _WEEKDAY_WORDS.__getitem__)
     nth = {(day[0] % 7, day[1]) for day in pattern.weekdays if not isinstance(day, int)}
     in_order = sorted(nth, key=lambda day: (day[0], abs(day[1])))
-    return joined([*named, *(_nth_weekday(pattern, *day) for day in in_order)])
-
-
-def _nth_weekday(pattern: CronPattern, day: int, which: int) -> str:
-    place = "last" if which == pattern.LAST else ordinal(which)
-    return f"the {place} {_WEEKDAY_WORDS[day - 1]} of the month"
-
-
-def _months(pattern: CronPattern) -> str:
-    months = sorted(pattern.months)
-    return "" if len(months) == 12 else _series(months, lambda month: _MONTH_WORDS[month - 1])
+    for day, which in in_order:
+        place = "last" if which == pattern.LAST else ordinal(which)
+        named.append(f"the {place} {_WEEKDAY_WORDS[day - 1]} of the month")
+    return joined(named)
 
 
 def _series(values: Sequence[int], label: Callable[[int], str]) -> str:

@@ -10,7 +10,7 @@ from typing import overload
 from ollim_bot.domain.answer_undo import undo_button, why_not_undone
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
 from ollim_bot.domain.cards import Button, Card, CardLine
-from ollim_bot.domain.due_items import DueItem, root_in, settled_line, waiting_buttons
+from ollim_bot.domain.due_items import DueItem, root_in, settled_line, short_moment, waiting_buttons
 from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import (
@@ -27,7 +27,6 @@ from ollim_bot.domain.overviews import (
     UpcomingToday,
     coming_today,
     in_overdue_order,
-    short_moment,
     still_today,
     task_lines,
 )
@@ -148,7 +147,10 @@ def day_of(
     put_off = [each for each in answered if each.is_still_put_off(now)]
     done = [each for each in answered if not each.is_put_off]
     known = frozenset(each.spec.id for each in jobs)
-    by_name = _jobs_of(answered, jobs)
+    # The jobs of the items, by kind and id.
+    ids = {Occurrence.parse(each.occurrence).job_id for each in answered}
+    found = (each for each in jobs if each.spec.id in ids) if ids else ()
+    by_name: Jobs = {(each.kind, each.spec.id): each for each in found}
     events = still_today(calendars, now)
     return DayView(
         now,
@@ -208,13 +210,6 @@ def _job(item: DueItem, known: Set[str]) -> str:
     """The id of the item's job, or of the reminder that a snooze made of it, if it has a file."""
     ids = item.copy, root_in(item.note)
     return next((each for each in ids if each in known), "")
-
-
-def _jobs_of(items: Sequence[DueItem], jobs: Iterable[ScheduledJob]) -> Jobs:
-    """The jobs of the items, by kind and id."""
-    ids = {Occurrence.parse(each.occurrence).job_id for each in items}
-    found = (each for each in jobs if each.spec.id in ids) if ids else ()
-    return {(each.kind, each.spec.id): each for each in found}
 
 
 class _ComingLines(Sequence[DayLine]):

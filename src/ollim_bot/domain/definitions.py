@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.job_kinds import JobKey, OccurrenceKind
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKey, JobKind, OccurrenceKind
+from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.lengths import length_text, parse_length
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow
@@ -108,8 +108,12 @@ _TIMING: Mapping[OccurrenceKind, str] = {job.kind: job.timing_name for job in (R
 
 
 def _from(rhythm: Rhythm, after: datetime, zone: tzinfo) -> Iterator[datetime]:
-    start = after.astimezone(UTC) + datetime.resolution
-    return (moment.astimezone(UTC) for moment in rhythm.between(start, _NEVER, zone))
+    # Most ask for the first moment only, which is remembered for the jobs that share a line.
+    first = rhythm.next(after, zone)
+    if first is not None:
+        yield first.astimezone(UTC)
+        start = first.astimezone(UTC) + datetime.resolution
+        yield from (each.astimezone(UTC) for each in rhythm.between(start, _NEVER, zone))
 
 
 def armed_row(

@@ -194,7 +194,11 @@ def digest_message(
         lines = [*(CardLine(line) for line, _ in drawn), *map(CardLine, more)]
         numbered = enumerate(drawn, 1)
         buttons = [replace(each, line=at) for at, (_, own) in numbered for each in own]
-        card = Card(_HEADLINE, lines=tuple(lines), buttons=(*buttons, *_turning(page, len(pages))))
+        if page + 1 < len(pages):
+            buttons.append(Button("Show the rest", TURN_PAGE, str(page + 1)))
+        elif len(pages) > 1:
+            buttons.append(Button("Back to the start", TURN_PAGE, "0"))
+        card = Card(_HEADLINE, lines=tuple(lines), buttons=tuple(buttons))
     return ChatMessage(
         digest.id,
         digest.at,
@@ -204,14 +208,6 @@ def digest_message(
         pings=digest.pings,
         untrusted=_untrusted(digest.entries),
     )
-
-
-def _turning(page: int, pages: int) -> Sequence[Button]:
-    if pages == 1:
-        return ()
-    if page + 1 < pages:
-        return (Button("Show the rest", TURN_PAGE, str(page + 1)),)
-    return (Button("Back to the start", TURN_PAGE, "0"),)
 
 
 def _drawn(
@@ -268,10 +264,6 @@ def _line(held: HeldMessage, now: datetime) -> str:
     job = message.job.removesuffix(".")
     is_named = job in ("", words.removesuffix(".")) or (held.item and job in words)
     name = "" if is_named else f"{job}: "
-    return f"{_time(message.at, now)} · {name}{said}"
-
-
-def _time(moment: datetime, now: datetime) -> str:
-    local = moment.astimezone(now.tzinfo).replace(second=0)
-    is_named = timedelta() <= elapsed(moment, now) < _NAMED_BY_TIME
-    return clock_time(local) if is_named else describe(local, now)
+    local = message.at.astimezone(now.tzinfo).replace(second=0)
+    is_of_today = timedelta() <= elapsed(message.at, now) < _NAMED_BY_TIME
+    return f"{clock_time(local) if is_of_today else describe(local, now)} · {name}{said}"

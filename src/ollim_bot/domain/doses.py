@@ -70,7 +70,8 @@ def doses_between(items: Iterable[DueItem], begin: datetime, end: datetime) -> l
     A dose that was put off is one dose, whatever the number of its cards; so is one whose reminder
     was followed up.
     """
-    cards = sorted((each for each in items if each.is_dose and not each.same_as), key=_moment)
+    shown = [each for each in items if each.is_dose and not each.same_as]
+    cards = sorted(shown, key=lambda each: each.due.timestamp())
     later = {each.copy: each for each in cards if each.copy}
     first: dict[str, DueItem] = {}
     newest: dict[str, DueItem] = {}
@@ -81,10 +82,6 @@ def doses_between(items: Iterable[DueItem], begin: datetime, end: datetime) -> l
             newest[name] = card
     found = (_dose(card, newest[name]) for name, card in first.items())
     return [dose for dose in found if begin <= dose.due.astimezone(UTC) < end]
-
-
-def _moment(item: DueItem) -> float:
-    return item.due.timestamp()
 
 
 def _name(card: DueItem, put_off: dict[str, DueItem]) -> str:

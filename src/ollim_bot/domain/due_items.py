@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import (
     Chain,
     ItemKind,
-    JobKind,
     JobSpec,
     Late,
     Model,
@@ -57,15 +57,11 @@ def snoozed_until(wait: str, now: datetime) -> datetime:
         case "1h":
             return later(now, timedelta(hours=1), _MINUTE)
         case "today":
-            return _later_today(now)
+            # In three hours, or earlier in the evening, but at least an hour from now.
+            soonest, latest = (later(now, timedelta(hours=each), _MINUTE) for each in (1, 3))
+            return max(soonest, min(latest, _at(now.date(), _EVENING, now)))
         case _:
             return _at(now.date() + timedelta(days=1), _MORNING, now)
-
-
-def _later_today(now: datetime) -> datetime:
-    """In three hours, or earlier in the evening, but at least an hour from now."""
-    soonest, latest = (later(now, timedelta(hours=each), _MINUTE) for each in (1, 3))
-    return max(soonest, min(latest, _at(now.date(), _EVENING, now)))
 
 
 def _at(day: date, hour: int, now: datetime) -> datetime:
@@ -78,17 +74,15 @@ def note_of(job: Reminder | Routine) -> str:
 
     A routine's moment is snoozed as a plain reminder: the agent has done its part.
     """
-    spec, chain = job.spec, Chain()
-    if isinstance(job, Reminder):
-        chain = job.chain
-    else:
+    spec = job.spec
+    if not isinstance(job, Reminder):
         spec = replace(spec, plain=True, background=True, must=job.must)
     known = asdict(spec) | {
         "timezone": str(spec.timezone or ""),
         "nag": str(spec.nag or ""),
         "before": [each.total_seconds() for each in spec.before],
     }
-    return json.dumps({"spec": known, "chain": asdict(chain)})
+    return json.dumps({"spec": known, "chain": asdict(job.chain)})
 
 
 @lru_cache(maxsize=256)
@@ -143,7 +137,7 @@ def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
             "nag": nag_in(note),
             "before": tuple(timedelta(seconds=each) for each in spec.get("before", ())),
             "timezone": ZoneInfo(zone) if zone else None,
-        },
+        }
     )
     return Reminder(made, run_at, Chain(**chain))
 
@@ -308,12 +302,7 @@ class DueItem:
         return now.astimezone(UTC) < following
 
     def answered(
-        self,
-        answer: Answer,
-        now: datetime,
-        by: str,
-        until: datetime | None = None,
-        copy: str = "",
+        self, answer: Answer, now: datetime, by: str, until: datetime | None = None, copy: str = ""
     ) -> DueItem:
         undo_until = now.astimezone(UTC) + _UNDO_FOR
         if until is not None:
@@ -389,17 +378,15 @@ def open_card(item: DueItem, now: datetime, words: str = "", title: str = "") ->
             title, words = ("", item.title) if item.untrusted else item.as_reminder.spec.said
         return _titled(words, _asking(item), item, title)
     if item.shown == 2:
-        return _titled(_second_words(item, now), _asking(item), item)
+        words = first_step_in(item.note) or f"{item.owner_title} · {_age(item, now)} ago"
+        return _titled(words, _asking(item), item)
     since = f" after {_age(item, now)}" if item.shown > 3 else ""
     return _titled(f"Still open{since}: {item.owner_title}?", _deciding(item), item)
 
 
-def _second_words(item: DueItem, now: datetime) -> str:
-    return first_step_in(item.note) or f"{item.owner_title} · {_age(item, now)} ago"
-
-
 def _age(item: DueItem, now: datetime) -> str:
-    return duration_in_words(_minutes(item.due, now))
+    whole = elapsed(item.due, now)
+    return duration_in_words(max(_MINUTE, whole - whole % _MINUTE))
 
 
 def _titled(words: str, buttons: tuple[Button, ...], item: DueItem, title: str = "") -> Card:
@@ -472,7 +459,7 @@ def settled_line(item: DueItem, now: datetime, title: str = "") -> str:
     Without a `title` it has that of the owner's cards.
     """
     at = (item.answered_at or now).astimezone(now.tzinfo)
-    clock, title = _clock(at, at), title or item.owner_title
+    clock, title = short_moment(at, at), title or item.owner_title
     match item.answer:
         case Answer.SNOOZED:
             return f"⏱ {title} · again {_moment(_rounded(item, at), at)}"
@@ -483,7 +470,7 @@ def settled_line(item: DueItem, now: datetime, title: str = "") -> str:
         case Answer.NOT_TAKEN:
             return f"– {title} · skipped {clock}"
         case Answer.TAKEN if item.late_after is not None and at > item.late_after:
-            return f"✓ {title} · {clock} · that was the {_clock(item.due, at)} one"
+            return f"✓ {title} · {clock} · that was the {short_moment(item.due, at)} one"
         case _:
             return f"✓ {title} · {clock}"
 
@@ -496,12 +483,7 @@ def passed_card(item: DueItem, asked: datetime, now: datetime) -> Card:
 
 def unanswered_card(item: DueItem, now: datetime) -> Card:
     """The line of a dose without an answer, where the card of a later one has come."""
-    return Card(f"{item.owner_title} · {_clock(item.due, now)} · not answered")
-
-
-def _minutes(since: datetime, now: datetime) -> timedelta:
-    whole = elapsed(since, now)
-    return max(_MINUTE, whole - whole % _MINUTE)
+    return Card(f"{item.owner_title} · {short_moment(item.due, now)} · not answered")
 
 
 def _rounded(item: DueItem, at: datetime) -> datetime:
@@ -516,7 +498,7 @@ def _moment(moment: datetime, now: datetime) -> str:
     return f"at {clock_time(local)}" if local.date() == now.date() else describe(moment, now)
 
 
-def _clock(moment: datetime, now: datetime) -> str:
+def short_moment(moment: datetime, now: datetime) -> str:
     """The time of day without seconds, and the day where it is not that of `now`."""
     local = moment.astimezone(now.tzinfo).replace(second=0, microsecond=0)
     return clock_time(local) if local.date() == now.date() else describe(local, now)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from ollim_bot.domain.calendar import CalendarEvent, day_words, event_title, time_words
+from ollim_bot.domain.calendar import CalendarEvent, event_title, time_words
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
+from ollim_bot.domain.moments import day_words
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.text import literal
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from ollim_bot.domain.costs import Amount, PastCosts
-from ollim_bot.domain.rehearsal import Fire, Rehearsal
+from ollim_bot.domain.rehearsal.fires import Fire
+from ollim_bot.domain.rehearsal.simulation import Rehearsal
 from ollim_bot.domain.text import counted
 
 
@@ -50,7 +51,9 @@ def forecast(rehearsal: Rehearsal, costs: PastCosts) -> Forecast:
         amount = usual[key]
         if amount is not None:
             runs += times
-            by_day.setdefault(day, []).append(_times(amount, times))
+            by_day.setdefault(day, []).append(
+                Amount(amount.micros * times, amount.included * times, amount.prices)
+            )
     return Forecast(
         total(each for amounts in by_day.values() for each in amounts),
         runs,
@@ -67,7 +70,3 @@ def total(amounts: Iterable[Amount]) -> Amount:
     known = [*amounts]
     prices = frozenset(price for each in known for price in each.prices)
     return Amount(sum(each.micros for each in known), sum(each.included for each in known), prices)
-
-
-def _times(amount: Amount, times: int) -> Amount:
-    return Amount(amount.micros * times, amount.included * times, amount.prices)

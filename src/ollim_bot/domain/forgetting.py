@@ -73,7 +73,7 @@ class Passage:
     def of(cls, text: str) -> Passage:
         """Raises `WrongInput` if there are too few letters to find again."""
         words = _words(text)
-        if sum(map(len, words)) < _FEWEST_LETTERS or not any(map(_has_letter, words)):
+        if sum(map(len, words)) < _FEWEST_LETTERS or not any(map(str.isalpha, "".join(words))):
             raise WrongInput(f"{text!r:.40} is too short. Name the words that it should forget.")
         as_name = slug(text)
         first = "".join(form[0] for sign in (words[0][0], *as_name[:1]) for form in _forms(sign))
@@ -114,10 +114,7 @@ class Passage:
     def lines_in(self, text: str) -> list[int]:
         """The numbers of the lines that have some of the words, from 1."""
         found = (
-            range(
-                text.count("\n", 0, match.start()) + 1,
-                text.count("\n", 0, match.end()) + 2,
-            )
+            range(text.count("\n", 0, match.start()) + 1, text.count("\n", 0, match.end()) + 2)
             for match in self.pattern.finditer(text)
         )
         return sorted({number for numbers in found for number in numbers})
@@ -126,10 +123,17 @@ class Passage:
         """A value of JSON without the words; the same object if it has none of them."""
         match value:
             case str():
-                return self._cut_from_string(value)
+                inner = _parsed(value) if value[:1] in ("{", "[") else None
+                if not isinstance(inner, dict | list):
+                    return self.cut_from(value)
+                cut = self.cut_from_value(inner)
+                return value if cut is inner else json.dumps(cut)
             case dict():
+                has_words = " " in self.text
                 after = {
-                    self._cut_from_key(key): self._cut_from_field(key, each)
+                    self.cut_from(key) if has_words or not key.isascii() else key: (
+                        self._cut_from_field(key, each)
+                    )
                     for key, each in value.items()
                 }
                 return value if after == value else after
@@ -138,9 +142,6 @@ class Passage:
                 return value if kept == value else kept or [{"type": "text", "text": FORGOTTEN}]
             case _:
                 return value
-
-    def _cut_from_key(self, key: str) -> str:
-        return self.cut_from(key) if " " in self.text or not key.isascii() else key
 
     def _cut_from_field(self, key: str, value: object) -> object:
         is_word = isinstance(value, str) and value.isascii() and len(value.split()) == 1
@@ -153,14 +154,6 @@ class Passage:
             after = self.cut_from_value(item)
             if after == item or not (isinstance(item, dict) and _SIGNED in item):
                 yield after
-
-    def _cut_from_string(self, text: str) -> str:
-        if text[:1] in ("{", "["):
-            inner = _parsed(text)
-            if isinstance(inner, dict | list):
-                after = self.cut_from_value(inner)
-                return text if after is inner else json.dumps(after)
-        return self.cut_from(text)
 
 
 def without_lines(text: str, numbers: Sequence[int]) -> str:
@@ -215,10 +208,6 @@ def _words(text: str) -> list[str]:
 
 def _is_mark(sign: str) -> bool:
     return category(sign).startswith("M")
-
-
-def _has_letter(word: str) -> bool:
-    return any(map(str.isalpha, word))
 
 
 def _is_unspaced(sign: str) -> bool:

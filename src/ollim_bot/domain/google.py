@@ -18,10 +18,7 @@ class GoogleService(StrEnum):
 
 SCOPES: Mapping[GoogleService, tuple[str, ...]] = {
     GoogleService.TASKS: (f"{_SCOPE}tasks",),
-    GoogleService.CALENDAR: (
-        f"{_SCOPE}calendar.events",
-        f"{_SCOPE}calendar.calendarlist.readonly",
-    ),
+    GoogleService.CALENDAR: (f"{_SCOPE}calendar.events", f"{_SCOPE}calendar.calendarlist.readonly"),
     GoogleService.MAIL: (f"{_SCOPE}gmail.readonly",),
 }
 

@@ -12,7 +12,8 @@ from typing import ClassVar, NewType
 from ollim_bot.domain.chat import OF_RETRY, Attachment, Author, ChatMessage
 from ollim_bot.domain.events import FailureKind, TurnFailure
 from ollim_bot.domain.ids import MessageId, SessionId, TurnId
-from ollim_bot.domain.jobs import Chain, Job, JobKind
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Chain, Job
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import late_since
 from ollim_bot.domain.taint import Untrusted
@@ -270,11 +271,7 @@ class FailedTurn:
 
     @classmethod
     def of(
-        cls,
-        turn: TurnId,
-        now: datetime,
-        asked: Sequence[TurnRequest],
-        failure: TurnFailure | None,
+        cls, turn: TurnId, now: datetime, asked: Sequence[TurnRequest], failure: TurnFailure | None
     ) -> FailedTurn | None:
         """None for a turn without a failure or of another than the owner, or a declined one."""
         messages = tuple(each for each in asked if isinstance(each, OwnerMessage))
@@ -358,15 +355,34 @@ class Inbox:
                 accepted, seen = (*self.accepted, new), self.seen | {new.id}
                 return replace(self, accepted=accepted, seen=seen) if is_new else self
             case Edited(input=input_id, text=text):
-                return self._with_edit(input_id, text)
+                if self._takes(input_id):
+                    return self
+                edited = (
+                    replace(each, text=text)
+                    if isinstance(each, OwnerMessage) and each.id == input_id
+                    else each
+                    for each in self.accepted
+                )
+                return replace(self, accepted=tuple(edited))
             case Taken():
-                return self._with_turn(row)
+                # Another attempt takes the same inputs and keeps the recorded tool calls. Inputs of
+                # the previous turn that this one does not take wait again.
+                running = _narrowed(row, self.accepted)
+                if running is None:
+                    return self
+                before = self.running.inputs if self.running is not None else ()
+                is_further = any(each in before for each in running.inputs)
+                return replace(self, running=running, tools=self.tools if is_further else ())
             case ToolCalled(turn=turn):
                 return replace(self, tools=(*self.tools, row)) if self._runs(turn) else self
             case Released(turn=turn):
                 return replace(self, running=None, tools=()) if self._runs(turn) else self
             case Ended(inputs=ended):
-                return self._without(frozenset(ended))
+                gone = frozenset(ended)
+                left = tuple(each for each in self.accepted if each.id not in gone)
+                going = self.running and _narrowed(self.running, left)
+                tools = self.tools if going else ()
+                return replace(self, accepted=left, running=going, tools=tools)
 
     def has(self, input_id: InputId) -> bool:
         """Whether the input was accepted before, so that a repeated send does nothing."""
@@ -408,39 +424,9 @@ class Inbox:
     def _takes(self, input_id: InputId) -> bool:
         return self.running is not None and input_id in self.running.inputs
 
-    def _with_edit(self, input_id: InputId, text: str) -> Inbox:
-        if self._takes(input_id):
-            return self
-        edited = (_edited(each, input_id, text) for each in self.accepted)
-        return replace(self, accepted=tuple(edited))
-
-    def _with_turn(self, row: Taken) -> Inbox:
-        """Another attempt takes the same inputs and keeps the recorded tool calls.
-
-        Inputs of the previous turn that this one does not take wait again.
-        """
-        running = _narrowed(row, self.accepted)
-        if running is None:
-            return self
-        before = self.running.inputs if self.running is not None else ()
-        is_further = any(each in before for each in running.inputs)
-        return replace(self, running=running, tools=self.tools if is_further else ())
-
-    def _without(self, ended: frozenset[InputId]) -> Inbox:
-        accepted = tuple(each for each in self.accepted if each.id not in ended)
-        running = self.running and _narrowed(self.running, accepted)
-        tools = self.tools if running else ()
-        return replace(self, accepted=accepted, running=running, tools=tools)
-
 
 def _narrowed(turn: Taken, accepted: tuple[Input, ...]) -> Taken | None:
     """The turn with only its inputs that have no end; None if none is left."""
     left = {each.id for each in accepted}
     inputs = tuple(each for each in turn.inputs if each in left)
     return replace(turn, inputs=inputs) if inputs else None
-
-
-def _edited(each: Input, input_id: InputId, text: str) -> Input:
-    if isinstance(each, OwnerMessage) and each.id == input_id:
-        return replace(each, text=text)
-    return each

@@ -16,7 +16,7 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, JobText, Reminder, Routine
 from ollim_bot.domain.lengths import length_text
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, day_words, describe
 from ollim_bot.domain.phrases.moment import moment_to_keep, parse_day
 from ollim_bot.domain.phrases.rhythm import parse_rhythm
 from ollim_bot.domain.repeats import AfterDone, Repeat, Rhythm, read_rhythm
@@ -163,8 +163,7 @@ def dated(moment: datetime, now: datetime) -> str:
     """`tomorrow, Wed 18 Nov, 9:00`: the day by its name and by its date."""
     local = moment.astimezone(now.tzinfo)
     near = describe(local, now).split(" ")[0]
-    year = "" if local.year == now.year else f" {local.year}"
-    day = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]}{year}"
+    day = day_words(local, now)
     days = day if near in WEEKDAYS else f"{near}, {day}"
     return f"{days}, {clock_time(local)}"
 

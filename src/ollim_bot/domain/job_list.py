@@ -184,16 +184,13 @@ def _days(things: Iterable[DueThing], now: datetime) -> Iterator[JobDay]:
         state = DayState.LATE if thing.is_late else _STATES[thing.fate]
         known = found.get(day)
         if known is None or _WORST_FIRST.index(state) < _WORST_FIRST.index(known.state):
-            found[day] = JobDay(day, state, _why(thing, state, now))
+            said = ""
+            if thing.story is not None and state in (DayState.SKIPPED, DayState.FAILED):
+                said = why(thing.story, now).partition(": ")[2]
+            found[day] = JobDay(day, state, said)
     for ago in reversed(range(DAYS)):
         day = now.date() - timedelta(days=ago)
         yield found.get(day) or JobDay(day)
-
-
-def _why(thing: DueThing, state: DayState, now: datetime) -> str:
-    if thing.story is None or state not in (DayState.SKIPPED, DayState.FAILED):
-        return ""
-    return why(thing.story, now).partition(": ")[2]
 
 
 def _last(stories: Iterable[RunStory], now: datetime) -> LastRun | None:

@@ -242,12 +242,10 @@ class Routine(Job):
 
     @property
     def asks(self) -> bool:
-        """Whether its card stays open until the owner answers it."""
         return self.must or self.spec.plain
 
     @property
     def keeps_quiet(self) -> bool:
-        """Whether its turn waits for the end of the quiet."""
         in_conversation = not self.spec.background and not self.spec.plain
         return self.quiet and in_conversation and not self.must
 
@@ -296,7 +294,6 @@ class Reminder(Job):
 
     @property
     def asks(self) -> bool:
-        """Whether its card stays open until the owner answers it."""
         return self.must or self.spec.plain or self.chain.max > 0
 
     @property

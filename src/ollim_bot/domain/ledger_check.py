@@ -93,7 +93,8 @@ class DefinitionHistory:
 
     def note(self, row: LedgerRow) -> None:
         if self._clock is not None and row.ts < self._clock - _JITTER:
-            self._set_back(row.ts)
+            for held in filter(None, map(self.held, self.of)):
+                held.earliest = min(held.earliest, row.ts)
             self._clock = None
         self._clock = max(self._clock or row.ts, row.ts)
         if row.state in _STATES:
@@ -108,15 +109,14 @@ class DefinitionHistory:
         last = self.of.get(key, [None])[-1]
         return None if last is None or last.until is not None else last
 
-    def _set_back(self, to: datetime) -> None:
-        for held in filter(None, map(self.held, self.of)):
-            held.earliest = min(held.earliest, to)
-
     def _note(self, row: LedgerRow, since: datetime) -> None:
         if row.state == ROSTER:
             self._roster(roster_of(row), since)
         elif row.state == REMOVED:
-            self._remove(key_of(row), since)
+            key = key_of(row)
+            if self.has_begun and self.held(key) is None:
+                self.findings.append(f"{key}: is said to be removed, but it was not armed.")
+            self._end(key, since)
         else:
             self._arm(Definition.read(row.facts), since, is_new=row.state == ARMED)
 
@@ -143,11 +143,6 @@ class DefinitionHistory:
             self.findings.append(f"{job.key}: is said to be changed, but it is as it was.")
         self._end(job.key, since)
         self._begin(job, since, is_first=False)
-
-    def _remove(self, key: JobKey, since: datetime) -> None:
-        if self.has_begun and self.held(key) is None:
-            self.findings.append(f"{key}: is said to be removed, but it was not armed.")
-        self._end(key, since)
 
     def _begin(self, job: Definition, since: datetime, *, is_first: bool) -> None:
         job.moments(since)
@@ -233,18 +228,23 @@ def check(
     them. Downtime excuses nothing, because the next start has to record the end of each occurrence.
     """
     found = _Reading(rows)
-    horizon = _horizon(now, watched_until or found.watched_until)
+    watched_until = watched_until or found.watched_until
+    horizon = None if watched_until is None else min(now, watched_until)
     expected = {} if horizon is None else found.expected(horizon)
     return [
         *found.definitions.findings,
         *(text for story in found.stories for text in found.wrong_with(story, horizon)),
-        *(_no_cause(story) for story in found.stories if not found.has_cause(story, expected)),
-        *(_no_trace(one) for one in expected if one not in found.history.stories),
+        *(
+            f"{story.occurrence.id}: has no cause; no such job was due then."
+            for story in found.stories
+            if not found.has_cause(story, expected)
+        ),
+        *(
+            f"{one.id}: was due, and nothing is known of it."
+            for one in expected
+            if one not in found.history.stories
+        ),
     ]
-
-
-def _horizon(now: datetime, watched_until: datetime | None) -> datetime | None:
-    return None if watched_until is None else min(now, watched_until)
 
 
 class _Reading:
@@ -324,7 +324,10 @@ class _Reading:
         if steps and steps[0][0] not in _firsts(one) and one not in self._oldest:
             return f"begins with `{steps[0][0]}`"
         for (before, _), (after, row) in pairwise(steps):
-            is_plain = before in _BEFORE_PLAIN and _is_plain(row)
+            # Whether the row ends what the program delivered without an attempt.
+            is_plain = before in _BEFORE_PLAIN and (
+                row.state == OccurrenceState.DONE and PLAINLY.items() <= row.facts.items()
+            )
             if not (is_plain or may_follow(before, after)):
                 return f"`{after}` cannot follow `{before}`"
         return None
@@ -348,11 +351,6 @@ def _firsts(one: Occurrence) -> Set[OccurrenceState]:
     return {OccurrenceState.DUE} | ({OccurrenceState.PLANNED} if is_moment else set())
 
 
-def _is_plain(row: LedgerRow) -> bool:
-    """Whether the row ends what the program delivered without an attempt."""
-    return row.state == OccurrenceState.DONE and PLAINLY.items() <= row.facts.items()
-
-
 def _has_all_attempts(steps: Sequence[tuple[OccurrenceState, LedgerRow]]) -> bool:
     """Whether the attempts are complete, as far as the rows number them."""
     numbers = [row.facts.get("attempt") for state, row in steps if state is OccurrenceState.RUNNING]
@@ -366,11 +364,3 @@ def _patience(story: RunStory) -> timedelta:
     if isinstance(limit, int | float) and 0 <= limit < _MOST:
         return timedelta(seconds=limit) + _GRACE
     return _PATIENCE
-
-
-def _no_cause(story: RunStory) -> str:
-    return f"{story.occurrence.id}: has no cause; no such job was due then."
-
-
-def _no_trace(occurrence: Occurrence) -> str:
-    return f"{occurrence.id}: was due, and nothing is known of it."

@@ -27,17 +27,9 @@ def instant(wall: datetime, zone: tzinfo) -> datetime:
     if wall.tzinfo is not None:
         return wall.astimezone(UTC).astimezone(zone)
     first = wall.replace(tzinfo=zone, fold=0)
-    if _shown(first) == wall:
+    # Compare with what the clocks really show at that instant.
+    if first.astimezone(UTC).astimezone(first.tzinfo).replace(tzinfo=None, fold=0) == wall:
         return first
-    return _end_of_gap(wall, zone)
-
-
-def _shown(moment: datetime) -> datetime:
-    """The time that the clocks really show at the instant `moment`."""
-    return moment.astimezone(UTC).astimezone(moment.tzinfo).replace(tzinfo=None, fold=0)
-
-
-def _end_of_gap(wall: datetime, zone: tzinfo) -> datetime:
     # In a gap, fold=1 reads with the offset after the change and gives a moment before it; fold=0
     # does the opposite.
     before, after = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (1, 0))
@@ -102,12 +94,13 @@ def describe(moment: datetime, now: datetime, *, is_exact: bool = False) -> str:
     days = (local.date() - now.date()).days
     if days in _NEAR_DAYS:
         return f"{_NEAR_DAYS[days]} {clock_time(local)}"
-    return f"{_date(local, now)} {clock_time(local).zfill(8 if local.second else 5)}"
+    return f"{day_words(local, now)} {clock_time(local).zfill(8 if local.second else 5)}"
 
 
-def _date(moment: date, now: date) -> str:
-    year = "" if moment.year == now.year else f" {moment.year}"
-    return f"{WEEKDAYS[moment.weekday()]} {moment.day} {MONTHS[moment.month - 1]}{year}"
+def day_words(day: date, now: date) -> str:
+    """`Tue 17 Nov`, with the year where it is not this one."""
+    year = "" if day.year == now.year else f" {day.year}"
+    return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}{year}"
 
 
 def with_dates(text: str, now: datetime) -> str:
@@ -118,7 +111,7 @@ def with_dates(text: str, now: datetime) -> str:
 
     def dated(found: re.Match[str]) -> str:
         day = next(days for days, word in _NEAR_DAYS.items() if word == found[1])
-        return f"{_date(now + timedelta(days=day), now)} {found[2].zfill(5)}"
+        return f"{day_words(now + timedelta(days=day), now)} {found[2].zfill(5)}"
 
     return re.sub(rf"\b({'|'.join(_NEAR_DAYS.values())}) (\d{{1,2}}:\d\d)\b", dated, text)
 

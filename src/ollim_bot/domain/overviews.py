@@ -33,15 +33,21 @@ from ollim_bot.domain.due_items import (
     settled_card,
     settled_line,
     settling_buttons,
+    short_moment,
 )
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine, list_names
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, midnight_after
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine, list_names
+from ollim_bot.domain.moments import (
+    MONTHS,
+    WEEKDAYS,
+    describe,
+    midnight_after,
+)
 from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, next_due, occurrence_at
 from ollim_bot.domain.tasks import TASK, TASK_DONE, Task, in_order, is_due, task_words
-from ollim_bot.domain.text import one_line
+from ollim_bot.domain.text import counted, one_line
 
 if TYPE_CHECKING:
     from ollim_bot.domain.task_cards import TaskUndo
@@ -237,14 +243,10 @@ def _when(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
 
 
 def _left_out(kind: JobKind, more: int, problems: int) -> str:
-    left = [_counted(more, f"more {kind}", f"more {kind}s")] if more else []
+    left = [counted(more, f"more {kind}")] if more else []
     if problems:
-        left.append(_counted(problems, "mistake in a file", "mistakes in files"))
+        left.append("1 mistake in a file" if problems == 1 else f"{problems} mistakes in files")
     return f"Not shown: {' and '.join(left)}. `ollim-bot {kind} list` shows all." if left else ""
-
-
-def _counted(number: int, one: str, several: str) -> str:
-    return f"{number} {one if number == 1 else several}"
 
 
 def in_overdue_order(waiting: Iterable[DueItem]) -> list[DueItem]:
@@ -317,7 +319,11 @@ def today_overview(
         "Done": [*answered_lines(item for item in answered if not item.is_put_off)],
     }
     if hidden:
-        groups[_OVERDUE].append(_page_line(waiting, overdue, hidden))
+        more = sum(each.key in hidden for each in waiting)
+        last = overdue[-1].key if overdue else ""
+        groups[_OVERDUE].append(
+            _Line(f"and {more or 'no'} more", (Button("Show more", TURN, last),), _PAGE)
+        )
     is_empty = not any(groups.values())
     words = "Nothing waits for you, and nothing more comes today." if is_empty else ""
     title = f"Today, {WEEKDAYS[now.weekday()]} {now.day} {MONTHS[now.month - 1]}"
@@ -328,20 +334,8 @@ def today_overview(
     return ShownOverview(_overview(title, words, few), [line.name for line in drawn])
 
 
-def _page_line(
-    waiting: Sequence[DueItem], overdue: Sequence[DueItem], hidden: Collection[str]
-) -> _Line:
-    more = sum(each.key in hidden for each in waiting)
-    last = overdue[-1].key if overdue else ""
-    return _Line(f"and {more or 'no'} more", (Button("Show more", TURN, last),), _PAGE)
-
-
 def _kept_in_place(
-    shown: ShownOverview,
-    title: str,
-    words: str,
-    groups: _Groups,
-    few: _Groups,
+    shown: ShownOverview, title: str, words: str, groups: _Groups, few: _Groups
 ) -> ShownOverview:
     """The overview as it is now, with each line and each button where it was, and the new below.
 
@@ -349,7 +343,14 @@ def _kept_in_place(
     if there are few, and counts five to a row if there are many.
     """
     every = {line.name: line for group in groups.values() for line in group}
-    places = _taken_over(shown.places, every)
+    # A line that has taken the place of another one keeps that place.
+    later = {each: line.name for line in every.values() for each in line.former}
+    renamed = [each if each in every else later.get(each, each) for each in shown.places]
+    # One that is there already does not come a second time.
+    places = [
+        old if new != old and new in shown.places else new
+        for old, new in zip(shown.places, renamed, strict=True)
+    ]
     drawn = [line for group in few.values() for line in group if line.name in every]
     new = [line for line in drawn if line.name not in places]
     there = {*places, *(line.name for line in new)}
@@ -396,16 +397,6 @@ def _with_headings(
         is_one = len(found) == 1 and first.heading != _NEW
         yield replace(first, heading=found.pop()) if is_one else first
         yield from others
-
-
-def _taken_over(places: Sequence[str], every: Mapping[str, _Line]) -> list[str]:
-    """The names with those of lines that have taken the place of others."""
-    later = {each: line.name for line in every.values() for each in line.former}
-    now = [later.get(each, each) if each not in every else each for each in places]
-    # One that is there already does not come a second time.
-    return [
-        old if new != old and new in places else new for old, new in zip(places, now, strict=True)
-    ]
 
 
 def _place(kind: str, name: str) -> str:
@@ -552,12 +543,6 @@ def coming_today(
 def _coming_line(coming: UpcomingToday, title: str, now: datetime) -> _Line:
     words = (short_moment(coming.moment, now), title or coming.job.spec.id, *coming.notes)
     return _Line(" · ".join(words), coming.buttons, _place("job", coming.name))
-
-
-def short_moment(moment: datetime, now: datetime) -> str:
-    """The time of day, with the day if it is another one."""
-    local = moment.astimezone(now.tzinfo).replace(second=0, microsecond=0)
-    return clock_time(local) if local.date() == now.date() else describe(local, now)
 
 
 def _overview(title: str, words: str, groups: _Groups) -> Card:

@@ -51,8 +51,9 @@ def is_public(address: str | IpAddress) -> bool:
         address = ip_address(address.partition("%")[0])
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast and address not in _RESERVED_V4
-    if (embedded := _embedded(address)) is not None:
-        return is_public(embedded)
+    for network, bits in _EMBEDDING:
+        if address in network:
+            return is_public(IPv4Address((int(address) >> bits) & 0xFFFFFFFF))
     is_usual = address in _PUBLIC_V6 and address.is_global
     is_reserved = address in _TEREDO or address in _RESERVED_V6
     tunnelled = IPv4Address(int(address) & 0xFFFFFFFF)
@@ -68,13 +69,6 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_loopback
-
-
-def _embedded(address: IPv6Address) -> IPv4Address | None:
-    for network, bits in _EMBEDDING:
-        if address in network:
-            return IPv4Address((int(address) >> bits) & 0xFFFFFFFF)
-    return None
 
 
 # What people and programs put around an address.

@@ -20,7 +20,6 @@ _KEYS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
 _NAMES_ONE = (*_KEYS, "ANTHROPIC_BASE_URL")
 
 _WITH_KEY = "Claude (API key)"
-_ON_THIS_MACHINE = "The model server on this machine"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -135,7 +134,7 @@ def _at_address(base: str, key_name: str) -> Provider:
     host = urlsplit(base).hostname or base
     if host == _CLAUDES_HOST:
         return Provider(ProviderKind.CLAUDE, _WITH_KEY, access=ModelAccess.KEY, key_name=key_name)
-    name = _ON_THIS_MACHINE if host in _LOOPBACK else host
+    name = "The model server on this machine" if host in _LOOPBACK else host
     return Provider(ProviderKind.CLAUDE, name, access=ModelAccess.OWN_SERVER, key_name=key_name)
 
 
@@ -207,7 +206,11 @@ class ProviderMemory:
         """
         if self.current == kind:
             return self, session
-        before = self.current or _presumed_owner(kind, session)
+        # The owner of a session whose provider is not known, as after a loss of the state. The
+        # built-in model must not continue a session that may belong to a real provider.
+        before = self.current or (
+            ProviderKind.CLAUDE if session and kind == ProviderKind.OFFLINE else kind
+        )
         is_new = kind == ProviderKind.CLAUDE and self.last_used != kind
         is_sure = self.current is not None or session is None
         is_untried = self.is_untried or (is_new and is_sure)
@@ -216,11 +219,3 @@ class ProviderMemory:
         others = {name: one for name, one in self.parked.items() if name not in (before, kind)}
         parked = {**others, before: session} if session else others
         return ProviderMemory(kind, parked, is_untried), self.parked.get(kind)
-
-
-def _presumed_owner(kind: str, session: SessionId | None) -> str:
-    """The owner of a session whose provider is not known, as after a loss of the state.
-
-    The built-in model must not continue a session that may belong to a real provider.
-    """
-    return ProviderKind.CLAUDE if session and kind == ProviderKind.OFFLINE else kind

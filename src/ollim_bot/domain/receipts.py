@@ -138,7 +138,13 @@ class DayReading:
             self._expected.note(row)
         for thing in due_things(stories):
             if self._has(thing.due):
-                self._put(thing)
+                story, one = thing.story, thing.occurrence
+                if story is not None and not story.ends:
+                    self._unended[one] = story
+                else:
+                    self._unended.pop(one, None)
+                is_plain = self._is_lean and thing.fate is Fate.CAME and not thing.is_late
+                self._things[one] = replace(thing, story=None) if is_plain else thing
 
     def receipt(self, now: datetime, watched_until: datetime | None = None) -> Receipt:
         """The receipt at `now`; everything due until `watched_until` has its rows.
@@ -154,15 +160,6 @@ class DayReading:
 
     def _has(self, moment: datetime) -> bool:
         return moment.astimezone(self._zone).date() == self.day
-
-    def _put(self, thing: DueThing) -> None:
-        story, one = thing.story, thing.occurrence
-        if story is not None and not story.ends:
-            self._unended[one] = story
-        else:
-            self._unended.pop(one, None)
-        is_plain = self._is_lean and thing.fate is Fate.CAME and not thing.is_late
-        self._things[one] = replace(thing, story=None) if is_plain else thing
 
     def _lost(self, horizon: datetime) -> Iterator[DueThing]:
         """What has no end for too long, and what has no rows."""

@@ -109,7 +109,10 @@ class DayRule:
             begin = start + (first - start) // timedelta(step) * timedelta(step)
             found = rrule(DAILY, interval=step, dtstart=_midnight(begin))
         else:
-            begin = _months_after(start, first, self.count)
+            # The first day of the last counted month that is not after the month of `first`.
+            months = (first.year - start.year) * 12 + first.month - start.month
+            month = start.year * 12 + start.month - 1 + months // self.count * self.count
+            begin = date(month // 12, month % 12 + 1, 1)
             if self.weekday is not None:
                 days = {"byweekday": weekday(self.weekday)(self.place)}
             elif self.place is not None:
@@ -166,7 +169,7 @@ class Repeat:
         else:
             assert self.start is not None
             words = f"At {joined(map(clock_text, self.at))} {self.rule.explain(self.start)}"
-        until = f", until {_day_text(self.until)}" if self.until else ""
+        until = f", until {self.until.day} {self.until:%b %Y}" if self.until else ""
         times = f", {self.times} time{'s' * (self.times != 1)}" if self.times else ""
         return f"{words}{until}{times}"
 
@@ -334,6 +337,7 @@ class AfterDone:
 Rhythm = Cron | Repeat | AfterDone
 
 
+@lru_cache(512)
 def read_rhythm(text: str) -> Rhythm:
     """Read the `text` of a rhythm. Raises `BadCron` or `BadRepeat`."""
     match = _WRITTEN.fullmatch(text)
@@ -391,16 +395,5 @@ def clock_text(at: time) -> str:
     return f"{at.hour}:{at.minute:02}"
 
 
-def _day_text(day: date) -> str:
-    return f"{day.day} {day:%b %Y}"
-
-
 def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day)
-
-
-def _months_after(start: date, first: date, count: int) -> date:
-    """The first day of the last counted month that is not after the month of `first`."""
-    months = (first.year - start.year) * 12 + first.month - start.month
-    month = start.year * 12 + start.month - 1 + months // count * count
-    return date(month // 12, month % 12 + 1, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -89,7 +89,8 @@ def reason(story: RunStory, now: datetime) -> str:
     if refused and said.startswith(_SILENT):
         said, refused = f"{_SILENT} {refused}", ""
     elif not refused:
-        refused = _kept_ping(facts)
+        left, most = facts.get(PINGS_LEFT), facts.get(PINGS_OF)
+        refused = "" if left is None or most is None else f"kept its ping: {left} of {most} left"
     return "; ".join(filter(None, (_looked_at(facts), said, refused)))
 
 
@@ -161,16 +162,13 @@ def listed(value: object) -> list[object]:
 def _looked_at(facts: Mapping[str, object]) -> str:
     """`looked at 3 mails and the calendar`; empty if it looked at nothing."""
     things = Counter(map(str, listed(facts.get(LOOKED_AT))))
-    words = [*_things(things)]
+    words = [
+        counted(times, thing) if thing in _COUNTED else thing for thing, times in things.items()
+    ]
     if not words:
         return ""
     start = ", ".join(words[:-1])
     return f"looked at {start} and {words[-1]}" if start else f"looked at {words[0]}"
-
-
-def _things(things: Counter[str]) -> Iterator[str]:
-    for thing, times in things.items():
-        yield counted(times, thing) if thing in _COUNTED else thing
 
 
 def _ended_without_it(story: RunStory) -> bool:
@@ -202,11 +200,6 @@ def _refused_ping(facts: Mapping[str, object]) -> str:
     of = "" if left is None or most is None else f" ({left} of {most} left)"
     which = "a further ping" if facts.get("pings") else "its ping"
     return f"{which} was refused: {next(known, first_sentence(said))}{of}"
-
-
-def _kept_ping(facts: Mapping[str, object]) -> str:
-    left, most = facts.get(PINGS_LEFT), facts.get(PINGS_OF)
-    return "" if left is None or most is None else f"kept its ping: {left} of {most} left"
 
 
 def _why_skipped(facts: Mapping[str, object], now: datetime) -> str:

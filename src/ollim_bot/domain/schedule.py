@@ -205,21 +205,13 @@ def late_rule(job: ScheduledJob, due: datetime, now: datetime, zone: tzinfo) -> 
     """
     if job.must or not is_late(due, now):
         return Late.RUN
-    late = job.spec.late or _default_rule(job, due, now, zone)
+    late = job.spec.late or Late.RUN
+    if job.spec.late is None and isinstance(job, Routine):
+        following, patience = job.next_after(due, zone), LONGEST_PATIENCE
+        if following is not None:
+            patience = min(elapsed(due, following) / 2, patience)
+        late = Late.RUN if elapsed(due, now) < patience else Late.TELL
     return Late.SKIP if late is Late.TELL and job.spec.set_by else late
-
-
-def _default_rule(job: ScheduledJob, due: datetime, now: datetime, zone: tzinfo) -> Late:
-    if isinstance(job, Reminder) or elapsed(due, now) < _patience(job, due, zone):
-        return Late.RUN
-    return Late.TELL
-
-
-def _patience(routine: Routine, due: datetime, zone: tzinfo) -> timedelta:
-    following = routine.next_after(due, zone)
-    if following is None:
-        return LONGEST_PATIENCE
-    return min(elapsed(due, following) / 2, LONGEST_PATIENCE)
 
 
 T = TypeVar("T")

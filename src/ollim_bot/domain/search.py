@@ -53,16 +53,13 @@ class Term(NamedTuple):
 
     def places(self, words: Sequence[tuple[str, int, int]]) -> Iterator[tuple[int, int]]:
         """Where the term is among the folded words of a text, each with its start and end."""
-        length = len(self.words)
-        for at in range(len(words) - length + 1):
-            found = words[at : at + length]
-            if self._is([word for word, _, _ in found]):
-                yield found[0][1], found[-1][2]
-
-    def _is(self, found: Sequence[str]) -> bool:
         *first, last = self.words
-        is_last = found[-1].startswith(last) if self.is_beginning else found[-1] == last
-        return is_last and list(found[:-1]) == first
+        for at in range(len(words) - len(first)):
+            found = words[at : at + len(first) + 1]
+            *before, end = (word for word, _, _ in found)
+            is_last = end.startswith(last) if self.is_beginning else end == last
+            if is_last and before == first:
+                yield found[0][1], found[-1][2]
 
 
 class Search(NamedTuple):

@@ -52,12 +52,11 @@ _REASONS = {
     BotState.CUT_OFF: "The database cannot be reached; this came from the bot's watch.",
     BotState.RESTORE: "A backup is being restored; this came from the bot's watch.",
 }
-_NO_ANSWER = "The bot does not answer; this came from its watch."
 
 
 def reason_of(state: BotState) -> str:
     """The footer of what the sentinel delivers."""
-    return _REASONS.get(state, _NO_ANSWER)
+    return _REASONS.get(state, "The bot does not answer; this came from its watch.")
 
 
 def brought(title: str, at: datetime, now: datetime) -> str:

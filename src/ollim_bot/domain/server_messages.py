@@ -50,21 +50,22 @@ def reduce_message(raw: bytes) -> dict[str, Any] | None:
         # The server may ask for nothing that takes parameters.
         return {**kept, "method": str(message["method"])[:_LONGEST_NAME]}
     if isinstance(message.get("error"), dict):
-        return {**kept, "error": _error(message["error"])}
+        error = message["error"]
+        text = cut_text(str(error.get("message", "")), LONGEST_RESULT)
+        return {**kept, "error": {**_small_fields(error), "message": text}}
     if isinstance(message.get("result"), dict):
         return {**kept, "result": _result(message["result"])}
     return None
 
 
-def _error(error: Mapping[str, Any]) -> dict[str, Any]:
-    text = cut_text(str(error.get("message", "")), LONGEST_RESULT)
-    return {**_small_fields(error), "message": text}
-
-
 def _result(result: Mapping[str, Any]) -> dict[str, Any]:
     kept = _small_fields(result, besides=("tools", "content", "structuredContent"))
     if isinstance(result.get("content"), list):
-        text = _text(result["content"], result.get("structuredContent"))
+        structured = result.get("structuredContent")
+        parts = [*_texts(result["content"])]
+        if not parts and structured is not None:
+            parts = [_dumped(structured) or ""]
+        text = "\n".join(parts)
         kept["content"] = [{"type": "text", "text": cut_text(text, LONGEST_RESULT)}]
     if isinstance(result.get("tools"), list):
         kept["tools"], kept[LEFT_OUT] = _tools(result["tools"])
@@ -80,13 +81,6 @@ def _small_fields(fields: Mapping[str, Any], besides: tuple[str, ...] = ()) -> d
         if name not in besides and len(name) <= _LONGEST_NAME and _length(value) <= _LONGEST_FIELD:
             kept[name] = value
     return kept
-
-
-def _text(blocks: list[Any], structured: object) -> str:
-    parts = [*_texts(blocks)]
-    if not parts and structured is not None:
-        parts = [_dumped(structured) or ""]
-    return "\n".join(parts)
 
 
 def _texts(blocks: list[Any]) -> Iterator[str]:
@@ -120,17 +114,14 @@ def _tools(tools: list[Any]) -> tuple[list[dict[str, Any]], dict[str, str]]:
             why = "more tools before it than one server may have"
         if why is None:
             length += room
-            hints = _hints(tool.get("annotations"))
+            said = tool.get("annotations")
+            found = said if isinstance(said, dict) else {}
+            flags = {name: found[name] for name in _HINTS if isinstance(found.get(name), bool)}
+            hints = {"annotations": flags} if flags else {}
             kept.append({"name": name, "description": described, "inputSchema": schema, **hints})
         elif len(left_out) < _MOST_LEFT_OUT:
             left_out[name] = why
     return kept, left_out
-
-
-def _hints(said: object) -> dict[str, Any]:
-    found = said if isinstance(said, dict) else {}
-    flags = {name: found[name] for name in _HINTS if isinstance(found.get(name), bool)}
-    return {"annotations": flags} if flags else {}
 
 
 def _problem(schema: object) -> str | None:

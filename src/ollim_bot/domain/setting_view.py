@@ -102,7 +102,11 @@ def _line(config: RuntimeConfig, key: str, at: PresentState) -> SettingLine:
 
 def _effect(config: RuntimeConfig, key: str, at: PresentState) -> str:
     if key == "quiet_hours":
-        return _quiet(at)
+        until = quiet_until(at.quiet, at.now)
+        if until is not None:
+            return f"quiet now, until {describe(until, at.now)}"
+        hours = at.quiet.hours
+        return "never quiet" if hours is None else f"next quiet: {_next(hours.start, at.now)}"
     if key == "daily_cost_cap":
         return f"today: {at.spent_today.in_words()}"
     if key == "timezone":
@@ -110,14 +114,6 @@ def _effect(config: RuntimeConfig, key: str, at: PresentState) -> str:
     if key in ("auto_backup", "auto_update") and config.value(key):
         return f"next: {_next(time(config.auto_update_hour), at.now)}"
     return ""
-
-
-def _quiet(at: PresentState) -> str:
-    until = quiet_until(at.quiet, at.now)
-    if until is not None:
-        return f"quiet now, until {describe(until, at.now)}"
-    hours = at.quiet.hours
-    return "never quiet" if hours is None else f"next quiet: {_next(hours.start, at.now)}"
 
 
 def _next(wall: time, now: datetime) -> str:

@@ -7,7 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from ollim_bot.domain.jobs import Job, JobKind
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Job
 
 SKILLS = "skills"
 SKILL_FILE = "SKILL.md"

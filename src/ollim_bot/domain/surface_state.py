@@ -95,12 +95,7 @@ class PushState:
         return replace(self, quiet_until=max(filter(None, (self.quiet_until, moment))))
 
     def having_read(
-        self,
-        reply: str,
-        *,
-        wrong: int = 0,
-        dropped: int = 0,
-        pressed: datetime | None = None,
+        self, reply: str, *, wrong: int = 0, dropped: int = 0, pressed: datetime | None = None
     ) -> PushState:
         """After replies up to this one; an empty id is none."""
         return replace(

@@ -112,7 +112,7 @@ def tasks_card(tasks: Sequence[Task], today: date) -> Card:
     lines, buttons = list[CardLine](), list[Button]()
     heading = ""
     for number, task in enumerate(shown, 1):
-        group = _group(task, today)
+        group = "Due" if is_due(task, today) else "Later" if task.due else "No date"
         text = task_words(task, today, marks_file=marks_file)
         lines.append(CardLine(text, "" if group == heading else group))
         buttons += task_buttons(task, number, has_room=len(shown) * 2 + number <= MOST_ON_LINES)
@@ -142,12 +142,6 @@ def task_buttons(task: Task, line: int, *, has_room: bool) -> Iterator[Button]:
     yield Button("Delete", TASK_DELETE, task.id, line=line)
     if has_room:
         yield break_down_button(f"{TASK}:{task.id}", line)
-
-
-def _group(task: Task, today: date) -> str:
-    if is_due(task, today):
-        return "Due"
-    return "Later" if task.due else "No date"
 
 
 def replaced_by_undo(card: Card, clicked: Button) -> tuple[Button, ...]:

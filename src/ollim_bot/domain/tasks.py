@@ -12,7 +12,7 @@ from typing import NamedTuple
 from unicodedata import normalize
 from zlib import crc32
 
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS
+from ollim_bot.domain.moments import day_words
 from ollim_bot.domain.text import FROM_UNTRUSTED, has_words, shortened
 from ollim_bot.domain.text import one_line as visible_line
 from ollim_bot.errors import TaskNotFound, WrongInput
@@ -130,9 +130,7 @@ def in_order(tasks: Sequence[Task]) -> list[Task]:
 def due_words(due: date, today: date) -> str:
     """`due today`, `due Fri 20 Nov`, `overdue since yesterday`."""
     days = (due - today).days
-    year = "" if due.year == today.year else f" {due.year}"
-    named = f"{WEEKDAYS[due.weekday()]} {due.day} {MONTHS[due.month - 1]}{year}"
-    day = _NEAR_DAYS.get(days, named)
+    day = _NEAR_DAYS.get(days) or day_words(due, today)
     return f"overdue since {day}" if days < 0 else f"due {day}"
 
 

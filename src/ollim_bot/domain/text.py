@@ -115,7 +115,8 @@ def visible(text: str, *, besides: str = "\n\t") -> str:
     The characters in `besides` stay.
     """
     return "".join(
-        each if each in besides or _is_seen(each) else f"\\u{ord(each):04x}" for each in text
+        each if each in besides or category(each) not in _UNSEEN else f"\\u{ord(each):04x}"
+        for each in text
     )
 
 
@@ -150,10 +151,6 @@ def shown_literally(text: str) -> str:
     return re.sub(rf"\\{_MARKUP}", r"\1", text)
 
 
-def _is_seen(char: str) -> bool:
-    return category(char) not in _UNSEEN
-
-
 def difference(before: str, after: str) -> tuple[list[str], int]:
     """The first changed lines, and how many further lines lie up to the last change.
 
@@ -163,7 +160,12 @@ def difference(before: str, after: str) -> tuple[list[str], int]:
     old, new = _lines(before), _lines(after)
     head, tail = common_ends(old, new)
     gone, come = old[head : len(old) - tail], new[head : len(new) - tail]
-    start = _start(gone, come)
+    # The first column to show, so that a late change in a long line is visible.
+    if not gone or not come:
+        start = 0
+    else:
+        same = _same(gone[0], come[0])
+        start = same - _LEAD if same > _LONGEST_LINE - _LEAD else 0
     shown = [*_marked("-", gone, start), *_marked("+", come, start)]
     return shown, len(gone) + len(come) - len(shown)
 
@@ -182,14 +184,6 @@ def common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
 def _same(one: Sequence[str], other: Sequence[str]) -> int:
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _start(gone: Sequence[str], come: Sequence[str]) -> int:
-    """The first column to show, so that a late change in a long line is visible."""
-    if not gone or not come:
-        return 0
-    same = _same(gone[0], come[0])
-    return same - _LEAD if same > _LONGEST_LINE - _LEAD else 0
 
 
 def _marked(mark: str, lines: Sequence[str], start: int) -> Iterator[str]:

@@ -57,8 +57,12 @@ def problems(text: str) -> Problems:
     pattern = text.strip()
     if not pattern:
         return Problems(("A pattern is empty. Name a tool, such as `Read(./**.md)`.",))
-    if too_much := _too_much(pattern):
-        return Problems((too_much,))
+    if len(pattern) > LONGEST_PATTERN:
+        long = f"`{pattern[:40]}…` is longer than {LONGEST_PATTERN} characters. Name less in one."
+        return Problems((long,))
+    if len(re.findall(_WILDCARD, pattern)) > MOST_WILDCARDS:
+        wild = f"`{pattern}` has more than {MOST_WILDCARDS} wildcards. Name what is meant."
+        return Problems((wild,))
     form = re.fullmatch(_FORM, pattern)
     if form is None or form["argument"] == "":
         return Problems((f"`{pattern}` is not written like `Tool` or `Tool(argument)`.",))
@@ -100,14 +104,6 @@ def open_problem(pattern: str, known: Iterable[str] = ()) -> str:
         f"`mcp__{server}__` with a name that `ollim-bot mcp list {server}` shows"
     )
     return f"`{written}` allows a background run nothing, since it names no tool. Write {instead}."
-
-
-def _too_much(pattern: str) -> str | None:
-    if len(pattern) > LONGEST_PATTERN:
-        return f"`{pattern[:40]}…` is longer than {LONGEST_PATTERN} characters. Name less in one."
-    if len(re.findall(_WILDCARD, pattern)) > MOST_WILDCARDS:
-        return f"`{pattern}` has more than {MOST_WILDCARDS} wildcards. Name what is meant."
-    return None
 
 
 def _gives_away(pattern: str, tool: str, argument: str | None) -> Iterable[str]:

@@ -358,15 +358,12 @@ class ToolServerRecord:
         if machine == self.machine:
             return self
         if not machine:
-            return ToolServerRecord(_held_by("", self.servers))
+            return ToolServerRecord(
+                {name: replace(state, machine="") for name, state in self.servers.items()}
+            )
         known = {**self.elsewhere, self.machine: self.servers}
         others = {each: held for each, held in known.items() if each not in ("", machine)}
         return ToolServerRecord(known.get(machine, {}), machine, others)
-
-    def moved_from(self, machine: str) -> ToolServerRecord:
-        """As `on`, for the machine that has had the database of its own until now."""
-        servers = self.servers if not self.machine else self.on(machine).servers
-        return replace(self.on(machine), servers=_held_by(machine, servers))
 
     def written(self, specs: Mapping[str, ServerSpec]) -> ToolServerRecord:
         """After `mcp.json` was read."""
@@ -393,10 +390,6 @@ class ToolServerRecord:
             each.looks and full_name == f"mcp__{server}__{each.definition.name}"
             for each in self.of(server).usable
         )
-
-
-def _held_by(machine: str, servers: Mapping[str, ServerState]) -> Mapping[str, ServerState]:
-    return {name: replace(state, machine=machine) for name, state in servers.items()}
 
 
 def in_words(state: ServerState) -> str:

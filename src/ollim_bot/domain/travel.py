@@ -194,20 +194,26 @@ def _in_words(
     """What comes next by the new clock, what does not come again, and what is jumped over."""
     now = move.at.astimezone(move.after)
     there = f"It is {clock_time(now.replace(second=0, microsecond=0))} there."
-    if _is_same_clock(move):
+    year = (move.at + month * 30 * _DAY for month in range(13))
+    if all(offset_at(each, move.before) == offset_at(each, move.after) for each in year):
         return f"{there} That is the same as before, so nothing moves."
     moved = [job for job in jobs if job.spec.enabled and move.moves(job)]
     lines = [there, *_next_lines(moved, move, has_come, now)]
-    if repeated := _repeated_names(moved, move, has_come):
+    times = ((job, [new for new, _ in _repeated(job, move, has_come)]) for job in moved)
+    if repeated := _named(
+        f"{job.spec.short_title} ({clock_time(found[-1].astimezone(move.after))})"
+        for job, found in times
+        if found
+    ):
         lines.append(f"Not again by the new clock, because it came already: {repeated}.")
-    if jumped := _jumped_names(moved, move, now):
+    last = ((job, last_due(job, now, move.after)) for job in moved if move.may_jump(job))
+    if jumped := _named(
+        f"{job.spec.short_title} ({describe(moment, now)})"
+        for job, moment in last
+        if moment is not None and (isinstance(job, Reminder) or moment > move.jumped_since(job))
+    ):
         lines.append(f"Jumped over, so it comes late or is told as missed: {jumped}.")
     return "\n".join(lines)
-
-
-def _is_same_clock(move: ZoneMove) -> bool:
-    year = (move.at + month * 30 * _DAY for month in range(13))
-    return all(offset_at(each, move.before) == offset_at(each, move.after) for each in year)
 
 
 def _next_lines(
@@ -243,26 +249,6 @@ def _repeated(
 ) -> list[tuple[datetime, datetime]]:
     found = move.repetitions(job, move.at) if isinstance(job, Routine) else ()
     return [each for each in found if has_come(occurrence_at(job, each[1]))]
-
-
-def _repeated_names(
-    jobs: Iterable[ScheduledJob], move: ZoneMove, has_come: Callable[[Occurrence], bool]
-) -> str:
-    times = ((job, [new for new, _ in _repeated(job, move, has_come)]) for job in jobs)
-    return _named(
-        f"{job.spec.short_title} ({clock_time(found[-1].astimezone(move.after))})"
-        for job, found in times
-        if found
-    )
-
-
-def _jumped_names(jobs: Iterable[ScheduledJob], move: ZoneMove, now: datetime) -> str:
-    last = ((job, last_due(job, now, move.after)) for job in jobs if move.may_jump(job))
-    return _named(
-        f"{job.spec.short_title} ({describe(moment, now)})"
-        for job, moment in last
-        if moment is not None and (isinstance(job, Reminder) or moment > move.jumped_since(job))
-    )
 
 
 def _named(names: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -27,7 +27,7 @@ _LONGEST = 10_000
 
 def has_free_text(schema: Schema) -> bool:
     """Whether a call that the schema accepts may carry words of the sender's choice."""
-    return not _is_closed(_with_defaults(schema))
+    return not _is_closed({"type": "object", "additionalProperties": False, **schema})
 
 
 def free_values(schema: Schema, data: Data) -> dict[str, object]:
@@ -59,26 +59,31 @@ def unknown_places(body: str, schema: Schema) -> list[str]:
 def task_text(body: str, schema: Schema, data: Data) -> str:
     """The body with closed values in their places; any other place refers to the fenced data."""
 
-    def said(name: str) -> str:
-        if name not in _properties(schema):
+    known = _properties(schema)
+
+    def said(place: re.Match[str]) -> str:
+        name = place[1]
+        if name not in known:
             return f"(`{name}`, which is no field of this webhook)"
-        is_free = name in data and not _is_of_owner(_properties(schema)[name], data[name])
-        if is_free or not _is_closed_scalar(schema, name):
+        field = known[name]
+        is_free = name in data and not _is_of_owner(field, data[name])
+        is_whole = isinstance(field, Mapping) and {"array", "object"} & _types(field)
+        if is_free or is_whole or not _is_closed(field):
             return f"(see `{name}` in the data above)"
         return _as_text(data[name]) if name in data else NOT_GIVEN
 
-    return _filled(body, said)
+    return _PLACE.sub(said, body)
 
 
 def plain_text(body: str, data: Data) -> str:
     """The body with all values in their places, each on one line and without markup."""
 
-    def said(name: str) -> str:
-        if name not in data:
+    def said(place: re.Match[str]) -> str:
+        if place[1] not in data:
             return NOT_GIVEN
-        return literal(one_line(_as_text(data[name]), _LONGEST)) or NOT_GIVEN
+        return literal(one_line(_as_text(data[place[1]]), _LONGEST)) or NOT_GIVEN
 
-    return _filled(body, said).strip()
+    return _PLACE.sub(said, body).strip()
 
 
 def has_words_of_sender(body: str, schema: Schema, data: Data) -> bool:
@@ -92,23 +97,9 @@ def data_text(data: Data) -> str:
     return "\n".join(["{", ",\n".join(lines), "}"]) if data else "{}"
 
 
-def _filled(body: str, said: Callable[[str], str]) -> str:
-    return _PLACE.sub(lambda place: said(place[1]), body)
-
-
 def _properties(schema: Schema) -> Mapping[str, Any]:
     found = schema.get("properties")
     return found if isinstance(found, Mapping) else {}
-
-
-def _with_defaults(schema: Schema) -> Schema:
-    return {"type": "object", "additionalProperties": False, **schema}
-
-
-def _is_closed_scalar(schema: Schema, name: str) -> bool:
-    field = _properties(schema)[name]
-    is_whole = isinstance(field, Mapping) and {"array", "object"} & _types(field)
-    return _is_closed(field) and not is_whole
 
 
 def _is_closed(schema: object) -> bool:
@@ -128,14 +119,10 @@ def _is_closed(schema: object) -> bool:
     if "array" in types:
         is_closed = is_closed and all(map(_is_closed, _items(schema)))
     if "object" in types:
-        is_closed = is_closed and _is_closed_object(schema)
+        # Other names would be words of the sender too.
+        is_named = schema.get("additionalProperties") is False and "patternProperties" not in schema
+        is_closed = is_closed and is_named and all(map(_is_closed, _properties(schema).values()))
     return is_closed
-
-
-def _is_closed_object(schema: Schema) -> bool:
-    # Other names would be words of the sender too.
-    is_named = schema.get("additionalProperties") is False and "patternProperties" not in schema
-    return is_named and all(map(_is_closed, _properties(schema).values()))
 
 
 def _is_of_owner(schema: object, value: object) -> bool:

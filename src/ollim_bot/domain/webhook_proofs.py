@@ -192,11 +192,7 @@ def signed_headers(
         case WebhookAuth.STANDARD:
             mac = _base64_mac(_standard_keys(secret)[0], f"{call}.{at}.".encode(), body)
             signature = f"v1,{mac.decode()}"
-            return {
-                "webhook-id": call,
-                "webhook-timestamp": at,
-                "webhook-signature": signature,
-            }
+            return {"webhook-id": call, "webhook-timestamp": at, "webhook-signature": signature}
 
 
 def call_name(way: WebhookAuth, request: RawRequest, data: Mapping[str, object]) -> str | None:

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ollim_bot.domain.hook_jobs import WebhookSpec
-from ollim_bot.domain.jobs import JobKind, list_names
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import list_names
 from ollim_bot.domain.text import nearest
 
 if TYPE_CHECKING:
@@ -197,7 +198,8 @@ def _completed(schema: Any) -> Any:
         for name in alternatives:
             made[name] = [_completed(each) for each in schema[name]]
         return made
-    types = _schema_types(schema)
+    found = schema.get("type", _TYPES)
+    types = [found] if isinstance(found, str) else found
     if "string" in types:
         made.setdefault("maxLength", LONGEST_TEXT)
     if "array" in types:
@@ -213,11 +215,6 @@ def _completed(schema: Any) -> Any:
             properties = schema["properties"].items()
             made["properties"] = {name: _completed(each) for name, each in properties}
     return made
-
-
-def _schema_types(schema: Mapping[str, Any]) -> Sequence[str]:
-    found = schema.get("type", _TYPES)
-    return [found] if isinstance(found, str) else found
 
 
 def pointer_parts(pointer: str) -> tuple[str, ...]:

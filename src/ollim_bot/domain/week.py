@@ -9,23 +9,25 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import groupby
 from typing import NamedTuple
 
-from ollim_bot.domain.calendar import (
-    CalendarCopy,
-    CalendarEvent,
-    age_words,
-    between,
-    clock_words,
-    day_words,
-)
+from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, between, clock_words
 from ollim_bot.domain.costs import Amount, PastCosts
 from ollim_bot.domain.forecast import Forecast, forecast
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.leave_by import moment_to_leave
-from ollim_bot.domain.moments import clock_time, describe, duration_in_words, elapsed, instant
+from ollim_bot.domain.moments import (
+    clock_time,
+    day_words,
+    describe,
+    duration_in_words,
+    elapsed,
+    instant,
+)
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings, is_quiet, quiet_spans
-from ollim_bot.domain.rehearsal import Finding, FindingKind, Fire, Ping, Rehearsal
+from ollim_bot.domain.rehearsal.findings import Finding, FindingKind
+from ollim_bot.domain.rehearsal.fires import Fire, Ping
+from ollim_bot.domain.rehearsal.simulation import Rehearsal
 from ollim_bot.domain.schedule import key_of
 from ollim_bot.domain.text import counted, one_line
 
@@ -309,16 +311,6 @@ class WeekView:
 _TOLERANCE = 1e-9
 
 
-def _assumed(rehearsal: Rehearsal) -> str:
-    length = duration_in_words(rehearsal.guess.run)
-    is_answered = any(fire.job.follows_answers for fire in rehearsal.fires)
-    you = "answered at once what comes after it is done" if is_answered else "wrote nothing"
-    return (
-        f"each run took {length}, each background run pinged once at its end, "
-        f"no reminder followed up, and you {you}"
-    )
-
-
 def week_of(
     rehearsal: Rehearsal,
     found: Sequence[Finding],
@@ -334,6 +326,9 @@ def week_of(
     zone = rehearsal.zone
     spans = [(start.astimezone(zone), end.astimezone(zone)) for start, end in nights]
     events = week_events(rehearsal, calendars, travel_minutes, quiet)
+    length = duration_in_words(rehearsal.guess.run)
+    is_answered = any(fire.job.follows_answers for fire in rehearsal.fires)
+    you = "answered at once what comes after it is done" if is_answered else "wrote nothing"
     return WeekView(
         rehearsal,
         [*_days(rehearsal, spans, events, money)],
@@ -342,7 +337,8 @@ def week_of(
         spans,
         events,
         money,
-        _assumed(rehearsal),
+        f"each run took {length}, each background run pinged once at its end, "
+        f"no reminder followed up, and you {you}",
         notes=[
             f"{one_line(copy.name, _LONGEST_EVENT)} may have changed: {age_words(copy, now)}"
             for copy in calendars
@@ -387,16 +383,16 @@ def _days(
             first,
             last,
             hours.get(day, ()),
-            [each for each in events if each.begins < last and _end(each) > first],
+            # One without a length is taken to last a moment.
+            [
+                each
+                for each in events
+                if each.begins < last and max(each.ends, each.begins + datetime.resolution) > first
+            ],
             [span for span in spans if span[0] < last and span[1] > first],
             money.by_day.get(day),
         )
         first = midnight
-
-
-def _end(event: WeekEvent) -> datetime:
-    """The end; one without a length is taken to last a moment."""
-    return max(event.ends, event.begins + datetime.resolution)
 
 
 def _hours(rehearsal: Rehearsal, spans: Sequence[tuple[datetime, datetime]]) -> Iterator[WeekHour]:
@@ -416,11 +412,12 @@ def full_hour(moment: datetime) -> datetime:
 def _budget_hours(rehearsal: Rehearsal) -> Iterator[BudgetHour]:
     """The budget by the hour, from now until the end."""
     zone, budget = rehearsal.zone, rehearsal.budgets[0]
-    refused = Counter(
-        full_hour(_pings_at(fire, rehearsal).astimezone(zone)).astimezone(UTC)
+    pings = (
+        fire.at if fire.starts is None else fire.starts + rehearsal.guess.run
         for fire in rehearsal.fires
         if fire.ping is Ping.REFUSED
     )
+    refused = Counter(full_hour(at.astimezone(zone)).astimezone(UTC) for at in pings)
     payments = list(reversed(rehearsal.budgets[1:]))
     at = rehearsal.now
     while at < rehearsal.until:
@@ -433,10 +430,6 @@ def _budget_hours(rehearsal: Rehearsal) -> Iterator[BudgetHour]:
             lowest = min(lowest, budget.available)
         yield BudgetHour(at, left, lowest, paid, refused.pop(full_hour(at).astimezone(UTC), 0))
         at = end
-
-
-def _pings_at(fire: Fire, rehearsal: Rehearsal) -> datetime:
-    return fire.at if fire.starts is None else fire.starts + rehearsal.guess.run
 
 
 def day_name(day: date, now: datetime) -> str:

@@ -38,14 +38,17 @@ _LEFT_TO_THE_ENGINE = frozenset({"Read", "Glob", "Grep"})
 # A fence or an address that stands behind this many characters of a result is not noted.
 _LONGEST_RESULT = 1_000_000
 
-_UNNAMED = "a subagent"
 _RAN_COMMANDS = "The commands in the text of the skill were run, with these results:"
 
 _logger = logging.getLogger(__name__)
 
 
 def in_process_servers(toolset: Toolset) -> dict[str, McpSdkServerConfig]:
-    return {name: _server(name, tools) for name, tools in toolset.servers.items()}
+    servers = {}
+    for name, tools in toolset.servers.items():
+        make = create_sdk_mcp_server if name in OWN_SERVERS else _server_of_owner
+        servers[name] = make(name, tools=[_sdk_tool(tool) for tool in tools])
+    return servers
 
 
 def definitions(toolset: Toolset) -> Sequence[object]:
@@ -57,12 +60,6 @@ def definitions(toolset: Toolset) -> Sequence[object]:
     ]
 
 
-def _server(name: str, tools: Sequence[Tool]) -> McpSdkServerConfig:
-    if name in OWN_SERVERS:
-        return create_sdk_mcp_server(name, tools=[_sdk_tool(tool) for tool in tools])
-    return _server_of_owner(name, [_sdk_tool(tool) for tool in tools])
-
-
 def _server_of_owner(name: str, tools: Sequence[SdkMcpTool[Any]]) -> McpSdkServerConfig:
     """Like the SDK's own, but the arguments are not checked against the schemas.
 
@@ -72,11 +69,7 @@ def _server_of_owner(name: str, tools: Sequence[SdkMcpTool[Any]]) -> McpSdkServe
     handlers = {tool.name: tool.handler for tool in tools}
     listed = [
         McpTool.model_validate(
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "inputSchema": tool.input_schema,
-            }
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
         )
         for tool in tools
     ]
@@ -148,14 +141,20 @@ def hooks(
 
     async def after_call(call: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         try:
-            await toolset.after_call(_call(call), _result_text(call))
+            # The texts in the result, in their order, without the names of its fields.
+            result = call.get("tool_response", call.get("error", ""))
+            await toolset.after_call(_call(call), "\n".join(_texts_in(result))[:_LONGEST_RESULT])
         except Exception:  # the agent may not go on with a result that was not noted
             _logger.exception("A result could not be noted")
             return {"continue_": False, "stopReason": "A result could not be noted."}
         return {}
 
     async def before_end(_: HookInput, __: str | None, ___: HookContext) -> HookJSONOutput:
-        reason = await _reason_to_go_on(toolset)
+        try:
+            reason = await toolset.may_end()
+        except Exception:  # a failing check must not keep a turn from ending
+            _logger.exception("Whether the turn may end could not be found out")
+            reason = None
         return {"decision": "block", "reason": reason} if reason else {}
 
     return {
@@ -167,18 +166,9 @@ def hooks(
 
 
 def _call(hook: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(hook["tool_name"], hook["tool_input"], _subagent(hook))
-
-
-def _subagent(hook: Mapping[str, Any]) -> str:
-    """Never empty for a call of a subagent, so that its limits are looked up."""
-    return str(hook.get("agent_type") or _UNNAMED) if "agent_id" in hook else ""
-
-
-def _result_text(hook: Mapping[str, Any]) -> str:
-    """The texts in the result, in their order, without the names of its fields."""
-    result = hook.get("tool_response", hook.get("error", ""))
-    return "\n".join(_texts_in(result))[:_LONGEST_RESULT]
+    # Never empty for a call of a subagent, so that its limits are looked up.
+    subagent = str(hook.get("agent_type") or "a subagent") if "agent_id" in hook else ""
+    return ToolCall(hook["tool_name"], hook["tool_input"], subagent)
 
 
 def _texts_in(value: object) -> Iterator[str]:
@@ -220,14 +210,6 @@ async def _result(toolset: Toolset, call: ToolCall, command: str, programs: Prog
     result = await programs.run(words)
     await toolset.after_call(as_call, result)
     return result
-
-
-async def _reason_to_go_on(toolset: Toolset) -> str | None:
-    try:
-        return await toolset.may_end()
-    except Exception:  # a failing check must not keep a turn from ending
-        _logger.exception("Whether the turn may end could not be found out")
-        return None
 
 
 def _decision(

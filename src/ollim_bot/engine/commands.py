@@ -37,7 +37,10 @@ class Programs:
         words = shell_words(command)
         if not words:
             return Refusal("This is not one plain command, so it was not run.")
-        program = self._find(words[0])
+        name = words[0]
+        if "/" in name:
+            name = os.path.join(self.folder, name)
+        program = shutil.which(name, path=self.environment.get("PATH", os.defpath))
         if program is None:
             return Refusal(f"There is no program `{words[0]}` here, so nothing was run.")
         return (program, *words[1:])
@@ -59,7 +62,10 @@ class Programs:
         output = bytearray()
         try:
             async with asyncio.timeout(_LONGEST_RUN):
-                await _collect(process, output)
+                # All output is read: an unread pipe would stop the program.
+                assert process.stdout is not None
+                while part := await process.stdout.read(65536):
+                    output += part[: max(0, _KEPT_BYTES - len(output))]
                 code = await process.wait()
         except TimeoutError:
             return f"{_shown(output)}[stopped after {_LONGEST_RUN:.0f} seconds]"
@@ -69,18 +75,6 @@ class Programs:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         return _shown(output) + (f"[failed with exit code {code}]" if code else "")
-
-    def _find(self, name: str) -> str | None:
-        if "/" in name:
-            name = os.path.join(self.folder, name)
-        return shutil.which(name, path=self.environment.get("PATH", os.defpath))
-
-
-async def _collect(process: asyncio.subprocess.Process, output: bytearray) -> None:
-    """Read all output and keep its beginning: an unread pipe would stop the program."""
-    assert process.stdout is not None
-    while part := await process.stdout.read(65536):
-        output += part[: max(0, _KEPT_BYTES - len(output))]
 
 
 def _shown(output: bytearray) -> str:

@@ -1,4 +1,4 @@
-"""Starts the engine's program so that it dies with the bot, also when the bot is killed."""
+"""Starts the engine's program so that it dies with the bot, and the environment it gets."""
 
 from __future__ import annotations
 
@@ -6,18 +6,63 @@ import logging
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 from ollim_bot.engine import die_with_parent
-from ollim_bot.environment import SESSION, program_path
+from ollim_bot.environment import (
+    SESSION,
+    child_environment,
+    program_path,
+    python_places,
+    search_path,
+)
 from ollim_bot.plain_files import SizeLimit, read_file
 
 PROGRAM_MISSING = "The Claude program is missing. Install ollim-bot again."
 
 # Of the environment, what the Claude program and its runtime read.
 VARIABLES = ("ANTHROPIC_*", "CLAUDE_*", "BUN_*", "NODE_EXTRA_CA_CERTS", "BROWSER", *SESSION)
+
+_ENGINE_VARIABLES = {
+    # A provider that does not answer is noticed within a minute and abandoned within three.
+    "API_TIMEOUT_MS": "50000",
+    "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "25000",
+    "CLAUDE_CODE_MAX_RETRIES": "2",
+    # Otherwise the model may have to search for our tools, which costs a request.
+    "ENABLE_TOOL_SEARCH": "false",
+    # A turn ends when the engine reports that it is idle.
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
+    # A prompt is recorded before it is sent to the model, so that a record without it is proof.
+    "CLAUDE_CODE_EAGER_FLUSH": "1",
+    # Tasks and memories of the engine itself would be lost with its process.
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    "CLAUDE_CODE_DISABLE_CRON": "1",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_WORKFLOWS": "1",
+    # Files named in these notes and mentions would be read without a hook.
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+    "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
+    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
+    # Only the subagents of the session: none of the engine, no copy of the agent, none below one.
+    "CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS": "1",
+    "CLAUDE_CODE_FORK_SUBAGENT": "0",
+    "CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+}
+
+_NO_PROXY = ("NO_PROXY", "no_proxy")
+_THIS_MACHINE = ("127.0.0.1", "localhost")
+
+# Settings of the commands that the agent calls; none is a secret.
+_OF_OUR_COMMANDS = (
+    *("OLLIM_DATA_DIR", "OLLIM_TIMEZONE", "OLLIM_USER_NAME", "OLLIM_BOT_NAME", "OLLIM_MODEL"),
+    *("OLLIM_LOG", "OLLIM_LOG_FORMAT", "OLLIM_WEB_PORT", "OLLIM_WEB_HOSTS"),
+    *("GOOGLE_API_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTH_URL"),
+)
 
 _NAME = "claude-launcher"
 
@@ -70,3 +115,27 @@ def _write_launcher(path: Path, command: list[str]) -> bool:
         draft.unlink(missing_ok=True)
         return False
     return True
+
+
+def engine_variables(
+    given: Mapping[str, str], inherited: Mapping[str, str], commands: Path
+) -> dict[str, str]:
+    """The environment of the engine and of the programs that the agent runs.
+
+    `commands` is the folder where the agent finds `ollim-bot`; `given` has the variables of the
+    provider and of `ollim-bot`. No value refers to the current folder.
+    """
+    path = ":".join(filter(None, [str(commands), search_path(inherited.get("PATH", ""))]))
+    # The variables that exclude this machine, with the built-in model, from the proxy.
+    named = ",".join(inherited.get(name, "") for name in _NO_PROXY)
+    hosts = [host.strip() for host in named.split(",") if host.strip()]
+    # A lone star means all hosts; in a list, it would mean none.
+    all_hosts = hosts if "*" in hosts else [*hosts, *_THIS_MACHINE]
+    return {
+        **child_environment(inherited, *VARIABLES, *_OF_OUR_COMMANDS),
+        **_ENGINE_VARIABLES,
+        **dict.fromkeys(_NO_PROXY, ",".join(dict.fromkeys(all_hosts))),
+        **python_places(inherited, os.getcwd()),
+        "PATH": path,
+        **given,
+    }

@@ -9,11 +9,10 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from ollim_bot.domain.provider import LoginStatus
 from ollim_bot.engine.launcher import PROGRAM_MISSING, VARIABLES, cli_path
-from ollim_bot.engine.transcripts import config_folder
+from ollim_bot.engine.transcripts import config_folder, time_of_change
 from ollim_bot.environment import child_environment
 from ollim_bot.errors import EngineError
 
@@ -37,7 +36,16 @@ async def login_status(
     """
     answer = await _answer(cli or _program(), environment, limit)
     try:
-        return _status(json.loads(answer))
+        said = json.loads(answer)
+        if not said["loggedIn"]:
+            return LoginStatus(is_logged_in=False)
+        return LoginStatus(
+            is_logged_in=True,
+            method=str(said["authMethod"]),
+            account=said.get("email"),
+            plan=said.get("subscriptionType"),
+            key_source=said.get("apiKeySource"),
+        )
     except (ValueError, KeyError, TypeError) as unknown:
         _logger.warning("The Claude program answered about the login: %r", answer[:200])
         raise EngineError(_SILENT) from unknown
@@ -48,16 +56,9 @@ async def login_mark(environment: Mapping[str, str], *, cli: Path | None = None)
     status = await login_status(environment, cli=cli)
     if not status.is_logged_in:
         return ""
-    renewed = await asyncio.to_thread(_written_at, config_folder(environment) / _CREDENTIALS)
+    # Some systems keep the login elsewhere.
+    renewed = await asyncio.to_thread(time_of_change, config_folder(environment) / _CREDENTIALS)
     return f"{status.sentence} {renewed}"
-
-
-def _written_at(path: Path) -> int:
-    """0 if there is no such file: some systems keep the login elsewhere."""
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 def log_in(environment: Mapping[str, str], *, cli: Path | None = None) -> bool:
@@ -113,15 +114,3 @@ async def _answer(cli: Path, environment: Mapping[str, str], limit: float) -> by
                 process.kill()
             await process.wait()
     return answer
-
-
-def _status(answer: Mapping[str, Any]) -> LoginStatus:
-    if not answer["loggedIn"]:
-        return LoginStatus(is_logged_in=False)
-    return LoginStatus(
-        is_logged_in=True,
-        method=str(answer["authMethod"]),
-        account=answer.get("email"),
-        plan=answer.get("subscriptionType"),
-        key_source=answer.get("apiKeySource"),
-    )

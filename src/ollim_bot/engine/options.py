@@ -1,4 +1,4 @@
-"""The options and the environment that the engine is started with."""
+"""The options that the engine is started with."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.engine.bridge import hooks, in_process_servers
 from ollim_bot.engine.commands import Programs
-from ollim_bot.engine.launcher import VARIABLES
-from ollim_bot.environment import child_environment, python_places, search_path
 from ollim_bot.ports import SessionSpec, Toolset
 
 # One line of the engine's output is one message; an answer may be long.
@@ -42,44 +40,7 @@ _NEVER = (
     "Edit(./mcp.json)",
 )
 
-_ENGINE_VARIABLES = {
-    # A provider that does not answer is noticed within a minute and abandoned within three.
-    "API_TIMEOUT_MS": "50000",
-    "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "25000",
-    "CLAUDE_CODE_MAX_RETRIES": "2",
-    # Otherwise the model may have to search for our tools, which costs a request.
-    "ENABLE_TOOL_SEARCH": "false",
-    # A turn ends when the engine reports that it is idle.
-    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
-    # A prompt is recorded before it is sent to the model, so that a record without it is proof.
-    "CLAUDE_CODE_EAGER_FLUSH": "1",
-    # Tasks and memories of the engine itself would be lost with its process.
-    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
-    "CLAUDE_CODE_DISABLE_CRON": "1",
-    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
-    "CLAUDE_CODE_DISABLE_WORKFLOWS": "1",
-    # Files named in these notes and mentions would be read without a hook.
-    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
-    "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
-    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
-    # Only the subagents of the session: none of the engine, no copy of the agent, none below one.
-    "CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS": "1",
-    "CLAUDE_CODE_FORK_SUBAGENT": "0",
-    "CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH": "1",
-    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "DISABLE_AUTOUPDATER": "1",
-}
-
 _NO_RECORD: Mapping[str, str | None] = {"no-session-persistence": None}
-_NO_PROXY = ("NO_PROXY", "no_proxy")
-_THIS_MACHINE = ("127.0.0.1", "localhost")
-
-# Settings of the commands that the agent calls; none is a secret.
-_OF_OUR_COMMANDS = (
-    *("OLLIM_DATA_DIR", "OLLIM_TIMEZONE", "OLLIM_USER_NAME", "OLLIM_BOT_NAME", "OLLIM_MODEL"),
-    *("OLLIM_LOG", "OLLIM_LOG_FORMAT", "OLLIM_WEB_PORT", "OLLIM_WEB_HOSTS"),
-    *("GOOGLE_API_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTH_URL"),
-)
 
 
 def options_for(
@@ -99,6 +60,8 @@ def options_for(
     subagents = spec.subagents or Subagents()
     variables = {**environment, CALLED_BY: spec.occurrence or CONVERSATION}
     programs = Programs(variables, spec.working_directory)
+    # The engine itself reads the files of subagents; a rule keeps it from offering one.
+    hidden = (f"Agent({name})" for name in subagents.hidden)
     return ClaudeAgentOptions(
         # Without a snapshot, a resumed session gets the present prompt. The SDK cannot say so
         # together with a file, but the preset can, and the file replaces the preset.
@@ -118,7 +81,7 @@ def options_for(
         hooks=hooks(toolset, refused, programs),
         permission_mode="dontAsk",
         setting_sources=[] if spec.is_bare else ["project"],
-        settings=json.dumps(_settings(subagents)),
+        settings=json.dumps({**_SETTINGS, "permissions": {"deny": [*_NEVER, *hidden]}}),
         agents={name: _definition(one) for name, one in subagents.known.items()},
         include_partial_messages=True,
         max_buffer_size=_LONGEST_MESSAGE,
@@ -126,12 +89,6 @@ def options_for(
         env={**dict.fromkeys(os.environ, ""), **variables},
         cli_path=cli,
     )
-
-
-def _settings(subagents: Subagents) -> dict[str, object]:
-    """The engine itself reads the files of subagents; a rule keeps it from offering one."""
-    hidden = (f"Agent({name})" for name in subagents.hidden)
-    return {**_SETTINGS, "permissions": {"deny": [*_NEVER, *hidden]}}
 
 
 def _definition(subagent: Subagent) -> AgentDefinition:
@@ -147,34 +104,6 @@ def _definition(subagent: Subagent) -> AgentDefinition:
         None if names is None else list(names),
         model=subagent.model or "inherit",
     )
-
-
-def engine_variables(
-    given: Mapping[str, str], inherited: Mapping[str, str], commands: Path
-) -> dict[str, str]:
-    """The environment of the engine and of the programs that the agent runs.
-
-    `commands` is the folder where the agent finds `ollim-bot`; `given` has the variables of the
-    provider and of `ollim-bot`. No value refers to the current folder.
-    """
-    path = ":".join(filter(None, [str(commands), search_path(inherited.get("PATH", ""))]))
-    return {
-        **child_environment(inherited, *VARIABLES, *_OF_OUR_COMMANDS),
-        **_ENGINE_VARIABLES,
-        **_without_proxy(inherited),
-        **python_places(inherited, os.getcwd()),
-        "PATH": path,
-        **given,
-    }
-
-
-def _without_proxy(inherited: Mapping[str, str]) -> dict[str, str]:
-    """The variables that exclude this machine, with the built-in model, from the proxy."""
-    named = ",".join(inherited.get(name, "") for name in _NO_PROXY)
-    hosts = [host.strip() for host in named.split(",") if host.strip()]
-    # A lone star means all hosts; in a list, it would mean none.
-    all_hosts = hosts if "*" in hosts else [*hosts, *_THIS_MACHINE]
-    return dict.fromkeys(_NO_PROXY, ",".join(dict.fromkeys(all_hosts)))
 
 
 def _thinking(thinking: Thinking) -> ThinkingConfig:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -31,30 +26,28 @@ from ollim_bot.engine.bridge import definitions
 from ollim_bot.engine.connection import Connection, EngineExited
 from ollim_bot.engine.options import options_for
 from ollim_bot.engine.stream import CostCounter, TurnReader, failure
-from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.errors import EngineError, SessionLost
-from ollim_bot.ports import Image, OfferedSkill, Prompt, SessionSpec, StoredSession, Toolset, Trace
+from ollim_bot.ports import Image, OfferedSkill, Prompt, SessionSpec, Toolset
 
 # How long an interrupted turn may take to end before its process is closed.
 _INTERRUPT_SECONDS = 5.0
-Answered = Callable[[], Awaitable[None]]
 
 
 class ClaudeSession:
     """`start` starts a process; `refused` has the reasons of refused calls, by their ids.
 
-    `offered` says what tools are there now: a process that was started with others is replaced
-    before the next turn.
+    A process that was started with other `tools` than are there now is replaced before the next
+    turn.
     """
 
     def __init__(
         self,
         spec: SessionSpec,
         start: Callable[[SessionSpec], Awaitable[Connection]],
+        tools: Toolset,
         refused: Mapping[str, str],
         provider: Provider = CLAUDE,
-        answered: Answered | None = None,
-        offered: Callable[[], Sequence[object]] = tuple,
+        answered: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._spec = spec
         self._answered = answered
@@ -67,13 +60,29 @@ class ClaudeSession:
         # What the earlier processes of this session have used.
         self._used_before = Usage()
         self._connection: Connection | None = None
-        self._offered = offered
+        self._tools = tools
         self._offered_at_start: Sequence[object] = ()
         self._is_outdated = False
         self._is_closed = False
         self._one_at_a_time = asyncio.Lock()
         self._turn: EngineTurn | None = None
         self._is_interrupted = False
+
+    @staticmethod
+    async def process(
+        spec: SessionSpec,
+        tools: Toolset,
+        refused: MutableMapping[str, str],
+        prompt: Path,
+        environment: Mapping[str, str],
+        cli: Path | None,
+        spent_before: Usage,
+    ) -> Connection:
+        """A process of the engine, as `options_for` describes it. Raises as `Connection.open`."""
+        given = options_for(
+            spec, tools, prompt=prompt, environment=environment, refused=refused, cli=cli
+        )
+        return await Connection.open(given, spent_before)
 
     @property
     def id(self) -> SessionId | None:
@@ -85,7 +94,10 @@ class ClaudeSession:
 
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         named = {} if prompt.id is None else {"uuid": prompt.id}
-        return self._run({**_user_message(_content(prompt), is_verbatim=True), **named})
+        text = [{"type": "text", "text": prompt.text}] if prompt.text or not prompt.images else []
+        return self._run(
+            {**_user_message([*map(_image, prompt.images), *text], is_verbatim=True), **named}
+        )
 
     def command(self, line: str) -> AsyncIterator[AgentEvent]:
         return self._run(_user_message(line, is_verbatim=False))
@@ -105,11 +117,7 @@ class ClaudeSession:
     ) -> None:
         """Apply the change in a new process: in place, it would appear in the conversation."""
         spec = replace(
-            self._spec,
-            model=model,
-            thinking=thinking,
-            system_prompt=system_prompt,
-            skills=skills,
+            self._spec, model=model, thinking=thinking, system_prompt=system_prompt, skills=skills
         )
         self._is_outdated |= spec != self._spec
         self._spec = spec
@@ -117,7 +125,7 @@ class ClaudeSession:
     async def connect(self) -> Connection:
         """Start a process. Raises `SessionLost`, or `EngineError` if no engine can be started."""
         self._is_outdated = False
-        self._offered_at_start = self._offered()
+        self._offered_at_start = definitions(self._tools)
         self._used_before = self._usage
         try:
             self._connection = await self._start(self._spec)
@@ -181,7 +189,7 @@ class ClaudeSession:
     async def _connected(self) -> Connection:
         if self._is_closed:
             raise EngineError("The session is closed.")
-        is_outdated = self._is_outdated or self._offered() != self._offered_at_start
+        is_outdated = self._is_outdated or definitions(self._tools) != self._offered_at_start
         if is_outdated or self._connection is None or not self._connection.is_alive:
             await self._disconnect()
             return await self.connect()
@@ -261,135 +269,7 @@ def _user_message(content: object, *, is_verbatim: bool) -> dict[str, Any]:
     }
 
 
-def _content(prompt: Prompt) -> list[dict[str, Any]]:
-    text = [{"type": "text", "text": prompt.text}] if prompt.text or not prompt.images else []
-    return [*map(_image, prompt.images), *text]
-
-
 def _image(image: Image) -> dict[str, Any]:
     data = b64encode(image.data).decode("ascii")
     source = {"type": "base64", "media_type": image.media_type, "data": data}
     return {"type": "image", "source": source}
-
-
-_PRIVATE_PREFIX = "for-the-engine-"
-_LONGEST_PRIVATE_SECONDS = 3600.0
-
-
-class ClaudeEngine:
-    """`environment` is that of the program; `cli` is the program to start.
-
-    `provider` is the service that it then asks; costs and failures are reported for that one.
-    `answered` is called after each completed answer. `folder` is private: prompts are files there
-    for a moment, since others can read a command line. `zone` names the owner's time zone as of
-    now, which a new process gets.
-    """
-
-    def __init__(
-        self,
-        environment: Mapping[str, str],
-        folder: Path,
-        *,
-        cli: Path | None = None,
-        provider: Provider = CLAUDE,
-        answered: Answered | None = None,
-        zone: Callable[[], str] | None = None,
-    ) -> None:
-        self._environment = environment
-        self._folder = folder
-        self._cli = cli
-        self._provider = provider
-        self._answered = answered
-        self._zone = zone
-        self._transcripts = Transcripts(environment)
-
-    @asynccontextmanager
-    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ClaudeSession]:
-        refused: dict[str, str] = {}
-        start = partial(self._connect, tools, refused)
-        session = ClaudeSession(
-            spec, start, refused, self._provider, self._answered, partial(definitions, tools)
-        )
-        try:
-            await session.connect()
-            yield session
-        finally:
-            await session.close()
-
-    async def knows(self, session: SessionId) -> bool:
-        return await asyncio.to_thread(self._transcripts.find, session) is not None
-
-    async def trace(self, session: SessionId, prompt: str) -> Trace:
-        return await asyncio.to_thread(self._transcripts.trace, session, prompt)
-
-    async def sessions(self, working_directory: Path, limit: int) -> Sequence[StoredSession]:
-        return await asyncio.to_thread(self._transcripts.sessions, working_directory, limit)
-
-    async def _connect(
-        self, tools: Toolset, refused: dict[str, str], spec: SessionSpec
-    ) -> Connection:
-        """Resume the session with the id `begin` if it exists already."""
-        start = partial(self._start, tools, refused)
-        if spec.resume is None and spec.begin is not None and await self.knows(spec.begin):
-            try:
-                return await start(replace(spec, resume=spec.begin))
-            except SessionLost:
-                # An empty record cannot be resumed, but the engine does not reuse its id either.
-                return await start(replace(spec, begin=None))
-        return await start(spec)
-
-    async def _start(
-        self, tools: Toolset, refused: dict[str, str], spec: SessionSpec
-    ) -> Connection:
-        earlier, spent_before = spec.resume or spec.branch_of, Usage()
-        if earlier is not None:
-            await asyncio.to_thread(self._transcripts.repair, earlier)
-            spent_before = await asyncio.to_thread(self._transcripts.spent, earlier)
-        zone = {"TZ": self._zone()} if self._zone is not None else {}
-        async with private_file(self._folder, spec.system_prompt) as prompt:
-            options = options_for(
-                spec,
-                tools,
-                prompt=prompt,
-                environment={**self._environment, **zone},
-                refused=refused,
-                cli=self._cli,
-            )
-            return await Connection.open(options, spent_before)
-
-
-@asynccontextmanager
-async def private_file(folder: Path, text: str) -> AsyncIterator[Path]:
-    """A file that only we can read, removed when the context is left. Raises `EngineError`."""
-    path = folder / f"{_PRIVATE_PREFIX}{uuid4().hex}"
-    try:
-        await asyncio.to_thread(_write, path, text)
-    except OSError as refused:
-        reason = f"{folder}: {refused.strerror}."
-        raise EngineError(f"The engine could not be started: {reason}") from refused
-    try:
-        yield path
-    finally:
-        await asyncio.to_thread(_remove, path)
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_stale(path.parent)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(handle, "wb") as file:
-        file.write(text.encode("utf-8", "replace"))
-
-
-def _remove_stale(folder: Path) -> None:
-    """Remove files that a crash left behind."""
-    longest_ago = time.time() - _LONGEST_PRIVATE_SECONDS
-    for path in folder.glob(f"{_PRIVATE_PREFIX}*"):
-        with suppress(OSError):
-            if path.stat().st_mtime < longest_ago:
-                path.unlink()
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink()

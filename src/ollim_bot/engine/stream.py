@@ -132,7 +132,9 @@ def failure(kind: FailureKind) -> TurnFailure:
 def failure_of(result: ResultMessage, error: str | None, provider: Provider) -> TurnFailure:
     """`error` is the failure code in the last message of the turn, if it had one."""
     kind = _kind(result, error)
-    if kind is FailureKind.OTHER and (detail := _detail(result)):
+    lines = "\n".join([result.result or "", *(result.errors or [])]).split("\n")
+    detail = shortened(next(filter(None, map(str.strip, lines)), ""), _LONGEST_DETAIL)
+    if kind is FailureKind.OTHER and detail:
         return TurnFailure(kind, f"The answer failed: {detail}")
     told = _BY_ACCESS.get((provider.access, kind), SENTENCES[kind])
     return TurnFailure(kind, told.format(name=provider.name, key=provider.key_name))
@@ -145,12 +147,6 @@ def _kind(result: ResultMessage, error: str | None) -> FailureKind:
         return FailureKind.OVERLOADED if result.api_error_status else FailureKind.UNREACHABLE
     by_reason = _BY_TERMINAL_REASON.get(result.terminal_reason or "")
     return by_reason or _BY_ERROR.get(error or "", FailureKind.OTHER)
-
-
-def _detail(result: ResultMessage) -> str:
-    lines = "\n".join([result.result or "", *(result.errors or [])]).split("\n")
-    first = next((line.strip() for line in lines if line.strip()), "")
-    return shortened(first, _LONGEST_DETAIL)
 
 
 _SUBAGENT = "local_agent"
@@ -224,7 +220,9 @@ class TurnReader:
             case AssistantMessage(parent_tool_use_id=None):
                 yield from self._said(message)
             case UserMessage(parent_tool_use_id=None):
-                yield from self._answered(message)
+                for block in message.content:
+                    if isinstance(block, ToolResultBlock):
+                        yield from self._calls.ended(block)
             case AssistantMessage() | UserMessage():
                 yield from self._calls.of_subagent(message)
             case SystemMessage():
@@ -261,14 +259,6 @@ class TurnReader:
         self._error = message.error
         if message.error is not None:
             return
-        self._meter(message)
-        for block in message.content:
-            if isinstance(block, TextBlock):
-                yield from self._text.whole(block.text)
-            elif isinstance(block, ToolUseBlock):
-                yield from self._calls.started(block)
-
-    def _meter(self, message: AssistantMessage) -> None:
         usage = message.usage or {}
         context = sum(
             usage.get(name) or 0
@@ -282,11 +272,11 @@ class TurnReader:
                 output=usage.get("output_tokens") or 0,
                 model=message.model,
             )
-
-    def _answered(self, message: UserMessage) -> Iterator[AgentEvent]:
         for block in message.content:
-            if isinstance(block, ToolResultBlock):
-                yield from self._calls.ended(block)
+            if isinstance(block, TextBlock):
+                yield from self._text.whole(block.text)
+            elif isinstance(block, ToolUseBlock):
+                yield from self._calls.started(block)
 
     def _noted(self, message: SystemMessage) -> Iterator[AgentEvent]:
         match message:
@@ -303,7 +293,9 @@ class TurnReader:
     def _announced(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
         match data:
             case {"subtype": "session_state_changed", "state": "idle"} if self._is_idle_already:
-                yield from self._not_taken()
+                # Fail the turn: the engine ignores a prompt that it has taken before.
+                self.is_over = True
+                yield TurnEnded(EndCause.FAILED, failure=TAKEN_BEFORE, usage=self.usage)
             case {"subtype": "session_state_changed", "state": str(state)}:
                 self._has_begun = True
                 self._is_running = state != "idle"
@@ -312,19 +304,21 @@ class TurnReader:
             case {"subtype": "status", "status": "compacting"}:
                 yield CompactionStarted()
             case {"subtype": "compact_boundary", "session_id": str(session)}:
-                yield _compacted(session, data.get("compact_metadata") or {})
+                yield Compacted(
+                    SessionId(session), (data.get("compact_metadata") or {}).get("pre_tokens")
+                )
             case {"subtype": "api_retry"}:
                 yield from self._text.withdrawn()
-                yield _retrying(data)
+                yield Retrying(
+                    attempt=data.get("attempt", 1),
+                    attempts=data.get("max_retries", 1),
+                    reason=str(data.get("error") or "unknown"),
+                    pause=timedelta(milliseconds=data.get("retry_delay_ms", 0)),
+                )
 
     @property
     def _is_idle_already(self) -> bool:
         return not self._has_begun and self._result is None
-
-    def _not_taken(self) -> Iterator[AgentEvent]:
-        """Fail the turn: the engine ignores a prompt that it has taken before."""
-        self.is_over = True
-        yield TurnEnded(EndCause.FAILED, failure=TAKEN_BEFORE, usage=self.usage)
 
     def _named(self, session: str) -> Iterator[AgentEvent]:
         if session != self._session:
@@ -333,7 +327,8 @@ class TurnReader:
 
     def _end(self, result: ResultMessage) -> Iterator[AgentEvent]:
         self.is_over = True
-        window = _window(result, self._model) or self.usage.window
+        usage: Mapping[str, Any] = (result.model_usage or {}).get(self._model) or {}
+        window = usage.get("contextWindow") or self.usage.window
         models = [*(result.model_usage or {})] or [name for name in [self._model] if name]
         self.usage = replace(self.usage, price=self._provider.price_of(models))
         self.usage = replace(self._priced(result), window=window)
@@ -452,21 +447,3 @@ def _text(block: ToolResultBlock) -> str:
         return block.content
     parts: Sequence[Mapping[str, object]] = block.content or ()
     return "\n".join(str(part["text"]) for part in parts if part.get("type") == "text")
-
-
-def _compacted(session: str, metadata: Mapping[str, Any]) -> Compacted:
-    return Compacted(SessionId(session), metadata.get("pre_tokens"))
-
-
-def _retrying(data: Mapping[str, Any]) -> Retrying:
-    return Retrying(
-        attempt=data.get("attempt", 1),
-        attempts=data.get("max_retries", 1),
-        reason=str(data.get("error") or "unknown"),
-        pause=timedelta(milliseconds=data.get("retry_delay_ms", 0)),
-    )
-
-
-def _window(result: ResultMessage, model: str) -> int | None:
-    usage: Mapping[str, Any] = (result.model_usage or {}).get(model) or {}
-    return usage.get("contextWindow")

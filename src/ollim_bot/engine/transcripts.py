@@ -112,7 +112,7 @@ class Transcripts:
             return None
         with _readable():
             paths = [folder / name for folder in _folders(self._projects)]
-        return max((path for path in paths if path.is_file()), key=_changed, default=None)
+        return max((path for path in paths if path.is_file()), key=time_of_change, default=None)
 
     def trace(self, session: SessionId, prompt: str) -> Trace:
         path = self.find(session)
@@ -146,7 +146,7 @@ class Transcripts:
         with _readable():
             folders = self._folders_of(directory)
         files = [path for folder in folders for path in folder.glob("*.jsonl")]
-        newest_first = sorted(files, key=_changed, reverse=True)
+        newest_first = sorted(files, key=time_of_change, reverse=True)
         stored = (_stored(path, directory) for path in newest_first)
         return list(islice(filter(None, stored), max(0, limit)))
 
@@ -159,7 +159,9 @@ class Transcripts:
         with _readable():
             for path in (each for folder in _folders(self._projects) for each in _records(folder)):
                 known = newest.get(path.stem)
-                if path.stem in sessions and (known is None or _changed(path) > _changed(known)):
+                if path.stem in sessions and (
+                    known is None or time_of_change(path) > time_of_change(known)
+                ):
                     newest[path.stem] = path
         for _, path in sorted(newest.items()):
             yield from _files_of_record(path)
@@ -249,8 +251,8 @@ def _files_of_record(path: Path) -> Iterator[tuple[str, Path]]:
             yield f"{path.stem}/{found.relative_to(path.with_suffix(''))}", found
 
 
-def _changed(path: Path) -> int:
-    """The time of the last change; 0 if the file has just gone."""
+def time_of_change(path: Path) -> int:
+    """The time of the last change; 0 if there is no such file."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -332,13 +334,13 @@ def repair_resume_point(path: Path, chunk: int = _CHUNK) -> None:
             file.write((b"\n" if is_torn else b"") + row + b"\n")
 
 
-def recorded_cost(path: Path, chunk: int = _CHUNK) -> Usage:
+def recorded_cost(path: Path) -> Usage:
     """The cost that the last ended process of the session recorded; nothing if none did."""
     with open(open_file(path), "rb") as file:
-        found = _last(file, _COST_STATE, file.seek(0, os.SEEK_END), chunk)
+        found = _last(file, _COST_STATE, file.seek(0, os.SEEK_END), _CHUNK)
         if found < 0:
             return Usage()
-        file.seek(_last(file, b"\n", found, chunk) + 1)
+        file.seek(_last(file, b"\n", found, _CHUNK) + 1)
         said = _parsed(file.readline())
     models = said.get("modelUsage")
     by_model = (

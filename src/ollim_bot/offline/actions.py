@@ -198,18 +198,19 @@ def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
         case Change():
             return _change(intent, situation)
         case AddTask():
-            return _add_task(intent, situation)
+            due = (f"--due={intent.due}",) if intent.due else ()
+            # Behind `--`, the title may begin with a dash.
+            to = (f"--list={intent.list}",) if intent.list else ()
+            call = shell_call("tasks", "add", *due, *to, "--", intent.task)
+            done = _outcome_once(call, situation, texts.MAY_BE_ADDED)
+            return Say(done.text.splitlines()[0]) if isinstance(done, ToolResult) else done
         case SettleTask():
             return _settle_task(intent, situation)
         case SettleItem():
-            return _settle_item(intent, situation)
-
-
-def _settle_item(intent: SettleItem, situation: Situation) -> Part:
-    now = situation.prompt.moment
-    meant = ReplyMeaning("undo") if intent.words == "undo" else None
-    meant = meant or (meaning_of(intent.words, now.replace(tzinfo=UTC)) if now else None)
-    return settle(intent.key, meant, situation) if meant else Say(texts.UNTIL_WHEN)
+            now = situation.prompt.moment
+            meant = ReplyMeaning("undo") if intent.words == "undo" else None
+            meant = meant or (meaning_of(intent.words, now.replace(tzinfo=UTC)) if now else None)
+            return settle(intent.key, meant, situation) if meant else Say(texts.UNTIL_WHEN)
 
 
 def settle(key: str, meant: ReplyMeaning, situation: Situation) -> Part:
@@ -267,15 +268,6 @@ def show_tasks(situation: Situation, name: str = "") -> Part:
     return Say("\n".join([head, *lines[:_MOST_SHOWN], *more]) if found else texts.NO_TASKS)
 
 
-def _add_task(intent: AddTask, situation: Situation) -> Part:
-    due = (f"--due={intent.due}",) if intent.due else ()
-    # Behind `--`, the title may begin with a dash.
-    to = (f"--list={intent.list}",) if intent.list else ()
-    call = shell_call("tasks", "add", *due, *to, "--", intent.task)
-    done = _outcome_once(call, situation, texts.MAY_BE_ADDED)
-    return Say(done.text.splitlines()[0]) if isinstance(done, ToolResult) else done
-
-
 def _settle_task(intent: SettleTask, situation: Situation) -> Part:
     """List the tasks first, and change only the one that is meant beyond doubt."""
     listed = _outcome(LIST_TASKS, situation, texts.not_seen)
@@ -304,7 +296,14 @@ def _settle_task(intent: SettleTask, situation: Situation) -> Part:
 
 
 def _remind(intent: Remind, situation: Situation) -> Part:
-    arguments = {"prompt": intent.task, **_arguments(intent.when), "plain": not intent.is_run}
+    arguments: dict[str, object] = {"prompt": intent.task}
+    try:
+        length = parse_duration(intent.when.lower().removesuffix(" from now"))
+        minutes = length.total_seconds() / 60
+        arguments["delay_minutes"] = int(minutes) if minutes.is_integer() else minutes
+    except BadPhrase:
+        arguments["run_at"] = intent.when
+    arguments["plain"] = not intent.is_run
     if intent.is_timer or intent.task == texts.TIMER_OVER:
         arguments["timer"] = True
     call = CallTool(ADD_REMINDER, arguments)
@@ -321,14 +320,6 @@ def _remind(intent: Remind, situation: Situation) -> Part:
         news = texts.COMES_IN_THE_QUIET
     news = "\n".join([news, *_COMES_AGAIN.findall(done.text)])
     return Say(news, FollowUp(moves=moves, about=name, undo=f"cancel {name}"))
-
-
-def _arguments(when: str) -> dict[str, object]:
-    try:
-        minutes = parse_duration(when.lower().removesuffix(" from now")).total_seconds() / 60
-    except BadPhrase:
-        return {"run_at": when}
-    return {"delay_minutes": int(minutes) if minutes.is_integer() else minutes}
 
 
 def _repeat(intent: RoutineWish, situation: Situation) -> Part:
@@ -442,7 +433,8 @@ def ask_about_job(situation: Situation, when: str) -> Part | None:
     if not _NAMING_A_JOB.search(text):
         return None
     jobs: list[tuple[str, ListedJob]] = []
-    for kind, call, jobs_in in (*((k, v.call, v.jobs_in) for k, v in _LISTINGS.items()), _OF_TASKS):
+    listings = [(str(kind), each.call, each.jobs_in) for kind, each in _LISTINGS.items()]
+    for kind, call, jobs_in in (*listings, ("task", LIST_TASKS, tasks_in)):
         listed = _outcome(call, situation, texts.not_seen)
         if isinstance(listed, CallTool):
             return listed
@@ -571,9 +563,6 @@ _LISTINGS = {
     JobKind.REMINDER: _Listing(LIST_REMINDERS, reminders_in, texts.REMINDERS, texts.NO_REMINDERS),
     JobKind.ROUTINE: _Listing(LIST_ROUTINES, routines_in, texts.ROUTINES, texts.NO_ROUTINES),
 }
-
-
-_OF_TASKS = ("task", LIST_TASKS, tasks_in)
 
 
 def _show(listing: _Listing, situation: Situation) -> Part:

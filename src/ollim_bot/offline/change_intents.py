@@ -211,7 +211,8 @@ def task_intent(text: str, now: datetime) -> AddTask | SettleTask | AmbiguousInt
             return _adding(f"{found['task']}{parts.get('more') or ''}".strip(), now, parts)
     for verb, form in _SETTLING:
         if found := form.fullmatch(text):
-            return _settling(verb, found["subject"])
+            is_pointer = _TASK_POINTERS.fullmatch(found["subject"])
+            return None if is_pointer else SettleTask(verb, found["subject"])
     return None
 
 
@@ -220,28 +221,17 @@ def _adding(
 ) -> AddTask | AmbiguousIntent:
     task, due = words, ""
     if found := _DUE.fullmatch(words) or _DAY_BEHIND.fullmatch(words):
-        problem = _problem(found["day"], now)
-        if not problem:
+        try:
+            parse_day(found["day"], now.date())
             task, due = found["task"], found["day"]
-        elif found.groupdict().get("how", "").lower() == "due":
-            return AmbiguousIntent(texts.unclear_moment(problem))
+        except BadPhrase as refused:
+            if found.groupdict().get("how", "").lower() == "due":
+                return AmbiguousIntent(texts.unclear_moment(str(refused)))
     if not task or _TASK_POINTERS.fullmatch(task) or vocabulary.names_no_task(task):
         return AmbiguousIntent(texts.SAY_WHICH_TASK, FollowUp(blank="add a task: {}"))
     if vocabulary.is_order_beside(task):
         return AmbiguousIntent(texts.ONE_AT_A_TIME)
     return AddTask(task, due, parts.get("name") or "")
-
-
-def _settling(verb: str, subject: str) -> SettleTask | None:
-    return None if _TASK_POINTERS.fullmatch(subject) else SettleTask(verb, subject)
-
-
-def _problem(day: str, now: datetime) -> str:
-    try:
-        parse_day(day, now.date())
-    except BadPhrase as refused:
-        return str(refused)
-    return ""
 
 
 _FIRST = r"(?:(?:ok|no|oh|oops|please|actually|wait|sorry|h+m+)[ ,]+)*"
@@ -332,18 +322,15 @@ def settled_by_words(situation: Situation) -> Part | None:
         choices = tuple((each, f"answer {newest[0].id}: {each}") for each in ("Done", "Later"))
         return Say(texts.what_of(newest[0].title), FollowUp(choices))
     if newest and vocabulary.tells_time(text.split()):
-        return _unclear_time(newest[0], text, now)
+        # Ask about a time that puts off the newest card and can be read in two ways.
+        item = newest[0]
+        try:
+            parse_moment(text, now)
+        except BadPhrase as refused:
+            question = time_question(f"answer {item.id}: {{}}", refused.readings, text, now)
+            return Say(f"“{item.title}”: {texts.unclear_moment(str(refused))}", question)
+        return None
     return _named(situation, items, text, now)
-
-
-def _unclear_time(item: ListedJob, text: str, now: datetime) -> Say | None:
-    """Ask about a time that puts off the newest card and can be read in two ways."""
-    try:
-        parse_moment(text, now)
-    except BadPhrase as refused:
-        question = time_question(f"answer {item.id}: {{}}", refused.readings, text, now)
-        return Say(f"“{item.title}”: {texts.unclear_moment(str(refused))}", question)
-    return None
 
 
 def _named(situation: Situation, items: list[ListedJob], text: str, now: datetime) -> Part | None:

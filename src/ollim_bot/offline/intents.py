@@ -147,7 +147,12 @@ _ASKED = re.compile(r"(?:can|could|would) (?:you|u)\b", re.IGNORECASE)
 def reminder_intent(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
     """None if the text does not ask for a reminder."""
     if waking := _WAKE.fullmatch(text):
-        return _waking(waking["when"], now)
+        # `wake me at 7`: an hour that can be read two ways is one of the morning.
+        words = waking["when"]
+        for when in (words, f"{words} in the morning"):
+            if is_moment(when, now):
+                return Remind("wake up", when)
+        return _unclear([words], "wake up", now) if vocabulary.tells_time(words.split()) else None
     for form, same in (*_SAME, *_TIMERS):
         found = form.search(text)
         if found and (not found.start() or vocabulary.tells_time(text[: found.start()].split())):
@@ -167,22 +172,23 @@ def _framed(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
         return _errand(text, now)
     before, words = text[: frame.start()].split(), text[frame.end() :].split()
     if before:
-        return _moment_before(before, words, now)
+        # `In 10 minutes, remind me to …`.
+        if not vocabulary.tells_time(before) or not vocabulary.names_time(" ".join(before)):
+            return None
+        if not words or words[0].lower() not in _LINKS:
+            return AmbiguousIntent(texts.LINK if words else texts.SAY_WHAT)
+        if vocabulary.names_time(" ".join(words)):
+            return AmbiguousIntent(texts.MOMENT_FIRST)
+        return _checked_reminder(before, words[1:], now)
     if frame["noun"] and words and words[0].lower() == "for":
         # `set a reminder for 5pm to …`, and `set a reminder for the laundry in 30 minutes`.
         found = _moment_in_front(words[1:], now)
         return found or _moment_behind("for", words[1:], now)
-    found = _moment_in_front(words, now) or _linked(words, now)
+    found = _moment_in_front(words, now)
+    if not found and words and words[0].lower() in _LINKS:
+        found = _moment_behind(words[0].lower(), words[1:], now)
     is_bare = not found and vocabulary.is_errand(" ".join(words))
     return _moment_behind("to", words, now) if is_bare else found
-
-
-def _waking(words: str, now: datetime) -> Remind | AmbiguousIntent | None:
-    """`wake me at 7`: an hour that can be read two ways is one of the morning."""
-    for when in (words, f"{words} in the morning"):
-        if is_moment(when, now):
-            return Remind("wake up", when)
-    return _unclear([words], "wake up", now) if vocabulary.tells_time(words.split()) else None
 
 
 def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
@@ -207,25 +213,6 @@ def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
 
 def _is_about_time(words: Sequence[str]) -> bool:
     return vocabulary.tells_time(words) and vocabulary.names_time(" ".join(words))
-
-
-def _linked(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
-    if not words or words[0].lower() not in _LINKS:
-        return None
-    return _moment_behind(words[0].lower(), words[1:], now)
-
-
-def _moment_before(
-    before: Sequence[str], words: Sequence[str], now: datetime
-) -> Remind | AmbiguousIntent | None:
-    """`In 10 minutes, remind me to …`."""
-    if not vocabulary.tells_time(before) or not vocabulary.names_time(" ".join(before)):
-        return None
-    if not words or words[0].lower() not in _LINKS:
-        return AmbiguousIntent(texts.LINK if words else texts.SAY_WHAT)
-    if vocabulary.names_time(" ".join(words)):
-        return AmbiguousIntent(texts.MOMENT_FIRST)
-    return _checked_reminder(before, words[1:], now)
 
 
 def _moment_in_front(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
@@ -387,7 +374,8 @@ def _checked_reminder(
         return AmbiguousIntent(texts.RHYTHM)
     has_day = vocabulary.names_day(phrase) or phrase.lower().startswith("in ")
     has_other_day = vocabulary.names_day(task) and not has_day
-    if has_other_day or vocabulary.names_length(task) or _starts_with_time(words):
+    starts_with_time = any(_is_about_time(words[:end]) for end in range(1, len(words) + 1))
+    if has_other_day or vocabulary.names_length(task) or starts_with_time:
         return AmbiguousIntent(texts.MOMENT_FIRST)
     return Remind(task, phrase)
 
@@ -399,13 +387,6 @@ def _doubt(task: str, thing: str) -> AmbiguousIntent | None:
     if vocabulary.is_more_than_one(task) or "\\" in task:
         return AmbiguousIntent(texts.ONE_AT_A_TIME)
     return AmbiguousIntent(texts.DOUBT) if vocabulary.is_negated(task) else None
-
-
-def _starts_with_time(words: Sequence[str]) -> bool:
-    return any(
-        vocabulary.tells_time(words[:end]) and vocabulary.names_time(" ".join(words[:end]))
-        for end in range(1, len(words) + 1)
-    )
 
 
 def _is_moment(words: Sequence[str], now: datetime) -> bool:
@@ -560,7 +541,10 @@ def guessed_intent(text: str, now: datetime) -> ScheduleIntent | None:
     if vocabulary.changes_it(line):
         return AmbiguousIntent(texts.WHICH_ONE)
     if before := _SOME_TIME_BEFORE.search(line):
-        return _ask_when_before(*before["event"].partition(" remind me to ")[::2])
+        event, _, task = before["event"].partition(" remind me to ")
+        question = time_question(f"remind me {{}}: {task}")
+        unclear = AmbiguousIntent(texts.no_counting_back(event, task), question)
+        return unclear if task else _ask_when(event)
     words = line.split()
     cuts = [(words, "")] if vocabulary.tells_time(words) else [*_cuts(words)]
     for asks in (_asked_at, _asked_about, _asked_beside):
@@ -568,13 +552,6 @@ def guessed_intent(text: str, now: datetime) -> ScheduleIntent | None:
             if asked := asks(time, task, now):
                 return asked
     return None
-
-
-def _ask_when_before(event: str, task: str) -> AmbiguousIntent:
-    if not task:
-        return _ask_when(event)
-    question = time_question(f"remind me {{}}: {task}")
-    return AmbiguousIntent(texts.no_counting_back(event, task), question)
 
 
 def _with_its_end(line: str, now: datetime) -> AmbiguousIntent:

@@ -260,19 +260,16 @@ class WireReply:
         """All events except those that end the message."""
         yield self.opening()
         for number, part in enumerate(self.reply.parts):
-            yield from self._part(number, part)
+            block = self._block(number, _emptied(part))
+            yield ServerSentEvent("content_block_start", {"index": number, "content_block": block})
+            for delta in _deltas(part, self.reply.chunk):
+                yield ServerSentEvent("content_block_delta", {"index": number, "delta": delta})
+            yield ServerSentEvent("content_block_stop", {"index": number})
 
     def unfinished(self) -> Iterator[ServerSentEvent]:
         """All events before the end of the last block, which stays open."""
         last = ServerSentEvent("content_block_stop", {"index": len(self.reply.parts) - 1})
         return (event for event in self.unstopped() if event != last)
-
-    def _part(self, number: int, part: Part) -> Iterator[ServerSentEvent]:
-        block = self._block(number, _emptied(part))
-        yield ServerSentEvent("content_block_start", {"index": number, "content_block": block})
-        for delta in _deltas(part, self.reply.chunk):
-            yield ServerSentEvent("content_block_delta", {"index": number, "delta": delta})
-        yield ServerSentEvent("content_block_stop", {"index": number})
 
     def _block(self, number: int, part: Part) -> Json:
         match part:

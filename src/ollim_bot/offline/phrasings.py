@@ -222,10 +222,7 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
         r"what is up|sup",
         r"(?:are )?you there|anyone there|nice to meet you",
     ),
-    Intent.THANKS: (
-        _THANKS,
-        r"(?:much|very much)? ?appreciated|(?:i )?(?:really )?appreciate it",
-    ),
+    Intent.THANKS: (_THANKS, r"(?:much|very much)? ?appreciated|(?:i )?(?:really )?appreciate it"),
     Intent.FAREWELL: (_FAREWELL,),
     Intent.ABILITIES: (
         r"help(?: me)?(?: out)?",
@@ -548,7 +545,8 @@ def _show(
         lines += _by_day(wanted[:most], today)
     more = len(wanted) - most
     lines += [f"and {more} more"] if more > 0 else []
-    lines += _problems(calendar.events)
+    problems = {each.calendar: each.problem for each in calendar.events if each.problem}
+    lines += [texts.calendar_is_old(literal(name), why) for name, why in problems.items()]
     return Say("\n".join([*([head, *lines] if lines else [nothing]), *calendar.failure]))
 
 
@@ -564,19 +562,17 @@ def _entries(jobs: Iterable[ListedJob], today: date) -> Iterator[_Entry]:
         found = _WHEN.match(job.when)
         if found is None:
             continue
-        day, clock = _day(found, today), found["clock"] or ""
+        if found["near"]:
+            day = today + timedelta(days=_NEAR_DAYS[found["near"]])
+        else:
+            month = MONTHS.index(found["month"]) + 1
+            day = date(int(found["year"] or today.year), month, int(found["date"]))
+        clock = found["clock"] or ""
         is_late = day < today or job.when.startswith("overdue") or " ago)" in job.when
         if is_late:
             yield _Entry(today, "", f"{job.when}: {job.title}")
         else:
             yield _Entry(day, clock.zfill(5), f"{clock or 'due'}: {job.title}")
-
-
-def _day(found: re.Match[str], today: date) -> date:
-    if found["near"]:
-        return today + timedelta(days=_NEAR_DAYS[found["near"]])
-    month = MONTHS.index(found["month"]) + 1
-    return date(int(found["year"] or today.year), month, int(found["date"]))
 
 
 def _looked_up(call: CallTool, situation: Situation) -> _Calendar | CallTool:
@@ -586,15 +582,10 @@ def _looked_up(call: CallTool, situation: Situation) -> _Calendar | CallTool:
         return call if call.name in situation.tools else _Calendar([])
     if result.is_error:
         return _Calendar([], [texts.calendars_unseen(result.text)])
-    return _Calendar(_events(result))
-
-
-def _events(listed: ToolResult) -> list[_Event]:
     try:
-        rows = json.loads(listed.text)["events"]
-        return [_event(row) for row in rows]
+        return _Calendar([_event(row) for row in json.loads(result.text)["events"]])
     except (ValueError, KeyError, TypeError):
-        return []
+        return _Calendar([])
 
 
 def _event(row: Mapping[str, object]) -> _Event:
@@ -611,21 +602,12 @@ def _event(row: Mapping[str, object]) -> _Event:
     )
 
 
-def _problems(events: Sequence[_Event]) -> Iterator[str]:
-    problems = {event.calendar: event.problem for event in events if event.problem}
-    for calendar, problem in problems.items():
-        yield texts.calendar_is_old(literal(calendar), problem)
-
-
 def _by_day(entries: Sequence[_Entry], today: date) -> Iterator[str]:
-    for day, several in groupby(entries, key=lambda each: each.day):
-        yield f"- {_day_words(day, today)}"
-        yield from (f"  - {each.words}" for each in several)
-
-
-def _day_words(on: date, today: date) -> str:
     near = {today: "today", today + timedelta(days=1): "tomorrow"}
-    return near.get(on) or f"{WEEKDAYS[on.weekday()]} {on.day} {MONTHS[on.month - 1]}"
+    for day, several in groupby(entries, key=lambda each: each.day):
+        name = near.get(day) or f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}"
+        yield f"- {name}"
+        yield from (f"  - {each.words}" for each in several)
 
 
 def _clock(moment: str) -> str:

@@ -19,7 +19,6 @@ from ollim_bot.offline.intents import guessed_intent, schedule_intent
 from ollim_bot.offline.vocabulary import AddTask, AmbiguousIntent, Change, Remind, RoutineWish
 
 _TASK_MARK = "+"
-_NOTHING = "Write what to add, as in `call mum tomorrow 9am` or `+ milk`."
 _TOO_LONG = f"That is too long for one line: {LONGEST_LINE} characters at most."
 _DOUBTFUL = "Is that what you mean? Press it, or write the moment first."
 
@@ -43,7 +42,7 @@ class LineReadings(NamedTuple):
 def read_line(line: str, now: datetime) -> LineReadings:
     """The ways to read a line without control characters."""
     if not line.strip(f" {_TASK_MARK}"):
-        return LineReadings(problem=_NOTHING)
+        return LineReadings(problem="Write what to add, as in `call mum tomorrow 9am` or `+ milk`.")
     if len(line) > LONGEST_LINE:
         return LineReadings(problem=_TOO_LONG)
     if line.startswith(_TASK_MARK):

@@ -146,12 +146,13 @@ class OfflineModel:
 
     def reply(self, request: ModelRequest) -> Reply:
         reply = _reply(request)
-        return replace(reply, parts=tuple(self._as_typed(part) for part in reply.parts))
-
-    def _as_typed(self, part: Part) -> Part:
-        if isinstance(part, Say):
-            return replace(part, text=with_program(part.text, self._program))
-        return part
+        parts = (
+            replace(part, text=with_program(part.text, self._program))
+            if isinstance(part, Say)
+            else part
+            for part in reply.parts
+        )
+        return replace(reply, parts=tuple(parts))
 
 
 def _reply(request: ModelRequest) -> Reply:
@@ -260,9 +261,16 @@ def _by_sentence(situation: Situation) -> Part:
         return show_when(when["subject"], situation) or _elsewhere(situation)
     if not intents:
         return _by_schedule_intent(situation)
-    if _may_be_about_something_else(situation, intents):
+    # `Is this a person?` asks about the picture that came with it.
+    prompt = situation.prompt
+    points = prompt.points_elsewhere and _POINTING.search(prompt.text) is not None
+    if points and not COURTESIES.issuperset(intents):
         return Say(texts.NOT_UNDERSTOOD)
-    return _together([_ANSWERS[intent](situation) for intent in intents])
+    # The first call that is needed; if none is, all answers together.
+    parts = [_ANSWERS[intent](situation) for intent in intents]
+    calls = [part for part in parts if isinstance(part, CallTool)]
+    said = (part.text for part in parts if isinstance(part, Say))
+    return calls[0] if calls else Say("\n\n".join(said))
 
 
 def _named(situation: Situation) -> Part | None:
@@ -364,23 +372,6 @@ def _elsewhere(situation: Situation) -> Say:
     return Say(place or texts.NOT_UNDERSTOOD)
 
 
-def _together(parts: Sequence[Part]) -> Part:
-    """The first call that is needed; if none is, all answers together."""
-    calls = [part for part in parts if isinstance(part, CallTool)]
-    return calls[0] if calls else Say("\n\n".join(_said(part) for part in parts))
-
-
-def _said(part: Part) -> str:
-    return part.text if isinstance(part, Say) else ""
-
-
-def _may_be_about_something_else(situation: Situation, intents: tuple[Intent, ...]) -> bool:
-    """`Is this a person?` asks about the picture that came with it."""
-    prompt = situation.prompt
-    points = prompt.points_elsewhere and _POINTING.search(prompt.text) is not None
-    return points and not COURTESIES.issuperset(intents)
-
-
 def _time(situation: Situation) -> Part:
     prompt = situation.prompt
     return Say(texts.time(prompt.moment, prompt.zone) if prompt.moment else texts.NO_CLOCK)
@@ -442,7 +433,11 @@ def side_answer(request: ModelRequest) -> Reply | None:
     """A neutral answer to a request outside the conversation; None for any other request."""
     if request.max_tokens == 1:
         return Reply((Say("ok"),))
-    if _asks_for_title(request):
+    # Only a request for a title asks for an object with this one field.
+    value: object = request.body
+    for step in ("output_config", "format", "schema", "properties"):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping) and list(value) == ["title"]:
         return Reply((Say(json.dumps({"title": "Conversation"})),))
     if request.tools == ("web_search",):
         return Reply((Say("Nothing was found: there is no web search here."),))
@@ -458,14 +453,6 @@ def asks_for_summary(request: ModelRequest) -> bool:
 def summary(text: str) -> Reply:
     """A summary in the form that the engine accepts at the first try."""
     return Reply((Say(f"<analysis>\n</analysis>\n<summary>\n{text}\n</summary>"),))
-
-
-def _asks_for_title(request: ModelRequest) -> bool:
-    """Only a request for a title asks for an object with this one field."""
-    value: object = request.body
-    for step in ("output_config", "format", "schema", "properties"):
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return isinstance(value, Mapping) and list(value) == ["title"]
 
 
 def remind(situation: Situation) -> Part:

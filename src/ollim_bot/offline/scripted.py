@@ -51,7 +51,12 @@ class ScriptedModel:
             return aside
         self.requests.append(request)
         self._announce()
-        return self._chosen(request)
+        for fits, answer in self._rules:
+            if fits(request):
+                return answer
+        if asks_for_summary(request):
+            return summary("A short talk.")
+        return self._queue.popleft() if self._queue else self._default
 
     async def seen(self, number: int, within: float = 60.0) -> ModelRequest:
         """Wait until `number` requests have come, `within` seconds at most; returns the last."""
@@ -66,14 +71,6 @@ class ScriptedModel:
         for number, arrived in self._arrivals:
             if len(self.requests) >= number:
                 arrived.set()
-
-    def _chosen(self, request: ModelRequest) -> Answer:
-        for fits, answer in self._rules:
-            if fits(request):
-                return answer
-        if asks_for_summary(request):
-            return summary("A short talk.")
-        return self._queue.popleft() if self._queue else self._default
 
 
 def _contains(condition: str | Predicate) -> Predicate:

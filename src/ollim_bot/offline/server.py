@@ -223,7 +223,12 @@ class BadRequest(Exception):
 
 def read_request(body: bytes) -> ModelRequest:
     """Raises `BadRequest` with the sentence for the client."""
-    fields = _object(body)
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError) as wrong:
+        raise BadRequest("The request body is not valid JSON") from wrong
+    if not isinstance(fields, dict):
+        raise BadRequest("The request body is not an object")
     return ModelRequest(
         model=_text(fields, "model"),
         messages=_messages(fields.get("messages")),
@@ -233,16 +238,6 @@ def read_request(body: bytes) -> ModelRequest:
         max_tokens=_count(fields, "max_tokens"),
         body=fields,
     )
-
-
-def _object(body: bytes) -> Mapping[str, object]:
-    try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError) as wrong:
-        raise BadRequest("The request body is not valid JSON") from wrong
-    if not isinstance(fields, dict):
-        raise BadRequest("The request body is not an object")
-    return fields
 
 
 def _text(fields: Mapping[str, object], name: str) -> str:

@@ -393,7 +393,8 @@ def _chosen(choices: Sequence[tuple[str, str]], plain: str) -> str:
     is_in_label = any(wanted & label for label in labels)
     if len(choices) > 1 and not is_in_label and (found := _PLACE.fullmatch(plain)):
         last = len(choices) - 1
-        place = last if found["place"] in ("last", "latter") else _number(found["place"])
+        name = found["place"]
+        place = next((at for at, starts in enumerate(_PLACES) if name.startswith(starts)), last)
         return choices[place][1] if place <= last else ""
     named = [sentence for label, sentence in choices if wanted and _names(wanted, _pieces(label))]
     exact = [sentence for label, sentence in choices if wanted == _pieces(label) - _FILLING]
@@ -405,10 +406,6 @@ def _names(wanted: frozenset[str], label: frozenset[str]) -> bool:
     """Whether the words are some of the label's; of its weekdays, they name all or none."""
     days = label & _SHORT_DAYS
     return wanted <= label and (days <= wanted or not days & wanted)
-
-
-def _number(name: str) -> int:
-    return next(place for place, starts in enumerate(_PLACES) if name.startswith(starts))
 
 
 def _pieces(text: str) -> frozenset[str]:

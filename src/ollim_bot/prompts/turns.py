@@ -251,10 +251,6 @@ def _refills(last: datetime, now: datetime, budget: PingBudget) -> str:
             return f"{count} refills of the budget come before the last of them."
 
 
-def _listed(head: str, lines: Sequence[str]) -> str:
-    return joined("\n", head, *(f"- {line}" for line in lines)) if lines else ""
-
-
 TOPIC = "Topic: "
 _NO_TOPIC = "No topic yet. Say in one short sentence that you are here, and wait for the owner."
 _RESUMED = "This goes on from an earlier session. Wait for the owner's words below, or ask."
@@ -269,7 +265,6 @@ _REPORT = (
 THE_WORDS = "What the owner had written:"
 _CUT_OFF = "The program was restarted in the middle of your answer. Part of it may be lost."
 _NEVER_TAKEN = "The program was restarted while the message below was being answered."
-_ALREADY = "These tools had already been called:"
 _UNKNOWN = (
     "These calls failed, or it is not known how they ended. Each may have done its work, a part of "
     "it, or nothing:"
@@ -279,7 +274,6 @@ _NOT_AGAIN = (
     "at what is there now before you act."
 )
 _FINISH = "Finish the answer now, so that it can be understood by itself."
-_LONGEST_LABEL = 300
 
 
 def fork_prompt(now: datetime, topic: str = "", updates: str = "") -> str:
@@ -407,7 +401,7 @@ def continued_prompt(
     body = joined(
         "\n\n",
         _NEVER_TAKEN if words else _CUT_OFF,
-        joined("\n", _ALREADY, *_labels(tools)) if tools else "",
+        joined("\n", "These tools had already been called:", *_labels(tools)) if tools else "",
         joined("\n", _UNKNOWN, *_labels(unknown)) if unknown else "",
         _NOT_AGAIN if tools or unknown else "",
         _FINISH,
@@ -418,18 +412,14 @@ def continued_prompt(
 
 def _labels(tools: Iterable[ToolCalled]) -> list[str]:
     """One line for each call; equal calls are one line with their number."""
-    counted = Counter(map(_label, tools))
+    names = (one_line(call.summary or call.tool) for call in tools)
+    counted = Counter(f"- {shortened(name, 300)}" for name in names)
     return [label if times == 1 else f"{label} ({times} times)" for label, times in counted.items()]
-
-
-def _label(call: ToolCalled) -> str:
-    return f"- {shortened(one_line(call.summary or call.tool), _LONGEST_LABEL)}"
 
 
 PARTS = ("role", "prompts", "forks", "answers", "jobs", "world", "tools", "profile", "care")
 
 _TEXTS = Path(__file__).resolve().parent.parent / "texts"
-_TOOL_LIST = "{tools}"
 _BLANK = re.compile(r"\{(user_name|bot_name|zone)\}")
 
 
@@ -439,7 +429,7 @@ def read_manual(tool_lines: Sequence[str]) -> str:
     Read it once in a process: the text belongs to the running code.
     """
     parts = ((_TEXTS / "system" / f"{part}.md").read_text("utf-8").strip() for part in PARTS)
-    return joined("\n\n", *parts).replace(_TOOL_LIST, "\n".join(f"- {line}" for line in tool_lines))
+    return joined("\n\n", *parts).replace("{tools}", "\n".join(f"- {line}" for line in tool_lines))
 
 
 def build_system_prompt(profile: Profile, names: Names, zone: str, manual: str) -> str:
@@ -466,7 +456,6 @@ def _read(name: str) -> str:
     return (_TEXTS / name).read_text("utf-8").strip()
 
 
-_LONGEST = 60
 # The engine begins a compacted conversation with this sentence.
 _SUMMED_UP = "This session is being continued from a previous conversation"
 
@@ -510,7 +499,10 @@ def first_words(prompt: str) -> str:
         return ""
     rest = _without(_ABOVE, prompt)
     if prompt.startswith(FORK_STARTED):
-        rest = _said_in_fork(rest)
+        # The topic of the fork, or the words with which the owner opened it.
+        topic, _, below = rest.partition("\n")
+        is_named = topic.startswith(TOPIC)
+        rest = topic.removeprefix(TOPIC) if is_named else _without(_ABOVE, below)
     elif prompt.startswith(SYSTEM):
         rest = rest.partition(f"\n{THE_WORDS}\n\n")[2]
     elif is_of_program(prompt):
@@ -519,13 +511,7 @@ def first_words(prompt: str) -> str:
         rest = rest.partition("\n\n")[2]
     while (shorter := _without(_ASIDE, rest)) != rest:
         rest = shorter
-    return shortened(" ".join(restored(rest).split()), _LONGEST)
-
-
-def _said_in_fork(prompt: str) -> str:
-    """The topic of the fork, or the words with which the owner opened it."""
-    task, _, rest = prompt.partition("\n")
-    return task.removeprefix(TOPIC) if task.startswith(TOPIC) else _without(_ABOVE, rest)
+    return shortened(" ".join(restored(rest).split()), 60)
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:

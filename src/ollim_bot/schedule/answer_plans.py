@@ -10,11 +10,11 @@ from datetime import datetime
 
 from ollim_bot.clock import zone_of
 from ollim_bot.domain.answer_plans import with_plan
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import JobKind, Routine
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import Routine
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.job_index import Changes, IndexedJob, JobIndex
+from ollim_bot.schedule.job_index import Changes, JobIndex
 from ollim_bot.store.answer_plans import follow_plans
 from ollim_bot.store.store import Store
 
@@ -67,9 +67,10 @@ class AnswerPlans:
             if before.get(name) != self._index.days.get(name)
         }
         found = (self._index.jobs.get(JobKey(JobKind.ROUTINE, name)) for name in sorted(names))
-        return Changes(changed=[self._with_plan(each) for each in found if each is not None])
-
-    def _with_plan(self, indexed: IndexedJob) -> IndexedJob:
-        return replace(
-            indexed, job=with_plan(indexed.job, self._index.days.get(indexed.job.spec.id))
-        )
+        days = self._index.days
+        planned = [
+            replace(each, job=with_plan(each.job, days.get(each.job.spec.id)))
+            for each in found
+            if each is not None
+        ]
+        return Changes(changed=planned)

@@ -166,7 +166,11 @@ class UnfinishedRuns:
                     await self._end(story, None, (state, FILE_GONE))
                     return
                 case Skip(SkipReason.SUPERSEDED) if job is not None:
-                    await self._supersede(job, story)
+                    reason = {"reason": SkipReason.SUPERSEDED.value, "job": job.spec.title}
+                    skipped = (OccurrenceState.SKIPPED, {**reason, **NOT_RUN})
+                    is_cut = story.state is OccurrenceState.RUNNING
+                    cut = [(OccurrenceState.CUT_OFF, _NO_FACTS)] if is_cut else []
+                    await self._end(story, None, *cut, skipped, left_open=job)
                     return
                 case Miss(is_told) if isinstance(job, Routine | Reminder):
                     await self._miss(job, story, is_told=is_told)
@@ -175,13 +179,6 @@ class UnfinishedRuns:
             pass
         if job is not None:
             self._dispatch.resume(DueOccurrence(job, one, late_since(one, now)), story)
-
-    async def _supersede(self, job: Job, story: RunStory) -> None:
-        reason = {"reason": SkipReason.SUPERSEDED.value, "job": job.spec.title}
-        skipped = (OccurrenceState.SKIPPED, {**reason, **NOT_RUN})
-        is_cut = story.state is OccurrenceState.RUNNING
-        cut = [(OccurrenceState.CUT_OFF, _NO_FACTS)] if is_cut else []
-        await self._end(story, None, *cut, skipped, left_open=job)
 
     async def _miss(self, job: ScheduledJob, story: RunStory, *, is_told: bool) -> None:
         due = story.occurrence.scheduled_at

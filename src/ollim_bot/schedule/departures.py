@@ -25,9 +25,6 @@ from ollim_bot.store.steps import quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_NEXT_TRY = timedelta(seconds=10)
-_TOO_LATE = "the event had begun"
-
 _logger = logging.getLogger(__name__)
 
 
@@ -73,10 +70,14 @@ class Departures:
         try:
             await self._follow_config()
             await self._follow_calendars()
-            await self._tell([each for each in self._departures if _is_due(each, since, now)], now)
+            due = [each for each in self._departures if _is_due(each, since, now)]
+            new = [each for each in due if each.occurrence not in self._recorded]
+            if new:
+                await self._store.transact(lambda tx: self._record(tx, new, now))
+                self._recorded |= {each.occurrence for each in new}
         except StorageError:
             _logger.warning("A time to leave could not be recorded", exc_info=True)
-            self._unrecorded_since, self._next_at = since, now + _NEXT_TRY
+            self._unrecorded_since, self._next_at = since, now + timedelta(seconds=10)
             return
         self._unrecorded_since = None
         self._next_at = next((each.at for each in self._departures if each.at > now), None)
@@ -113,12 +114,6 @@ class Departures:
         self._stamp = stamp
         self._recorded &= {each.occurrence for each in self._departures}
 
-    async def _tell(self, due: Sequence[Departure], now: datetime) -> None:
-        new = [each for each in due if each.occurrence not in self._recorded]
-        if new:
-            await self._store.transact(lambda tx: self._record(tx, new, now))
-            self._recorded |= {each.occurrence for each in new}
-
     def _record(self, tx: Transaction, due: Sequence[Departure], now: datetime) -> None:
         quiet = quiet_settings(tx)
         for each in due:
@@ -130,14 +125,12 @@ class Departures:
                 self._poster.add_to_log(tx, each.message(tx.now.astimezone(zone_of(self._clock))))
             begun = claiming_row(each.occurrence, max(now, each.at), {"job": each.title})
             end = heads_up_end(each.occurrence, each.title, reason, now)
-            tx.ledger.append(begun, _missed(each, now) if is_late else end)
+            if is_late:
+                facts = {"job": each.title, "reason": "the event had begun"}
+                end = LedgerRow(now, OccurrenceState.MISSED.value, each.occurrence, facts)
+            tx.ledger.append(begun, end)
 
 
 def _is_due(departure: Departure, since: datetime, now: datetime) -> bool:
     """Whether it is time to leave, or was since the last look."""
     return departure.at <= now and (departure.begins > now or departure.at > since)
-
-
-def _missed(departure: Departure, now: datetime) -> LedgerRow:
-    facts = {"job": departure.title, "reason": _TOO_LATE}
-    return LedgerRow(now, OccurrenceState.MISSED.value, departure.occurrence, facts)

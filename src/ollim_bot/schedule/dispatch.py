@@ -85,8 +85,6 @@ _WHY: Mapping[OccurrenceState, str] = {
     OccurrenceState.INTERRUPTED: "The agent was stopped, so here it is as you wrote it.",
 }
 _CLAIMED = Progress(OccurrenceState.DUE)
-_BETWEEN_DELIVERIES = 5.0
-_BETWEEN_LOOKS = 1.0
 # A deadline that is noticed so much later was slept through.
 _OVERSLEPT = timedelta(minutes=1)
 # The wall clock may be set, or the machine may sleep.
@@ -314,7 +312,7 @@ class Dispatcher:
         latest = deliver_by(due.occurrence.scheduled_at, now)
         await self._clock.sleep((latest - now).total_seconds())
         while right.has_ready_ping:
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(1.0)
         is_delivering.set()
         is_hanging, since = not right.is_taken, due.late_since
         if elapsed(latest, self._clock.now()) > _OVERSLEPT:
@@ -323,13 +321,10 @@ class Dispatcher:
         if is_hanging:
             # Its slot and its file are not to be kept until the limit of all runs.
             due.overtaken.set()
-        if not due.job.spec.background:
-            await self._withdraw(due.occurrence)
-
-    async def _withdraw(self, occurrence: Occurrence) -> None:
-        while True:
+        while not due.job.spec.background:
             try:
-                return await self._foreground.withdraw(occurrence)
+                await self._foreground.withdraw(due.occurrence)
+                return
             except StorageError as refused:
                 await self._gate.wait(refused)
 
@@ -351,7 +346,11 @@ class Dispatcher:
         decision = await self._decide(due, given._replace(has_just_failed=has_just_failed))
         match decision:
             case RunInForeground():
-                return await self._why_plainly(due, await self._run_in_foreground(due, right))
+                late = due.late_since
+                state = await self._foreground.run(due.job, due.occurrence, late_since=late)
+                if state is OccurrenceState.DONE and right is not None:
+                    right.take()
+                return await self._why_plainly(due, state)
             case RunInBackground():
                 state = await self._run_in_background(due, right, decision)
                 if state is not OccurrenceState.ATTEMPT_FAILED:
@@ -427,7 +426,10 @@ class Dispatcher:
             decision = decide(due.job, given._replace(has_ping_token=has_token))
         is_cut_off = given.progress.state is OccurrenceState.RUNNING
         if is_cut_off and isinstance(decision, RunInBackground | DeliverPlainly | Skip):
-            await self._note_cut_off(due.occurrence)
+            state = OccurrenceState.CUT_OFF.value
+            await self._gate.commit(
+                lambda tx: tx.ledger.append(LedgerRow(tx.now, state, due.occurrence, {}))
+            )
         return decision
 
     async def _why_plainly(self, due: DueOccurrence, state: OccurrenceState) -> str:
@@ -441,14 +443,6 @@ class Dispatcher:
         reason = error.partition(". ")[0].removesuffix(".")
         return f"The agent could not do it ({reason}), so here it is as you wrote it."
 
-    async def _run_in_foreground(
-        self, due: DueOccurrence, right: DeliveryRight | None
-    ) -> OccurrenceState:
-        state = await self._foreground.run(due.job, due.occurrence, late_since=due.late_since)
-        if state is OccurrenceState.DONE and right is not None:
-            right.take()
-        return state
-
     async def _run_in_background(
         self, due: DueOccurrence, right: DeliveryRight | None, run: RunInBackground
     ) -> OccurrenceState:
@@ -461,15 +455,10 @@ class Dispatcher:
         return await asyncio.shield(self._background.start(due.job, due.occurrence, this))
 
     async def _skip(self, due: DueOccurrence, skip: Skip) -> None:
-        match skip.reason:
-            case (
-                SkipReason.INVALID_TOOLS
-                | SkipReason.MISSING_SKILL
-                | SkipReason.BUDGET
-                | SkipReason.SCREENING
-            ):
-                await self._background.skip(due.job, due.occurrence, skip)
-                return
+        of_tools = (SkipReason.INVALID_TOOLS, SkipReason.MISSING_SKILL)
+        if skip.reason in (*of_tools, SkipReason.BUDGET, SkipReason.SCREENING):
+            await self._background.skip(due.job, due.occurrence, skip)
+            return
         notice, for_reminder = None, isinstance(due.job, Reminder)
         if skip.reason is SkipReason.COST_CAP:
             sentence = cost_cap(skip.detail)
@@ -489,12 +478,6 @@ class Dispatcher:
         key, for_reminder = f"cut off {due.occurrence.id}", isinstance(due.job, Reminder)
         notice = new_notice(sentence, key=key, for_reminder=for_reminder) if is_told else None
         await self._end(due, decision.state, {**known, "error": sentence}, notice)
-
-    async def _note_cut_off(self, occurrence: Occurrence) -> None:
-        state = OccurrenceState.CUT_OFF.value
-        await self._gate.commit(
-            lambda tx: tx.ledger.append(LedgerRow(tx.now, state, occurrence, {}))
-        )
 
     async def _end(
         self,
@@ -523,7 +506,7 @@ class Dispatcher:
         while not await self._delivery.deliver(
             due.ordered, due.occurrence, right, why_now(reason, since, self._clock.now())
         ):
-            await self._clock.sleep(_BETWEEN_DELIVERIES)
+            await self._clock.sleep(5.0)
             since = late_since(due.occurrence, self._clock.now())
 
     async def _settle(self, due: DueOccurrence, right: DeliveryRight | None, reason: str) -> None:

@@ -39,7 +39,6 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 _MINUTE = timedelta(minutes=1)
-_HAIR = datetime.resolution
 _NEXT_TRY = timedelta(seconds=10)
 # Enough for a line that is due every minute and was missed for days.
 _MOST = 5000
@@ -148,21 +147,18 @@ class HeadsUps:
 
     def _put(self, job: Job, after: datetime) -> None:
         """Plan the next heads-up later than `after`."""
-        at = None
+        key, at = key_of(job), None
         if job.spec.before and isinstance(job, Routine | Reminder):
             at = next_heads_up(job, after, zone_of(self._clock))
         if at is None:
-            self._remove(key_of(job))
+            self._agenda.remove(key)
+            self._unrecorded.pop(key, None)
         else:
-            self._agenda.put(key_of(job), at)
-
-    def _remove(self, key: JobKey) -> None:
-        self._agenda.remove(key)
-        self._unrecorded.pop(key, None)
+            self._agenda.put(key, at)
 
     async def _send(self, job: ScheduledJob, since: datetime, now: datetime) -> None:
         """Send or skip the heads-ups of the job from `since` until `now`, and plan the next."""
-        found = heads_ups_between(job, since - _HAIR, now, zone_of(self._clock))
+        found = heads_ups_between(job, since - datetime.resolution, now, zone_of(self._clock))
         try:
             await self._store.transact(lambda tx: self._record(tx, job, found, now))
         except StorageError:

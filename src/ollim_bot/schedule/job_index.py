@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 import os
 import time
@@ -17,8 +15,8 @@ from typing import Any, NamedTuple, Protocol
 
 from ollim_bot.domain.answer_plans import with_plan
 from ollim_bot.domain.definitions import holder_among
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, list_names
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import Job, Reminder, Routine, list_names
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, StorageError, Unreadable
 from ollim_bot.paths import DataPaths
@@ -39,13 +37,6 @@ SECONDS_TO_COME_BACK = 0.5
 class IndexedJob:
     job: Job
     path: Path
-
-    @property
-    def definition(self) -> str:
-        """A hash that differs exactly if two versions of a job differ."""
-        written = JOB_TYPES[self.job.kind].written(self.job)
-        text = json.dumps([written, self.job.spec.message], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

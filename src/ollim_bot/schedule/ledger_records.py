@@ -133,7 +133,8 @@ class Heartbeat:
         return await asyncio.to_thread(self._file.read)
 
     async def start(self, now: datetime) -> None:
-        await kept("The start", self._append(LedgerRow(now, STARTED)))
+        row = LedgerRow(now, STARTED)
+        await kept("The start", self._store.transact(lambda tx: tx.ledger.append(row)))
 
     async def beat(self, now: datetime) -> None:
         """Record that everything due until `now` is claimed. Cheap to call often."""
@@ -148,13 +149,8 @@ class Heartbeat:
     async def checkpoint(self, now: datetime, watched_until: datetime) -> None:
         """Record the unfinished occurrences, and until when everything due is claimed."""
         self._checkpoint_at = now
-        await kept(
-            "A checkpoint",
-            self._store.transact(lambda tx: tx.ledger.checkpoint(now, watched_until)),
-        )
-
-    async def _append(self, row: LedgerRow) -> None:
-        await self._store.transact(lambda tx: tx.ledger.append(row))
+        write = self._store.transact(lambda tx: tx.ledger.checkpoint(now, watched_until))
+        await kept("A checkpoint", write)
 
 
 @dataclass(frozen=True, slots=True)

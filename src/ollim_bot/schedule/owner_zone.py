@@ -18,8 +18,6 @@ from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_BETWEEN_LOOKS = 60.0
-
 
 class OwnerZone:
     """Moves the clock to the zone of the configuration, and remembers where the schedule is.
@@ -112,7 +110,7 @@ class MachineZoneWatch:
         """Look each minute until cancelled."""
         seen = await asyncio.to_thread(self._look)
         while True:
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(60.0)
             before, seen = seen, await asyncio.to_thread(self._look)
             if seen is not None and str(seen) != str(before):
                 await self._offer(before, seen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, timedelta
 from itertools import count
@@ -26,7 +26,6 @@ from ollim_bot.schedule.job_index import JobIndex, job_of
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
 from ollim_bot.store.store import Store
 
-_BETWEEN_LOOKS = 1.0
 # A request that is not taken within this time belongs to a command that was killed.
 _FORGOTTEN = timedelta(minutes=1)
 
@@ -61,16 +60,14 @@ class RunRequests:
                 # empty.
                 if self._folder.has_any():
                     for request in await asyncio.to_thread(self._folder.all):
-                        await self._serve(request)
+                        job = await asyncio.to_thread(self._wanted, request)
+                        if job is not None:
+                            due = DueOccurrence.by_hand(job, request.at)
+                            await self._dispatch.claim_and_start(due).wait()
+                        await asyncio.to_thread(self._folder.finish, request)
             except (OllimError, OSError):
                 _logger.warning("The requests to run jobs could not be looked at", exc_info=True)
-            await self._clock.sleep(_BETWEEN_LOOKS)
-
-    async def _serve(self, request: RunRequest) -> None:
-        job = await asyncio.to_thread(self._wanted, request)
-        if job is not None:
-            await self._dispatch.claim_and_start(DueOccurrence.by_hand(job, request.at)).wait()
-        await asyncio.to_thread(self._folder.finish, request)
+            await self._clock.sleep(1.0)
 
     def _wanted(self, request: RunRequest) -> Job | None:
         """The job to run; None if the request is too old, or the file of the job is gone."""
@@ -87,7 +84,6 @@ class RunRequests:
             return None
 
 
-_CAUSE = "webhook_deliveries"
 _BETWEEN_TRIES = 5.0
 # A call may hold up later ones of its job for so many seconds; alone, until the limit of all runs.
 _LONGEST_IN_FRONT = 480.0
@@ -115,13 +111,18 @@ class WebhookRuns:
 
     async def run(self) -> None:
         """Take up what the last stop left, then follow what is accepted, until cancelled."""
-        with self._store.changes(_CAUSE) as changed:
+        with self._store.changes("webhook_deliveries") as changed:
             await self._gate.commit(lambda tx: tx.webhook_deliveries.forget_all_ended())
             async with asyncio.TaskGroup() as group:
                 while True:
                     changed.clear()
-                    for key in self._queue(await self._accepted()):
-                        group.create_task(self._run_all_of(key))
+                    for one in await self._accepted():
+                        key = _key_of(one)
+                        if key in self._waiting:
+                            self._waiting[key].append(one)
+                        else:
+                            self._waiting[key] = deque([one])
+                            group.create_task(self._run_all_of(key))
                     await changed.wait()
 
     async def _accepted(self) -> list[Occurrence]:
@@ -136,17 +137,6 @@ class WebhookRuns:
             except StorageError:
                 _logger.warning("The accepted calls cannot be read", exc_info=True)
                 await self._clock.sleep(_BETWEEN_TRIES)
-
-    def _queue(self, calls: Iterable[Occurrence]) -> list[JobKey]:
-        """Have the calls wait; returns the jobs of which none was waiting or running."""
-        idle = []
-        for one in calls:
-            key = _key_of(one)
-            if key not in self._waiting:
-                self._waiting[key] = deque()
-                idle.append(key)
-            self._waiting[key].append(one)
-        return idle
 
     async def _run_all_of(self, key: JobKey) -> None:
         waiting = self._waiting[key]

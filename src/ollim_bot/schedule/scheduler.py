@@ -120,7 +120,11 @@ class Scheduler:
             for run in self._beside:
                 group.create_task(run())
             while True:
-                is_calm = await self._watcher.wait(self._pause())
+                now, next_at = self._now, self._next_at
+                waits = [_LONGEST_SLEEP, self._look_at - self._clock.monotonic()]
+                if next_at is not None:
+                    waits.append((next_at - now).total_seconds())
+                is_calm = await self._watcher.wait(max(min(waits), _SHORTEST_SLEEP))
                 if not (is_calm and self._may_rest()):
                     await self._look()
                 await self._tick()
@@ -179,7 +183,10 @@ class Scheduler:
     async def _tick(self) -> None:
         now = self._now
         if now < self._watched_until:
-            await self._follow_clock(now)
+            self._watched_until = now
+            await self._heartbeat.checkpoint(now, now)
+            for source in self._sources:
+                await source.follow_clock(now)
         if not self._is_behind:
             await self._follow_plans()
         await self._serve(now)
@@ -212,12 +219,6 @@ class Scheduler:
         """All jobs whose files are right, or were before their last change."""
         return [one.job for one in self._index.jobs.values()]
 
-    async def _follow_clock(self, now: datetime) -> None:
-        self._watched_until = now
-        await self._heartbeat.checkpoint(now, now)
-        for source in self._sources:
-            await source.follow_clock(now)
-
     async def _serve(self, now: datetime) -> None:
         for source in self._sources:
             await source.serve_due(self._watched_until, now)
@@ -249,13 +250,6 @@ class Scheduler:
     def _next_at(self) -> datetime | None:
         found = (source.next_at for source in self._sources)
         return min((at for at in found if at is not None), default=None)
-
-    def _pause(self) -> float:
-        now, next_at = self._now, self._next_at
-        waits = [_LONGEST_SLEEP, self._look_at - self._clock.monotonic()]
-        if next_at is not None:
-            waits.append((next_at - now).total_seconds())
-        return max(min(waits), _SHORTEST_SLEEP)
 
 
 def _utc(moment: datetime) -> datetime:

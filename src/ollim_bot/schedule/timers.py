@@ -21,8 +21,6 @@ from ollim_bot.schedule.job_index import Changes, JobIndex, scheduled_jobs
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-_LONGEST_TITLE = 200
-
 _logger = logging.getLogger(__name__)
 
 
@@ -50,7 +48,8 @@ class TimerCards:
         return False
 
     async def start(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
-        self._running = {each.spec.id: each for each in map(_timer, self._jobs()) if each}
+        timers = map(_timer, scheduled_jobs(self._index))
+        self._running = {each.spec.id: each for each in timers if each}
 
     async def serve_due(self, since: datetime, now: datetime) -> None:  # noqa: ARG002
         if not (self._running or self._gone):
@@ -82,9 +81,6 @@ class TimerCards:
     async def close(self) -> None:
         """Nothing goes on beside the loop."""
 
-    def _jobs(self) -> list[Job]:
-        return [*scheduled_jobs(self._index)]
-
     def _show(self, tx: Transaction) -> None:
         now = self._clock.now()
         zone = zone_of(self._clock)
@@ -110,7 +106,7 @@ class TimerCards:
 
 
 def _title(timer: Reminder) -> str:
-    return one_line(timer.spec.owner_title, _LONGEST_TITLE)
+    return one_line(timer.spec.owner_title, 200)
 
 
 def _timer(job: Job) -> Reminder | None:

@@ -26,8 +26,6 @@ from ollim_bot.ports import Clock, Journal
 
 SCAN_SECONDS = 10.0
 
-_RETRY_SECONDS = 60.0
-_MOMENT = 0.2
 # A burst of changes is one signal, sent at most this many milliseconds after the first change.
 _LONGEST_BURST = 100
 _PAUSE_AFTER_BURST = 40
@@ -109,10 +107,10 @@ class Watcher:
                 await self._listen(folders)
             except FileNotFoundError:
                 # A folder was removed just before the listening began.
-                await self._clock.sleep(_MOMENT)
+                await self._clock.sleep(0.2)
             except (OSError, RuntimeError) as trouble:
                 await self._say(trouble)
-                await self._clock.sleep(_RETRY_SECONDS)
+                await self._clock.sleep(60.0)
 
     async def _listen(self, folders: _Folders) -> None:
         """Listen until a folder is replaced or goes away."""

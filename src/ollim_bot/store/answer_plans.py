@@ -19,8 +19,8 @@ from ollim_bot.domain.answer_plans import (
     with_plan,
 )
 from ollim_bot.domain.due_items import DueItem, item_key
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Job, JobKind, Routine
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import Job, Routine
 from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.repeats import AfterDone
 from ollim_bot.domain.run_history import RunStory, is_withdrawn

@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Protocol, TypeVar
 
+from ollim_bot.store.connection import Statements
 from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What this process may do beside the other machines that have the same rows.
+
+    `machine` is the id of this one, empty if no other has them. `may_act` is asked right before
+    everything that cannot be undone. `read_only` returns the sentence that says why nothing can be
+    changed here.
+    """
+
+    machine: str = ""
+    may_act: Callable[[], bool] = lambda: True
+    read_only: Callable[[], str] | None = None
+
+
+ALONE = Sharing()
 
 
 class Backend(Protocol):
@@ -16,6 +38,9 @@ class Backend(Protocol):
     A commit whose outcome is unknown is looked up where the database can tell, and ends the process
     with `OutcomeUnknown` where it cannot.
     """
+
+    @property
+    def sharing(self) -> Sharing: ...
 
     @property
     def is_writable(self) -> bool:
@@ -53,11 +78,15 @@ class Backend(Protocol):
 class SharedBackend(ABC):
     """The rows of several machines, as a command uses them: only where the bot leads for steps.
 
-    `is_holder` says that no bot leads, so that the command does for its steps.
+    `is_holder` says that no bot leads, so that the command does for its steps; `leads`, that the
+    bot here does. With `is_agent` that bot keeps this process to the limits of its agent.
     """
 
+    sharing = ALONE
     is_writable = True
     is_holder = False
+    leads = False
+    is_agent = False
 
     def run(self, step: Step[R]) -> R:
         return self.run_noting(step)[0]
@@ -86,3 +115,19 @@ class SharedBackend(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
+
+
+class ServerRows(SharedBackend):
+    """As `SharedBackend`, with what upkeep asks of a server."""
+
+    @abstractmethod
+    def query_rows(self, question: Callable[[Statements], R]) -> R:
+        """As `query`, for rows that no repository offers."""
+
+    @abstractmethod
+    def waiting_for_this(self) -> Sequence[tuple[str, str]]:
+        """The names and versions of machines that stand by; none if this one does not lead."""
+
+    @abstractmethod
+    def copy_to(self, target: Path, now: datetime) -> None:
+        """Write one state of all rows into a new file of SQLite. Raises `StorageError`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 
 from ollim_bot.domain.change_list import ChangeFilter, KeptChange
@@ -27,6 +27,8 @@ REMEMBER_FILE = (
     " DO UPDATE SET stamp = excluded.stamp, text = excluded.text"
 )
 _PLAIN = re.compile(r"[\w .,:;!?()-]*")
+# A write is marked so long after it is noted, or before it is found, at most.
+_MARK_IS_LATER, _MARK_IS_OLDER = timedelta(minutes=1), timedelta(days=1)
 # Follows every number of a row.
 _PAST_ALL = 2**62
 # Follows every letter of a key.
@@ -97,12 +99,25 @@ class ChangeRows:
         )
         return next(iter(_decoded(rows)), None)
 
-    def source_of(self, place: str, text: str) -> str:
-        """What had been read when this text was last written there; empty if nothing of others."""
-        rows = self._statements.rows(
-            "SELECT value FROM changes WHERE place = ? ORDER BY seq DESC", escaped(place)
+    def may_be_of_others(self, place: str, text: str | None, since: datetime) -> bool:
+        """Whether this text of a file, which is marked `since`, may have words of others."""
+        rows = _decoded(
+            self._statements.rows(
+                "SELECT value FROM changes WHERE place = ? ORDER BY seq", escaped(place)
+            )
         )
-        return next((each.untrusted for each in _decoded(rows) if each.after == text), "")
+        known: dict[str | None, bool] = {None: False}
+        # The write that was marked may be older than all that is kept.
+        is_theirs = bool(rows) and since < rows[0].at - _MARK_IS_OLDER
+        for each in rows:
+            is_theirs = is_theirs if each.is_cut else known.setdefault(each.before, is_theirs)
+            if each.undoes:
+                is_theirs = known.get(each.after, is_theirs)
+            else:
+                is_careful = bool(each.untrusted) or each.at >= since - _MARK_IS_LATER
+                is_theirs = each.by is Changer.AGENT and (is_theirs or is_careful)
+            known[each.after] = is_theirs and each.after is not None
+        return known.get(text, True)
 
     def is_undone(self, key: str) -> bool:
         """Whether the change was undone, and that was not undone itself."""

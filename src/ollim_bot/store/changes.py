@@ -46,7 +46,7 @@ from ollim_bot.store.files import (
     replace_unchanged,
 )
 from ollim_bot.store.job_checker import JobFileChecker, text_at
-from ollim_bot.store.marks import by_hand
+from ollim_bot.store.marks import by_hand, hash_of
 from ollim_bot.store.owner_files import policy_in
 from ollim_bot.store.task_file import titles_in
 from ollim_bot.store.transaction import Step, Transaction
@@ -62,7 +62,7 @@ CALENDAR = ".ics"
 _ALL = ""
 # So many files are looked at in one step: what is due must not wait for ten thousand.
 _AT_ONCE = 100
-# A task may be marked and not written yet.
+# A note or a task may be marked and not written yet.
 _GONE_AFTER = timedelta(days=1)
 CUT = "It was too long to be kept. `git log` there has it."
 _NOTHING_DONE = "; nothing was undone."
@@ -295,7 +295,7 @@ class FileChanges:
             if not may_widen:
                 self._refuse_wider(change, now, wanted)
             mark = marked_taint(change.untrusted).mark
-            self._rows.run(lambda tx: _mark_again(tx, change.place, wanted))
+            marks = self._rows.run(lambda tx: _mark_more(tx, change))
             key = self.leave(change.place, wanted, by, undoes=change.key, untrusted=mark)
             try:
                 if wanted != now:
@@ -304,6 +304,7 @@ class FileChanges:
                 self.drop(key)
                 raise
             self._end(key)
+            self._rows.run(lambda tx: _mark_again(tx, marks, change.place, wanted))
         self._journal.note(self._paths.root / change.place, f"undo: {change.place}")
         return wanted
 
@@ -444,18 +445,18 @@ class FileChanges:
         Returns those that are left.
         """
         left = self._rows.query(lambda tx: tx.marks.left())
-        gone = [*by_hand(self._paths.root, left), *self._of_gone_tasks(left)]
+        before = self._now() - _GONE_AFTER
+        gone = [*by_hand(self._paths.root, left, before), *self._of_gone_tasks(left, before)]
         if gone:
             self._rows.run(lambda tx: tx.marks.remove(*gone))
         return [each for each in left if each not in gone]
 
-    def _of_gone_tasks(self, marks: Iterable[TaintMark]) -> Iterator[TaintMark]:
+    def _of_gone_tasks(self, marks: Iterable[TaintMark], before: datetime) -> Iterator[TaintMark]:
         """The marks of tasks that are in no list, and that no Undo may bring back."""
         if self._paths.token.exists():
             return
         with suppress(Unreadable):
             known = {title_key(each) for each in titles_in(self._text(TASKS) or "")}
-            before = self._now() - _GONE_AFTER
             old = (each for each in marks if each.title and each.since < before)
             missing = (each for each in old if title_key(each.title) not in known)
             yield from (each for each in missing if not self._rows.query(partial(_is_kept, each)))
@@ -546,11 +547,25 @@ def _is_kept(mark: TaintMark, tx: Transaction) -> bool:
     return bool(tx.changes.likely("", mark.title, 1))
 
 
-def _mark_again(tx: Transaction, place: str, text: str | None) -> None:
-    """Keep the mark of a note that gets back what a careful session had written before."""
-    if text is not None and tx.changes.source_of(place, text):
-        for mark in tx.marks.of_files([place]):
-            tx.marks.exchange(mark, replace(mark, hash=""))
+def _mark_more(tx: Transaction, change: ChangeRow) -> list[TaintMark]:
+    """Mark a file before an Undo writes it, which may bring words of others back."""
+    place = change.place
+    if place == TASKS:
+        # Many write it, so that nothing tells whose words an earlier text has.
+        return []
+    marks = tx.marks.of_files([place])
+    is_note = place.endswith(".md") and not isinstance(shared_file(place), JobFile)
+    if change.untrusted and is_note:
+        marks = marks or [TaintMark(change.untrusted, tx.now, place)]
+    return [tx.marks.leave(replace(each, hash=""), is_written=True) for each in marks]
+
+
+def _mark_again(tx: Transaction, marks: Iterable[TaintMark], place: str, text: str | None) -> None:
+    """Keep these marks only if the text, which an Undo has brought back, has words of others."""
+    known = hash_of(_bytes(text or ""))
+    for mark in marks:
+        is_theirs = tx.changes.may_be_of_others(place, text, mark.since)
+        tx.marks.exchange(mark, replace(mark, hash=known) if is_theirs else None)
 
 
 def _as_begun(tx: Transaction, row: ChangeRow, begun: ChangeRow) -> ChangeRow:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.errors import StorageError, WriteFailed
-from ollim_bot.store.backend import Backend
+from ollim_bot.store.backend import ALONE, Backend
 from ollim_bot.store.connection import (
     BUSY_MILLISECONDS,
     Connect,
@@ -87,6 +87,8 @@ class Database:
     `path` exists and has the schema of this version: `open_database` ensures that. `is_holder` says
     that this process holds the instance lock; only the holder checkpoints.
     """
+
+    sharing = ALONE
 
     def __init__(
         self,

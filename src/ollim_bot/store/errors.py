@@ -5,9 +5,7 @@ StorageError
 │   ├── Busy              another process held the database for too long
 │   ├── DiskFull          no room
 │   ├── DatabaseReadOnly  the disk or the file cannot be written
-│   ├── DiskFailing       the disk reports an error
-│   ├── ServerGone        the database server cannot be reached
-│   └── OnStandby         another machine leads, and this one only reads
+│   └── DiskFailing       the disk reports an error
 ├── Unreadable
 │   └── Damaged           the content is not a whole database
 ├── OtherSchema           made by another version
@@ -22,6 +20,9 @@ import sqlite3
 from pathlib import Path
 
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
+
+# The exit code of a process that leads no more; its supervisor starts it again, as a standby.
+NOT_LEADING = 75
 
 
 class Busy(WriteFailed):
@@ -42,20 +43,6 @@ class DatabaseReadOnly(WriteFailed):
 class DiskFailing(WriteFailed):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(path, f"could not be used: {reason}. Nothing was changed.")
-
-
-class ServerGone(WriteFailed):
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(path, f"cannot be reached: {reason}. Nothing was changed.")
-        self.why = f"it cannot be reached ({reason})"
-
-
-class OnStandby(WriteFailed):
-    def __init__(self, path: Path, leader: str = "another machine") -> None:
-        super().__init__(
-            path,
-            f"is led by {leader}, and this machine only reads. Nothing was changed. Do it there.",
-        )
 
 
 class Damaged(Unreadable):

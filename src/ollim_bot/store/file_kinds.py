@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
 from enum import Enum
-from functools import lru_cache
 from pathlib import PurePosixPath
 
-from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.shared_files import SKILLS
 from ollim_bot.settings import CHANNELS
 from ollim_bot.store.snapshot import DATABASE_FILES, MIRROR_FILES
 
-# All that several machines share in these: the rest of `state/` is in the database, or of one
-# machine.
-_SINGLE = ("state/task_ids.json", "state/settings.env")
-ONLY_IN: Mapping[str, tuple[str, ...]] = {
-    "state": ("state/attachments", "state/last_good", *_SINGLE),
-    ".claude": (".claude/agents",),
-}
-_MOST_PATHS = 20_000
-_SHARED_FOLDERS = frozenset((*(kind.plural for kind in JobKind), SKILLS, "downloads"))
 # Of no use in another directory, or made anew by each start.
 _REMADE = frozenset(
     (
@@ -87,31 +74,3 @@ def _kind_in_state(first: str, relative: PurePosixPath) -> Kind:
     if first.startswith(_KEYS_IN_STATE) or (first == "calendars" and _ADDRESS in relative.name):
         return Kind.KEY
     return Kind.TAKEN
-
-
-@lru_cache(_MOST_PATHS)
-def is_shared(path: str) -> bool:
-    """Whether the file at this path below the data directory is the same on several machines.
-
-    Never a key or a hidden file, and never a path that leads out of the directory.
-    """
-    parts = path.split("/")
-    visible = parts[1:] if parts[0] == ".claude" else parts
-    if any(not part or part.startswith(".") or "\0" in part for part in visible):
-        return False
-    if len(parts) == 1:
-        is_below = parts[0] not in ONLY_IN
-    elif parts[0] in ONLY_IN:
-        is_below = path in _SINGLE
-        is_below |= "/".join(parts[:2]) in ONLY_IN[parts[0]] and len(parts) > 2
-    else:
-        is_below = may_hold_shared(parts[0])
-    return is_below and kind_of(PurePosixPath(path)) is Kind.TAKEN
-
-
-def may_hold_shared(folder: str) -> bool:
-    """Whether shared files can be in this folder, whose parent may hold some."""
-    first, _, rest = folder.partition("/")
-    if not rest:
-        return first in _SHARED_FOLDERS or first in ONLY_IN
-    return "/." not in folder.removeprefix(".claude/")

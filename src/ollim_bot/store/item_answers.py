@@ -32,7 +32,8 @@ from ollim_bot.domain.due_items import (
 )
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.item_messages import card_message
-from ollim_bot.domain.jobs import ItemKind, Job, JobKind, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import ItemKind, Job, Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet, quiet_until

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.due_items import note_of, reminder_from
-from ollim_bot.domain.jobs import Job, JobKind, Reminder
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.errors import DuplicateId, NotFound, OllimError, StorageError
 from ollim_bot.paths import DataPaths

@@ -10,7 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
-from ollim_bot.domain.jobs import Job, JobKind, JobText, RepositoryReport, StoredJob
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Job, JobText, RepositoryReport, StoredJob
 from ollim_bot.domain.text import slug
 from ollim_bot.errors import (
     BadJob,

@@ -9,11 +9,11 @@ from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import (
     Chain,
     ItemKind,
     Job,
-    JobKind,
     JobSpec,
     Late,
     Model,

@@ -155,7 +155,9 @@ class Marks:
             sources = marked_taint(f"{former.source},{mark.source}").mark
             mark = replace(mark, source=sources)
             if mark.path:
-                mark = replace(mark, since=former.since, session=former.session)
+                # What makes the file, it leaves there now.
+                since = mark.since if mark.session else former.since
+                mark = replace(mark, since=since, session=former.session)
         self._put(key, mark)
         return mark
 
@@ -326,14 +328,24 @@ def _hash(name: str) -> str:
     return hash_of(name.encode("utf-8", "surrogatepass"))
 
 
-def by_hand(root: Path, marks: Iterable[TaintMark]) -> list[TaintMark]:
-    """The marks of notes that are no longer as the agent wrote them, or gone. It reads files."""
-    return [each for each in marks if each.hash and _is_other(root / each.path, each.hash)]
+def by_hand(
+    root: Path, marks: Iterable[TaintMark], before: datetime | None = None
+) -> list[TaintMark]:
+    """The marks of notes that are no longer as the agent wrote them, or gone. It reads files.
+
+    Where it is not known what was written, those from before this moment may be gone.
+    """
+    return [
+        each
+        for each in marks
+        if each.path and (each.hash or (before is not None and each.since < before))
+        if _is_other(root / each.path, each.hash)
+    ]
 
 
 def _is_other(file: Path, known: str) -> bool:
     try:
-        return hash_of(read_file(file, SizeLimit.IN_HISTORY)) != known
+        return known not in ("", hash_of(read_file(file, SizeLimit.IN_HISTORY)))
     except FileNotFoundError:
         return True
     except OSError:

@@ -18,7 +18,7 @@ from ollim_bot.domain.runtime_config import MADE_BEFORE_DAILY_LIMIT, parse_confi
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
-from ollim_bot.store.backend import Backend
+from ollim_bot.store.backend import ALONE, Backend
 from ollim_bot.store.change_rows import note_settings
 from ollim_bot.store.connection import (
     Connect,
@@ -51,6 +51,7 @@ class DatabaseImage:
     """
 
     is_writable = False
+    sharing = ALONE
 
     def __init__(
         self,

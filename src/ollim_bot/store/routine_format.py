@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.jobs import JobKind, JobSpec, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.domain.repeats import (
     MOST_TIMES,
     AfterDone,

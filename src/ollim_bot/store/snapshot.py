@@ -9,11 +9,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.backend import ServerRows
 from ollim_bot.store.connection import (
     SqliteStatements,
     Statements,
@@ -50,20 +50,13 @@ class Snapshot:
     sessions: frozenset[str] = frozenset()
 
 
-class CopiedRows(Protocol):
-    """Rows on a server."""
-
-    def copy_to(self, target: Path, now: datetime) -> None:
-        """Write one state of all rows into a new file of SQLite. Raises `StorageError`."""
-
-
 def take_snapshot(
     paths: DataPaths,
     target: Path,
     now: Callable[[], datetime],
     *,
     is_running: bool,
-    server: CopiedRows | None = None,
+    server: ServerRows | None = None,
 ) -> Snapshot | None:
     """Copy the database to `target`, also while it is written; None if there is none yet.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, tzinfo
 from uuid import uuid4
 
+from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.button_prompts import ButtonPrompt
 from ollim_bot.domain.careful import CarefulSession
 from ollim_bot.domain.changes import Changer
@@ -19,8 +20,8 @@ from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.forks import ForkStory, end_id, entry_id, fork_of
 from ollim_bot.domain.ids import MessageId, SessionId
 from ollim_bot.domain.initiative import Setter
-from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Job, JobKind
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.permissions import Grants
@@ -325,8 +326,10 @@ def count_in_tainted_turn(tx: Transaction, today: date) -> str:
     return tx.initiative.take(lambda known: known.one_more_in_turn(turn, today))
 
 
-def standing_taint(tx: Transaction) -> Taint:
-    """What the session has read in which the conversation goes on: the open fork, or main."""
+def standing_taint(tx: Transaction, called_by: str = CONVERSATION) -> Taint:
+    """What the session has read that calls: a run, or that in which the conversation goes on."""
+    if called_by != CONVERSATION:
+        return Taint(tx.marks.of(SessionId(called_by)))
     careful = careful_session(tx)
     return Taint(careful.sources if careful else ())
 
@@ -353,7 +356,9 @@ def note_reading(tx: Transaction, run: Run) -> None:
     """
     if run.session is not None:
         in_turn = not run.policy.kind.is_background
-        tx.marks.read(run.session, run.taint.sources, in_turn=in_turn)
+        # The commands of a run know it by its occurrence only.
+        for name in (run.session, *([] if in_turn else [SessionId(run.called_by)])):
+            tx.marks.read(name, run.taint.sources, in_turn=in_turn)
 
 
 def note_agent_skills(tx: Transaction, job: str, skills: Sequence[str]) -> None:

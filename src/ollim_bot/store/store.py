@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.store.backend import Backend
+from ollim_bot.store.backend import Backend, Sharing
 from ollim_bot.store.transaction import NAMES, Step
 
 R = TypeVar("R")
@@ -58,6 +58,9 @@ class Store(Protocol):
         """False from the first write that the disk refused until one succeeds again."""
 
     async def until_writable(self) -> None: ...
+
+    @property
+    def sharing(self) -> Sharing: ...
 
 
 async def changes_of(store: Store, *names: str, also: Watches | None = None) -> AsyncIterator[None]:
@@ -149,6 +152,10 @@ class DatabaseStore:
     @property
     def is_writable(self) -> bool:
         return self._database.is_writable
+
+    @property
+    def sharing(self) -> Sharing:
+        return self._database.sharing
 
     async def until_writable(self) -> None:
         await self._writable.wait()

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ollim_bot.store.search_index import SearchIndex
     from ollim_bot.store.session_history import SessionHistory
     from ollim_bot.store.stored_texts import StoredTexts
-    from ollim_bot.store.transcripts import TranscriptRows
     from ollim_bot.store.usage import UsageRows
     from ollim_bot.store.webhook_deliveries import WebhookDeliveries
 
@@ -98,7 +97,6 @@ class Transaction(Records):
     changes: RepositorySpec[ChangeRows] = RepositorySpec("store.change_rows:ChangeRows")
     usage: RepositorySpec[UsageRows] = RepositorySpec("store.usage:UsageRows")
     push_buttons: RepositorySpec[PushButtons] = RepositorySpec("store.push_buttons:PushButtons")
-    transcripts: RepositorySpec[TranscriptRows] = RepositorySpec("store.transcripts:TranscriptRows")
     marks: RepositorySpec[Marks] = RepositorySpec("store.marks:Marks", "now")
     meta: RepositorySpec[Meta] = RepositorySpec("store.transaction:Meta")
     texts: RepositorySpec[StoredTexts] = RepositorySpec("store.stored_texts:StoredTexts")

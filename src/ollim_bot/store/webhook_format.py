@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ollim_bot.domain.hook_jobs import WebhookAuth, WebhookSpec, is_hook_secret
-from ollim_bot.domain.jobs import JobKind, JobSpec
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.webhook_data import unknown_places
 from ollim_bot.domain.webhooks import pointer_parts, schema_problems
 from ollim_bot.store.document import Field

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -186,17 +186,13 @@ async def _log(process: asyncio.subprocess.Process, spec: ServerSpec) -> None:
         *lines, rest = (rest + block).split(b"\n")
         rest = rest[-_BLOCK:]
         for line in lines[:left]:
-            _logger.info("%s: %s", spec.name, _without_secrets(line, secrets))
+            text = line.decode(errors="replace")
+            for secret in secrets:
+                if len(secret) >= _SHORTEST_SECRET:
+                    text = text.replace(secret, HIDDEN)
+            _logger.info("%s: %s", spec.name, one_line(text, _LONGEST_LOGGED))
         left = max(0, left - len(lines))
     await _drop(process.stderr)
-
-
-def _without_secrets(line: bytes, secrets: Sequence[str]) -> str:
-    text = line.decode(errors="replace")
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, HIDDEN)
-    return one_line(text, _LONGEST_LOGGED)
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

@@ -144,7 +144,13 @@ class _ScreenedBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._kind.startswith(_JSON):
-            yield await self._message()
+            whole = bytearray()
+            async for block in self._blocks():
+                whole += block
+                if len(whole) > LONGEST_MESSAGE:
+                    break
+            message = await self._screen.screened(bytes(whole))
+            yield (b"" if message is None else json.dumps(message).encode())
         elif self._kind.startswith(_EVENTS):
             async for event in self._events():
                 yield event
@@ -157,15 +163,6 @@ class _ScreenedBody(httpx2.AsyncByteStream):
             self._screen.count_bytes(len(block))
             yield block
             await asyncio.sleep(0)
-
-    async def _message(self) -> bytes:
-        whole = bytearray()
-        async for block in self._blocks():
-            whole += block
-            if len(whole) > LONGEST_MESSAGE:
-                break
-        message = await self._screen.screened(bytes(whole))
-        return b"" if message is None else json.dumps(message).encode()
 
     async def _events(self) -> AsyncIterator[bytes]:
         waiting, seen = bytearray(), 0

@@ -31,7 +31,6 @@ from ollim_bot.ports import Clock, Tool, ToolAnswer
 from ollim_bot.prompts.context import fenced
 from ollim_bot.store.server_file import ServerFile
 from ollim_bot.store.store import Store
-from ollim_bot.tool_servers.connection import open_connection
 
 # Seconds between two looks at the file.
 _LOOK = 10.0
@@ -72,14 +71,21 @@ _logger = logging.getLogger(__name__)
 
 def opened_in(paths: DataPaths) -> OpenServer:
     """Opens servers whose programs run in folders of their own below `paths`."""
-    return lambda spec: open_connection(spec, paths, os.environ)
+
+    def opened(spec: ServerSpec) -> AbstractAsyncContextManager[HeldServer]:
+        # Its libraries are those of the SDK, which is loaded by then.
+        from ollim_bot.tool_servers.connection import open_connection
+
+        return open_connection(spec, paths, os.environ)
+
+    return opened
 
 
 class ToolServers:
     """The tools stay the same while a server is down: a call then says so.
 
-    No turn waits for a server. A server that fails is started again, later each time. `machine` is
-    that of the record: each machine starts what was approved there.
+    No turn waits for a server. A server that fails is started again, later each time. Where
+    machines share the rows, each starts what was approved there.
     """
 
     def __init__(
@@ -88,9 +94,7 @@ class ToolServers:
         file: ServerFile,
         clock: Clock,
         open_server: OpenServer,
-        machine: str = "",
     ) -> None:
-        self._machine = machine
         self._store = store
         self._file = file
         self._clock = clock
@@ -137,23 +141,20 @@ class ToolServers:
         try:
             with self._store.changes(SERVER_RECORD, event=self._wanted):
                 while True:
-                    await self._until_wanted()
+                    while not self._wanted.is_set() and not self._file.has_changed:
+                        await wait_until_set(self._wanted, self._clock, _LOOK)
+                    self._wanted.clear()
                     await self._refresh()
                     await self._hold_approved()
         finally:
             await self._release(list(self._held))
-
-    async def _until_wanted(self) -> None:
-        while not self._wanted.is_set() and not self._file.has_changed:
-            await wait_until_set(self._wanted, self._clock, _LOOK)
-        self._wanted.clear()
 
     async def _refresh(self) -> None:
         specs = await asyncio.to_thread(self._file.read)
         record = await self._store.read(lambda tx: tx.tool_servers.get())
 
         def written(known: ToolServerRecord) -> ToolServerRecord:
-            return known.on(self._machine).written(specs)
+            return known.on(self._store.sharing.machine).written(specs)
 
         if written(record) != record:
             try:

@@ -44,7 +44,9 @@ async def _search_docs(context: ToolContext, given: Arguments) -> ToolAnswer:
     if not found:
         pages = ", ".join(await asyncio.to_thread(_pages, context.docs))
         return ToolAnswer(f"Nothing was found. There are these pages: {pages}.")
-    return ToolAnswer("\n\n".join(f"{one.page} — {one.heading}\n{_start(one)}" for one in found))
+    starts = (shortened(" ".join(one.words.split()), _LONGEST_START) for one in found)
+    listed = zip(found, starts, strict=True)
+    return ToolAnswer("\n\n".join(f"{one.page} — {one.heading}\n{start}" for one, start in listed))
 
 
 SEARCH_DOCS = OwnTool(
@@ -91,7 +93,8 @@ def _pages(folder: Path) -> Sequence[str]:
 def _found(folder: Path, query: str) -> Sequence[Section]:
     """The best sections first; headings and rare words weigh more."""
     sections = [(section, section.terms()) for section in _sections(folder)]
-    weights = _weights(_asked(query), [terms for _, terms in sections])
+    # The terms of a query. Short words count only if there are no longer ones.
+    weights = _weights(_phrases(query) or _terms(query), [terms for _, terms in sections])
     scored = [(_score(terms, weights), section) for section, terms in sections]
     best = sorted((one for one in scored if one[0]), key=lambda one: -one[0])
     return [section for _, section in best[:_MOST_FOUND]]
@@ -111,11 +114,6 @@ def _score(terms: _Terms, weights: Mapping[str, float]) -> float:
         weight * (2 * (word in words) + 2 * (word in heading) + (word in page))
         for word, weight in weights.items()
     )
-
-
-def _asked(query: str) -> Set[str]:
-    """The terms of a query. Short words count only if there are no longer ones."""
-    return _phrases(query) or _terms(query)
 
 
 def _terms(text: str) -> Set[str]:
@@ -139,7 +137,3 @@ def _sections(folder: Path) -> Sequence[Section]:
         for heading, end in zip(headings, ends, strict=False):
             found.append(Section(page, heading[1].strip(), content[heading.end() : end].strip()))
     return found
-
-
-def _start(section: Section) -> str:
-    return shortened(" ".join(section.words.split()), _LONGEST_START)

@@ -33,7 +33,10 @@ async def _settle_reminder(context: ToolContext, given: Arguments) -> ToolAnswer
     if action == _UNDO:
         return await _undo(context, which)
     now = context.clock.now()
-    until = _until(action, str(given.get("until") or ""), now)
+    words = str(given.get("until") or "")
+    if action == "snooze" and not words:
+        raise WrongInput("Say until when, such as `in 1 hour` or `tomorrow 9am`.")
+    until = parse_moment(words, now) if action == "snooze" else None
     waiting = await context.store.read(lambda tx: tx.due_items.open())
     item = _meant(waiting, which, now, "No reminder waits for an answer.")
     said = _settlement(action, item, until, now)
@@ -54,14 +57,6 @@ async def _undo(context: ToolContext, which: str) -> ToolAnswer:
     if await context.items.undo(item.key, AGENT) is None:
         return ToolAnswer(f"It is too late to undo “{item.title}”.", is_error=True)
     return ToolAnswer(f"Open again, as it was, and shown to the owner: {item.short_title}.")
-
-
-def _until(action: str, words: str, now: datetime) -> datetime | None:
-    if action != "snooze":
-        return None
-    if not words:
-        raise WrongInput("Say until when, such as `in 1 hour` or `tomorrow 9am`.")
-    return parse_moment(words, now)
 
 
 def _settlement(action: str, item: DueItem, until: datetime | None, now: datetime) -> Settlement:

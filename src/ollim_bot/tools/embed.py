@@ -59,7 +59,19 @@ _BUTTON = arguments(
 
 
 async def _discord_embed(context: ToolContext, given: Arguments) -> ToolAnswer:
-    card = _card(given)
+    card = Card(
+        title=str(given["title"]).strip(),
+        description=str(given.get("description") or "").strip(),
+        color=Color(str(given.get("color") or Color.BLUE)),
+        fields=tuple(
+            CardField(
+                str(one["name"]).strip(), str(one["value"]).strip(), one.get("inline") is True
+            )
+            for one in _objects(given.get("fields"))
+        ),
+        buttons=tuple(_button(one) for one in _objects(given.get("buttons"))),
+        job=str(given.get("job") or ""),
+    )
     if problems := [*card.problems(), *_wrong_actions(card)]:
         return ToolAnswer(" ".join(problems), is_error=True)
     card, prompts = _with_prompts(context, card)
@@ -98,22 +110,6 @@ DISCORD_EMBED = OwnTool(
         "buttons where one touch can answer; `send_file`: a file."
     ),
 )
-
-
-def _card(given: Arguments) -> Card:
-    return Card(
-        title=str(given["title"]).strip(),
-        description=str(given.get("description") or "").strip(),
-        color=Color(str(given.get("color") or Color.BLUE)),
-        fields=tuple(
-            CardField(
-                str(one["name"]).strip(), str(one["value"]).strip(), one.get("inline") is True
-            )
-            for one in _objects(given.get("fields"))
-        ),
-        buttons=tuple(_button(one) for one in _objects(given.get("buttons"))),
-        job=str(given.get("job") or ""),
-    )
 
 
 def _objects(value: object) -> Sequence[Mapping[str, object]]:

@@ -25,7 +25,7 @@ from ollim_bot.domain.initiative import (
     objections,
     objections_after_reading,
 )
-from ollim_bot.domain.jobs import Job, job_key
+from ollim_bot.domain.jobs import job_key
 from ollim_bot.domain.permissions import FILE_ARGUMENTS, SEARCH_ARGUMENTS, Pattern, beyond_main
 from ollim_bot.domain.runs import NAME_ARGUMENT, STARTING, Subagents
 from ollim_bot.domain.shared_files import SKILL_FILE, FileReading, JobFile, JobFolder, SharedFile
@@ -202,11 +202,9 @@ def _path_problem(call: ToolCall, policy: PathPolicy) -> str | None:
         text_argument(call.arguments, name) for name in _PATH_ARGUMENTS if name in call.arguments
     )
     reason = next(filter(None, map(policy.to_write, named)), None)
-    return reason or (_server_problem(call, policy) if server_of(call.tool) else None)
-
-
-def _server_problem(call: ToolCall, policy: PathPolicy) -> str | None:
-    """Check a call of the owner's tool server, any of whose arguments may be a path."""
+    if reason or not server_of(call.tool):
+        return reason
+    # Any argument of the owner's tool server may be a path.
     try:
         return policy.to_pass_on(paths_in_arguments(call.arguments))
     except TooMuchToJudge:
@@ -232,23 +230,20 @@ class SubagentGuard:
 
     def __call__(self, call: ToolCall, policy: PathPolicy) -> str | None:
         if call.subagent:
-            return self._of_subagent(call, policy)
+            if call.tool in STARTING:
+                return texts.ONE_BELOW_ANOTHER
+            one = self.read().known.get(call.subagent)
+            if one is None:
+                return texts.unknown_subagent(call.subagent, ())
+            if one.tools is None or self.wanted_by(call, policy) is not None:
+                return None
+            return texts.not_for_subagent(call.tool, one.name, [str(each) for each in one.tools])
         return self._start(call) if call.tool in STARTING else None
 
     def wanted_by(self, call: ToolCall, policy: PathPolicy) -> Pattern | None:
         """The pattern in the file of the subagent that the call comes from."""
         one = self.read().known.get(call.subagent) if call.subagent else None
         return None if one is None else one.pattern_for(call.tool, call.arguments, *policy.roots)
-
-    def _of_subagent(self, call: ToolCall, policy: PathPolicy) -> str | None:
-        if call.tool in STARTING:
-            return texts.ONE_BELOW_ANOTHER
-        one = self.read().known.get(call.subagent)
-        if one is None:
-            return texts.unknown_subagent(call.subagent, ())
-        if one.tools is None or self.wanted_by(call, policy) is not None:
-            return None
-        return texts.not_for_subagent(call.tool, one.name, [str(each) for each in one.tools])
 
     def _start(self, call: ToolCall) -> str | None:
         # Git would copy the folder to a place outside the data directory.
@@ -304,7 +299,6 @@ def _reads_recursively(words: Sequence[str]) -> bool:
     return flag is not None and any(flag.match(word) for word in words)
 
 
-_NOT_DONE = "Nothing was changed. Mend this and try it again:"
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _UNTAINTED = Taint()
 
@@ -369,7 +363,7 @@ class JobValidator:
         found = [*self._of_files(call, setter, taint)]
         problems = [each for each in found if isinstance(each, str)]
         if problems:
-            return "\n".join([_NOT_DONE, *problems])
+            return "\n".join(["Nothing was changed. Mend this and try it again:", *problems])
         for named in found:
             if isinstance(named, _NamedSkills):
                 self._note_skills(named.job, named.skills)
@@ -407,8 +401,15 @@ class JobValidator:
         added = [each for each in will_be.tools if each not in was.tools]
         where = str(file) if will_be.tools_line is None else f"{file}:{will_be.tools_line}"
         yield from (f"{where}: allowed-tools: {each}" for each in self._beyond(added))
-        named = _named_skills(was.job, will_be.job)
-        yield from (f"{file}: skills: {each}" for each in self._wrong_skills(named))
+        # The skills that the change names, or takes along to another job.
+        named: list[str] = []
+        if will_be.job is not None:
+            is_same = was.job is not None and job_key(was.job) == job_key(will_be.job)
+            kept = was.job.spec.skills if was.job is not None and is_same else ()
+            named = [skill for skill in will_be.job.spec.skills if skill not in kept]
+        unusable = self._checker.unusable_skills(named)
+        beyond = self._beyond(self._checker.tools_of_skills(named))
+        yield from (f"{file}: skills: {each}" for each in (*unusable, *beyond))
         if named and will_be.job is not None:
             yield _NamedSkills(job_key(will_be.job), named)
 
@@ -422,21 +423,8 @@ class JobValidator:
                 "that file."
             )
 
-    def _wrong_skills(self, names: Sequence[str]) -> Iterator[str]:
-        yield from self._checker.unusable_skills(names)
-        yield from self._beyond(self._checker.tools_of_skills(names))
-
     def _beyond(self, patterns: Sequence[str]) -> Iterator[str]:
         return beyond_main(patterns, self._allowed() if patterns else ())
-
-
-def _named_skills(before: Job | None, after: Job | None) -> list[str]:
-    """The skills that the change names, or takes along to another job."""
-    if after is None:
-        return []
-    is_same = before is not None and job_key(before) == job_key(after)
-    kept = before.spec.skills if before is not None and is_same else ()
-    return [skill for skill in after.spec.skills if skill not in kept]
 
 
 def _against_initiative(

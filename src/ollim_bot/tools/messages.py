@@ -149,7 +149,11 @@ async def _ping(context: ToolContext, outgoing: _Outgoing, *, is_critical: bool)
     config = await context.store.read(lambda tx: tx.config.get())
     run = context.run
     if context.is_busy() and is_must_ping(run) and not is_critical:
-        await _wait_for_owner(context)
+        # Wait until the owner is answered, within a limit.
+        clock = context.clock
+        latest = clock.monotonic() + _LONGEST_WAIT
+        while context.is_busy() and clock.monotonic() < latest:
+            await clock.sleep(_BETWEEN_LOOKS)
         now = context.clock.now()
         run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
         footer = _footer(context, run.taint)
@@ -201,14 +205,6 @@ async def _charged(
         if right is not None:
             right.give_back()
         raise
-
-
-async def _wait_for_owner(context: ToolContext) -> None:
-    """Wait until the owner is answered, within a limit."""
-    clock = context.clock
-    latest = clock.monotonic() + _LONGEST_WAIT
-    while context.is_busy() and clock.monotonic() < latest:
-        await clock.sleep(_BETWEEN_LOOKS)
 
 
 def _not_sent(failed: DeliveryFailed) -> ToolAnswer:

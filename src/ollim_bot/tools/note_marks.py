@@ -9,7 +9,9 @@ from pathlib import Path
 
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.permissions import FILE_ARGUMENTS
+from ollim_bot.domain.skills import folded_path
 from ollim_bot.domain.taint import TaintMark
+from ollim_bot.domain.tasks import FILE_LIST
 from ollim_bot.domain.tool_patterns import WRITING, text_argument
 from ollim_bot.errors import WrongInput
 from ollim_bot.plain_files import SizeLimit, read_file
@@ -88,9 +90,18 @@ class NoteMarks:
 
     async def _ended(self, one: _Writing) -> None:
         file, after = self._context.root / one.mark.path, one.former
-        if await asyncio.to_thread(_stamp, file) != one.stamp:
-            after = replace(one.mark, hash=await asyncio.to_thread(_hash, file))
-        await self._context.store.transact(lambda tx: tx.marks.exchange(one.mark, after))
+        is_written = await asyncio.to_thread(_stamp, file) != one.stamp
+        if is_written:
+            # Commands and clicks write that of the tasks, too, so that no change shows a hand.
+            is_shared = folded_path(one.mark.path) == FILE_LIST
+            known = "" if is_shared else await asyncio.to_thread(_hash, file)
+            after = replace(one.mark, hash=known)
+
+        def step(tx: Transaction) -> None:
+            if not tx.marks.exchange(one.mark, after) and is_written:
+                tx.marks.leave(one.mark, is_written=True)
+
+        await self._context.store.transact(step)
 
 
 def is_own(store: Store, root: Path, path: str, session: SessionId | None) -> bool:

@@ -34,7 +34,6 @@ _SERVERS = ".mcp.json"
 # The owner's own tool servers, with their keys.
 _OWN_SERVERS = "mcp.json"
 _SKILL_ORIGINS = ["skills", "skills.lock"]
-_TEXT_ENDING = ".md"
 # The environment of every process can be read there, with its secrets.
 _PROCESSES = "/proc"
 
@@ -135,8 +134,7 @@ def is_within(place: str, folder: str) -> bool:
 
 def _folded(part: str) -> str:
     """Normalise a file name for case-insensitive, Unicode-folding file systems."""
-    seen = (char for char in part if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFKC", "".join(seen)).casefold().rstrip(". ")
+    return _united(part).casefold().rstrip(". ")
 
 
 def _folded_path(place: str) -> str:
@@ -282,12 +280,19 @@ class PathPolicy:
         """
         if ".." in glob.split("/") or glob.startswith("~"):
             return texts.UNCLEAR_PATH
-        folder = os.path.join(where or ".", _folder_of(glob))
+        # The folder that a glob surely names: the part before any pattern character.
+        plain = _UNCLEAR_GLOB.split(_WILD.split(glob)[0])[0]
+        named = plain.rpartition("/")
+        folder = os.path.join(where or ".", named[0] or named[1])
         reason = self.to_read(where or ".") or self.to_read(folder)
         if reason:
             return reason
         start = os.path.join(self.root, folder if begins_at_glob else where)
-        ending = _ending_of(glob)
+        # The ending of every name that matches; empty if that is unclear.
+        if _UNCLEAR_GLOB.search(glob):
+            ending = ""
+        else:
+            ending = _WILD.split(glob)[-1].rpartition("/")[2].casefold()
         fitting = [path for path in files_below(start) if path.casefold().endswith(ending)]
         rules = PathRules.of(self.root, self.readable)
         finds = any(rules.protected_name(path, writing=False) for path in fitting)
@@ -328,7 +333,7 @@ class PathPolicy:
         if is_word:
             folders -= {_folded_path(home) for home in self.roots}
         is_inside = any(is_within(place, folder) for place in places for folder in folders)
-        is_text = all(place.endswith(_TEXT_ENDING) for place in places)
+        is_text = all(place.endswith(".md") for place in places)
         return texts.OF_TOOL_SERVER if is_inside and not is_text else None
 
     def to_pass_on(self, paths: Iterable[str]) -> str | None:
@@ -464,20 +469,6 @@ def _is_unambiguous(path: str) -> bool:
     if not path or len(path) > LONGEST_PATH or path != path.strip() or path.startswith("~"):
         return False
     return not any(unicodedata.category(char) == "Cc" for char in path)
-
-
-def _folder_of(glob: str) -> str:
-    """The folder that a glob surely names: the part before any pattern character."""
-    plain = _UNCLEAR_GLOB.split(_WILD.split(glob)[0])[0]
-    named = plain.rpartition("/")
-    return named[0] or named[1]
-
-
-def _ending_of(glob: str) -> str:
-    """The ending of every name that matches; empty if that is unclear."""
-    if _UNCLEAR_GLOB.search(glob):
-        return ""
-    return _WILD.split(glob)[-1].rpartition("/")[2].casefold()
 
 
 # Checking one path takes a tenth of a millisecond.

@@ -92,9 +92,10 @@ def places_of(root: Path, call: ToolCall, result: str) -> Touched:
         or _is_download(glob)
         or (is_search and _IN_DOWNLOADS.search(result) is not None)
     )
+    in_folders = _jobs_in(root, folders) if is_search and not shown else ()
     in_result = (found[1] for found in _JOB_FILE.finditer(result if folders else ""))
     jobs = dict.fromkeys(
-        (*(str(job) for each in paths for job in job_files(root, each)), *in_result)
+        (*(str(job) for each in paths for job in job_files(root, each)), *in_folders, *in_result)
     )
     in_jobs = (found[1] for job in jobs for found in _JOB_MARK.finditer(_text(root / job)))
     has_tasks = FILE_LIST in map(folded_path, (*files, *written)) or (
@@ -133,6 +134,13 @@ def _paths(call: ToolCall) -> Iterator[str]:
         is_ours = os.path.basename(program) == PROGRAM
         found = (path for word in words for path in paths_in_word(word))
         yield from (each for each in found if not is_ours or _is_download(each))
+
+
+def _jobs_in(root: Path, folders: Sequence[str]) -> Iterator[str]:
+    """The files of jobs that a search of the folders reaches."""
+    for name in (kind.plural for kind in JobKind):
+        files = (root / name).glob("*.md") if {"", name}.intersection(folders) else ()
+        yield from (f"{name}/{file.name}" for file in files)
 
 
 def _shows_names(call: ToolCall) -> bool:

@@ -13,12 +13,7 @@ from ollim_bot.tools.embed import DISCORD_EMBED
 from ollim_bot.tools.forks import ENTER_FORK, EXIT_FORK, REPORT_UPDATES, SAVE_CONTEXT
 from ollim_bot.tools.messages import PING_USER, SEND_FILE
 from ollim_bot.tools.names import UPDATE_NAMES
-from ollim_bot.tools.reminders import (
-    ADD_REMINDER,
-    CANCEL_REMINDER,
-    FOLLOW_UP_CHAIN,
-    LIST_REMINDERS,
-)
+from ollim_bot.tools.reminders import ADD_REMINDER, CANCEL_REMINDER, FOLLOW_UP_CHAIN, LIST_REMINDERS
 from ollim_bot.tools.tasks import BREAK_DOWN
 
 _COMMANDS = ("tasks", "cal", "gmail", "reminder", "routine", "runs", "history", "rehearse")

@@ -30,7 +30,8 @@ from ollim_bot.domain.initiative import (
     setter_of,
     shortest_pause,
 )
-from ollim_bot.domain.jobs import Chain, ItemKind, JobKind, Reminder, StoredJob, named_by_words
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Chain, ItemKind, Reminder, StoredJob, named_by_words
 from ollim_bot.domain.moments import (
     clock_time,
     describe,
@@ -41,7 +42,8 @@ from ollim_bot.domain.moments import (
 from ollim_bot.domain.phrases.moment import moment_to_keep
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, quiet_until
-from ollim_bot.domain.rehearsal import Assumptions, warnings
+from ollim_bot.domain.rehearsal.findings import warnings
+from ollim_bot.domain.rehearsal.fires import Assumptions
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.wishes import wish_from_words
@@ -67,7 +69,6 @@ from ollim_bot.tools.context import (
 )
 
 _MOST_MINUTES = 10 * 365 * 24 * 60
-_ONE_MOMENT = "Say when, in one way: `delay_minutes`, or `run_at`."
 _NO_CHAIN = "This is not a check of a chain, so there is nothing to follow up. Use `add_reminder`."
 _LAST_CHECK = (
     "This was the last check of the chain; no further one can be set. If it matters and is not "
@@ -115,7 +116,9 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     when = _when(reminder, context.clock.now())
     budget = await context.poster.budget()
     warned = await asyncio.to_thread(_warnings, context, reminder, budget, config)
-    end = await _end_of_quiet(context, reminder)
+    # When the quiet ends that the reminder comes in; None if it comes in none.
+    due = reminder.due(context.clock.now().tzinfo or UTC)
+    end = await context.store.read(lambda tx: quiet_until(quiet_settings(tx), due))
     where = "" if end is None else f", {IN_QUIET_HOURS}"
     answer = f"Reminder {reminder.spec.id} set: {when}{where}. File: {path}"
     if end is not None and setter is None and await _offer_to_move(context, reminder, when, end):
@@ -144,12 +147,6 @@ async def _refusal(context: ToolContext, reminder: Reminder, setter: Setter | No
         return count_set(tx, setter, today) if setter else count_in_tainted_turn(tx, today)
 
     return await context.store.transact(count)
-
-
-async def _end_of_quiet(context: ToolContext, reminder: Reminder) -> datetime | None:
-    """When the quiet ends that the reminder comes in; None if it comes in none."""
-    due = reminder.due(context.clock.now().tzinfo or UTC)
-    return await context.store.read(lambda tx: quiet_until(quiet_settings(tx), due))
 
 
 async def _offer_to_move(
@@ -255,10 +252,7 @@ def find_reminder(
 CANCEL_REMINDER = OwnTool(
     "cancel_reminder",
     "Take a reminder back.",
-    arguments(
-        ["reminder_id"],
-        reminder_id=text("its id, or words that only it has"),
-    ),
+    arguments(["reminder_id"], reminder_id=text("its id, or words that only it has")),
     _cancel_reminder,
     careful=asks("cancel a reminder"),
     background=BackgroundUse.DEFAULT_PATTERN,
@@ -274,7 +268,8 @@ async def _follow_up_chain(context: ToolContext, given: Arguments) -> ToolAnswer
     now, shortest = context.clock.now(), shortest_pause(job, context.run.taint)
     asked = _in_minutes(now, given["minutes_from_now"])
     moment = max(asked, later(now, shortest), key=datetime.timestamp)
-    follow_up = _follow_up(job, moment)
+    chain = Chain(job.chain.max, job.chain.depth + 1, job.chain.parent or job.spec.id)
+    follow_up = Reminder(replace(job.spec, id=os.urandom(4).hex()), moment, chain)
     follow_up = marked(follow_up, context.run.taint)
     with acting(Changer.AGENT, session=context.run.called_by, is_told=True):
         follow_up, path = await asyncio.to_thread(_stored, context, follow_up)
@@ -311,22 +306,18 @@ def _fields(given: Arguments, now: datetime) -> tuple[str, Mapping[str, object]]
         "kind": given.get("kind"),
     }
     switches = {name: given.get(name) for name in ("must", "plain")}
+    delay, moment = given.get("delay_minutes"), given.get("run_at") or None
+    if (delay is None) == (moment is None):
+        raise WrongInput("Say when, in one way: `delay_minutes`, or `run_at`.")
     return words, {
-        "run-at": _moment(given, now),
+        "run-at": (
+            moment_to_keep(str(moment), now) if moment is not None else _in_minutes(now, delay)
+        ),
         **({"set-at": now} if given.get("timer") is True else {}),
         **({"background": False} if given.get("foreground") is True else {}),
         **{name: value for name, value in switches.items() if isinstance(value, bool)},
         **{name: value for name, value in said.items() if value},
     }
-
-
-def _moment(given: Arguments, now: datetime) -> datetime:
-    delay, moment = given.get("delay_minutes"), given.get("run_at") or None
-    if (delay is None) == (moment is None):
-        raise WrongInput(_ONE_MOMENT)
-    if moment is not None:
-        return moment_to_keep(str(moment), now)
-    return _in_minutes(now, delay)
 
 
 def _in_minutes(now: datetime, given: object) -> datetime:
@@ -358,11 +349,6 @@ def _warnings(
     except StorageError:
         return ()
     return warnings(reminder, others, at)
-
-
-def _follow_up(job: Reminder, moment: datetime) -> Reminder:
-    chain = Chain(job.chain.max, job.chain.depth + 1, job.chain.parent or job.spec.id)
-    return Reminder(replace(job.spec, id=os.urandom(4).hex()), moment, chain)
 
 
 def _remove_if_there(context: ToolContext, earlier: str) -> None:

@@ -63,7 +63,14 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
 
     async def after_call(call: ToolCall, result: str) -> None:
         await marks.end(call)
-        await _note_taint(context, call, result)
+        run, reading = context.run, await reading_in(context.store, context.root, call, result)
+        if reading is None:
+            return
+        # Before the agent sees the result, the run is tainted by it. That is committed, so that
+        # neither a restart nor a branch of the session loses it.
+        before, run.taint = run.taint, run.taint.after(reading)
+        if run.taint.sources != before.sources:
+            await context.store.transact(lambda tx: note_reading(tx, run))
 
     own = {
         server: [tool.bound_to(context) for tool in tools] for server, tools in OWN_TOOLS.items()
@@ -72,27 +79,11 @@ def toolset(context: ToolContext, gate: Gate) -> Toolset:
     return Toolset(servers, BUILTIN, noted, may_end, after_call, commands_of)
 
 
-async def _note_taint(context: ToolContext, call: ToolCall, result: str) -> None:
-    """Taint the run by what the call has read, before the agent sees it.
-
-    It is committed, so that neither a restart nor a branch of the session loses it.
-    """
-    run = context.run
-    reading = await reading_in(context.store, context.root, call, result)
-    if reading is None:
-        return
-    before, run.taint = run.taint, run.taint.after(reading)
-    if run.taint.sources != before.sources:
-        await context.store.transact(lambda tx: note_reading(tx, run))
-
-
 class _OfferedTools(Mapping[str, Sequence[Tool]]):
     """Our tools, then those of the owner's servers as they are when they are looked up."""
 
     def __init__(
-        self,
-        own: Mapping[str, Sequence[Tool]],
-        owners: Callable[[], Mapping[str, Sequence[Tool]]],
+        self, own: Mapping[str, Sequence[Tool]], owners: Callable[[], Mapping[str, Sequence[Tool]]]
     ) -> None:
         self._own = own
         self._owners = owners

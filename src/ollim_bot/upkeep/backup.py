@@ -318,7 +318,8 @@ class _Collection:
     def add_snapshot(self, copy: Path, snapshot: Snapshot) -> None:
         self._add(f"{DATA}/state/{DATABASE}", copy)
         for name, content in sorted(snapshot.mirrors.items()):
-            self._add_content(f"{DATA}/state/{name}", content)
+            moment = int(self._moment.timestamp())
+            self.body.add(f"{DATA}/state/{name}", io.BytesIO(content), len(content), 0o600, moment)
 
     def add_folder(self, root: Path) -> None:
         """Add the files below `root` by their content."""
@@ -378,10 +379,6 @@ class _Collection:
                 self.body.add(name, source, status.st_size, status.st_mode, int(status.st_mtime))
             except NotRead as short:
                 self._unread.append(Unread(name, str(short)))
-
-    def _add_content(self, name: str, content: bytes) -> None:
-        moment = int(self._moment.timestamp())
-        self.body.add(name, io.BytesIO(content), len(content), 0o600, moment)
 
     def _miss(self, name: str, error: OSError) -> None:
         self._unread.append(Unread(name, error.strerror or str(error)))

@@ -43,11 +43,7 @@ class DailyUpkeep:
     """
 
     def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        tasks: Sequence[DailyTask],
-        is_idle: Callable[[], bool],
+        self, store: Store, clock: Clock, tasks: Sequence[DailyTask], is_idle: Callable[[], bool]
     ) -> None:
         self._store = store
         self._clock = clock

@@ -16,7 +16,7 @@ from ollim_bot.domain.text import counted
 from ollim_bot.environment import Location, chosen_zone
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import Settings
-from ollim_bot.store.shared import shared_address
+from ollim_bot.store.standby import shared_address
 from ollim_bot.store.transaction import Step
 from ollim_bot.upkeep.shared_rows import AskRows, reading
 
@@ -132,7 +132,6 @@ class DoctorInput:
 
 _MOST_IN_CHAT = 10
 _INDENT = " " * 6
-_AGAIN = "Mend that and run `ollim-bot doctor` again."
 _FAULT = "That is a fault in ollim-bot itself: report it with what `ollim-bot doctor` says."
 _LATER = "Run `ollim-bot doctor` when the machine is less busy."
 
@@ -237,7 +236,7 @@ def _looked(check: Check) -> Sequence[DoctorFinding]:
     except NotApplicable:
         return []
     except OllimError as error:
-        return [failed(check.name, str(error), _AGAIN)]
+        return [failed(check.name, str(error), "Mend that and run `ollim-bot doctor` again.")]
     except Exception as error:  # noqa: BLE001 - an error in one check must not hide the others
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
         return [failed(check.name, f"could not be checked ({reason})", _FAULT)]

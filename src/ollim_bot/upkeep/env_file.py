@@ -40,7 +40,9 @@ def with_changes(text: str, changes: EnvChanges) -> str:
     known = {span.name for span in spans}
     missing = {name: value for name, value in changes.items() if name not in known}
     changed = _with_new_lines(_with_replaced(text, spans, changes), missing, at_end=True)
-    if _is_as_meant(text, changed, changes):
+    old, new = read_env_file(text).values, read_env_file(changed).values
+    kept = {name: value for name, value in old.items() if name not in changes}
+    if new == kept | {name: value for name, value in changes.items() if value}:
         return changed
     # Quotes that an earlier line leaves open end in one of the new lines.
     while spans := _spans(text, changes):
@@ -103,7 +105,8 @@ def _with_replaced(text: str, spans: list[EnvSpan], changes: EnvChanges) -> str:
     seen: set[str] = set()
     for span in spans:
         value = changes[span.name] if span.name not in seen else None
-        end = _line_end(lines[span.last - 1])
+        line = lines[span.last - 1]
+        end = line[len(line.rstrip("\r\n")) :]
         new = f"{span.before}{quoted(value)}{span.behind}{end}" if value else ""
         lines[span.first - 1 : span.last] = [new, *[""] * (span.last - span.first)]
         seen.add(span.name)
@@ -123,16 +126,6 @@ def _with_new_lines(text: str, values: EnvChanges, *, at_end: bool) -> str:
     return f"{text}{new}" if has_end else f"{text}\n{new}"
 
 
-def _is_as_meant(before: str, after: str, changes: EnvChanges) -> bool:
-    old, new = read_env_file(before).values, read_env_file(after).values
-    kept = {name: value for name, value in old.items() if name not in changes}
-    return new == kept | {name: value for name, value in changes.items() if value}
-
-
 def quoted(value: str) -> str:
     """The value as it is written behind `=`."""
     return value if _NEEDS_NO_QUOTES.fullmatch(value) else f'"{value.translate(_ESCAPED)}"'
-
-
-def _line_end(line: str) -> str:
-    return line[len(line.rstrip("\r\n")) :]

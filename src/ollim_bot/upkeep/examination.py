@@ -12,7 +12,8 @@ from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.provider import Provider
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import Settings
-from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, standby, webhooks
+from ollim_bot.store.standby import load_standby
+from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, webhooks
 from ollim_bot.upkeep.checks import service as bot
 from ollim_bot.upkeep.doctor import (
     Check,
@@ -20,6 +21,7 @@ from ollim_bot.upkeep.doctor import (
     DoctorInput,
     Repair,
     examined,
+    off,
     repaired,
     shortened,
 )
@@ -30,6 +32,14 @@ _LIMIT_IN_CHAT = 2.5
 
 # The kinds of job with more to check than their files.
 _OF_KIND = {JobKind.WEBHOOK: webhooks.check_webhooks}
+
+
+def _check_standby(given: DoctorInput) -> Iterable[DoctorFinding]:
+    if given.valid_settings.database_url is None:
+        return [off("standby", "not set up: your data are in a file on this machine")]
+    findings: Iterable[DoctorFinding] = load_standby("checks").check_standby(given)
+    return findings
+
 
 CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...] = (
     ("environment", machine.check_environment),
@@ -51,7 +61,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("calendars", data.check_calendars),
     ("database", data.check_database),
     ("copies", data.check_copies),
-    ("standby", standby.check_standby),
+    ("standby", _check_standby),
     ("state files", data.check_state_files),
     ("Claude program", machine.check_claude_program),
     ("model", machine.check_model),

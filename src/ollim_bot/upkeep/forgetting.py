@@ -112,7 +112,14 @@ class Forgetting:
 
     def find(self) -> Found:
         """Look for the words in every place; nothing is changed. Raises `OllimError`."""
-        _refuse_own_words(self._passage)
+        # Refuse a single word that the program writes into its rows.
+        word = self._passage.text.lower()
+        enums = [*StrEnum.__subclasses__()]
+        values = {str(member.value).lower() for kind in enums for member in kind}
+        if word in values or word in _RESERVED:
+            raise WrongInput(
+                f"The bot itself uses the word “{self._passage.text}”. Name more of the sentence."
+            )
         history = HistoryText(self._paths.root)
         files, kept = self._in_files()
         places = [Place("files", len(files), tuple(files))] if files else []
@@ -149,12 +156,7 @@ class Forgetting:
     def _forget_rows(self) -> None:
         try:
             with closing(
-                open_database(
-                    self._paths,
-                    lambda: self._now,
-                    is_holder=True,
-                    report=lambda _: None,
-                )
+                open_database(self._paths, lambda: self._now, is_holder=True, report=lambda _: None)
             ) as database:
                 self._reached("rows")
                 database.run(lambda tx: forget_words(tx, self._passage))
@@ -352,17 +354,6 @@ def backups_beside(paths: DataPaths) -> Path | None:
     """The folder with automatic backups; None if there is none."""
     folder = automatic_folder(paths)
     return folder if folder.is_dir() and any(folder.iterdir()) else None
-
-
-def _refuse_own_words(passage: Passage) -> None:
-    """Refuse a single word that the program writes into its rows."""
-    word = passage.text.lower()
-    enums = [*StrEnum.__subclasses__()]
-    values = {str(member.value).lower() for kind in enums for member in kind}
-    if word in values or word in _RESERVED:
-        raise WrongInput(
-            f"The bot itself uses the word “{passage.text}”. Name more of the sentence."
-        )
 
 
 def _is_state(relative: PurePosixPath, names: Collection[str]) -> bool:

@@ -183,18 +183,7 @@ def service_definition(
     """
     environment = {name: environ[name] for name in _CARRIED if environ.get(name)}
     environment = {name: value for name, value in environment.items() if "@" not in value}
-    environment |= {DATA_DIR: str(paths.root), "PATH": _search_path(environ)}
-    data_dir = str(paths.root)
-    for text in (*command, *environment.values()):
-        if _NOT_IN_A_FILE.search(text):
-            raise WrongInput(f"{text!r} cannot be written into the file of a service.")
-    if data_dir != data_dir.strip() or data_dir.endswith("\\"):
-        raise WrongInput(f"{data_dir!r} ends in a way that no service can be told.")
-    return ServiceDefinition(command, paths.root, environment)
-
-
-def _search_path(environ: Mapping[str, str]) -> str:
-    """The folders of the search path that exist, with those where git usually is."""
+    # The folders of the search path that exist, with those where git usually is.
     folders = [
         folder
         for folder in search_path(environ.get("PATH", "")).split(os.pathsep)
@@ -203,7 +192,14 @@ def _search_path(environ: Mapping[str, str]) -> str:
     path = os.pathsep.join(dict.fromkeys(folders))
     if program_path("git", path) is None:
         path = os.pathsep.join(dict.fromkeys((*folders, *_USUAL_FOLDERS)))
-    return path
+    environment |= {DATA_DIR: str(paths.root), "PATH": path}
+    data_dir = str(paths.root)
+    for text in (*command, *environment.values()):
+        if _NOT_IN_A_FILE.search(text):
+            raise WrongInput(f"{text!r} cannot be written into the file of a service.")
+    if data_dir != data_dir.strip() or data_dir.endswith("\\"):
+        raise WrongInput(f"{data_dir!r} ends in a way that no service can be told.")
+    return ServiceDefinition(command, paths.root, environment)
 
 
 def is_temporary(program: Path) -> bool:
@@ -374,7 +370,9 @@ class ServiceInstaller:
         supervisor = self._supervisor
         earlier = supervisor.snapshot()
         was_running = supervisor.installed() is not None and supervisor.status().is_running
-        outside = self._bot_outside(was_running)
+        pid = running_pid(self._paths.bot_pid)
+        supervised = self._supervisor.status().pid if was_running else None
+        outside = None if pid == supervised else pid
         try:
             left_to_do = supervisor.outlive_logout()
             if was_running:
@@ -407,11 +405,6 @@ class ServiceInstaller:
         supervised, running = self._supervisor.status().pid, running_pid(self._paths.bot_pid)
         if supervised != running:
             raise SupervisorFailed(f"Another process ({running}) runs the bot already.")
-
-    def _bot_outside(self, was_running: bool) -> int | None:
-        pid = running_pid(self._paths.bot_pid)
-        supervised = self._supervisor.status().pid if was_running else None
-        return None if pid == supervised else pid
 
     def _last_lines(self) -> list[str]:
         with suppress(SupervisorFailed):

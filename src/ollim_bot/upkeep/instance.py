@@ -76,7 +76,10 @@ def removed_if_free(pid_file: Path) -> bool:
 def _acquire(pid_file: Path, deadline: float) -> int:
     # `running_pid` holds the lock for an instant, so one refusal means nothing yet.
     while True:
-        descriptor = _opened(pid_file)
+        try:
+            descriptor = open_file(pid_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as refused:
+            raise WriteFailed(pid_file, f"could not be opened: {refused.strerror}.") from refused
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_still(pid_file, descriptor):
@@ -88,13 +91,6 @@ def _acquire(pid_file: Path, deadline: float) -> int:
                 raise AlreadyRunning(pid) from None
             time.sleep(0.05)
         os.close(descriptor)
-
-
-def _opened(pid_file: Path) -> int:
-    try:
-        return open_file(pid_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    except OSError as refused:
-        raise WriteFailed(pid_file, f"could not be opened: {refused.strerror}.") from refused
 
 
 def _set_aside_unless_file(path: Path) -> str | None:

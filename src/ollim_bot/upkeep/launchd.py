@@ -6,7 +6,7 @@ import os
 import plistlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from xml.parsers.expat import ExpatError
@@ -20,8 +20,8 @@ from ollim_bot.upkeep.supervision import (
     ServiceSnapshot,
     SupervisorPrograms,
     SupervisorStatus,
+    installed_service,
     is_ours,
-    is_unchanged,
     marked,
     set_aside_if_edited,
     text_of,
@@ -98,12 +98,7 @@ class Launchd:
         return {self._file(label): text for label, text in texts.items()}
 
     def installed(self) -> InstalledService | None:
-        text = text_of(self.file)
-        if text is None:
-            return None
-        return InstalledService(
-            self.file, definition_in(text), is_ours(text), not is_unchanged(text)
-        )
+        return installed_service(self.file, definition_in)
 
     def install(self, definition: ServiceDefinition) -> list[Path]:
         self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -180,13 +175,12 @@ class Launchd:
         return ""
 
     def logs(self, lines: int, *, follow: bool = False) -> None:
-        self._programs.show(self._log_command(lines, *(["-F"] if follow else [])))
+        more = ["-F"] if follow else []
+        self._programs.show(["tail", "-n", str(lines), *more, str(self._log)])
 
     def last_lines(self, lines: int) -> list[str]:
-        return self._programs.run(*self._log_command(lines)).stdout.splitlines()[-lines:]
-
-    def _log_command(self, lines: int, *more: str) -> Sequence[str]:
-        return ("tail", "-n", str(lines), *more, str(self._log))
+        ran = self._programs.run("tail", "-n", str(lines), str(self._log))
+        return ran.stdout.splitlines()[-lines:]
 
     def _load(self, label: str) -> None:
         self._launchctl("bootstrap", self._domain, str(self._file(label)))

@@ -17,19 +17,16 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from ollim_bot.domain.job_kinds import JobKind
-from ollim_bot.domain.jobs import Job, Reminder
-from ollim_bot.domain.permissions import Pattern, ToolPolicy, beyond_main
-from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
-from ollim_bot.domain.skills import may_run_commands
+from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.permissions import Pattern, beyond_main
+from ollim_bot.domain.shared_files import JobFile, JobFolder
 from ollim_bot.domain.text import counted, shortened
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, open_file, read_file
 from ollim_bot.store.file_kinds import Kind, folded, kind_of
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.job_types import JOB_TYPES
-from ollim_bot.store.owner_files import PolicyFile, policy_in, shipped_hashes, subagent_in
+from ollim_bot.store.owner_files import PolicyFile, shipped_hashes
 from ollim_bot.store.questions import DATABASE
-from ollim_bot.store.routine_format import RHYTHM_FIELDS
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.snapshot import MIRROR_FILES
@@ -39,7 +36,7 @@ from ollim_bot.store.stored_powers import (
     reset_permissions,
     stored_powers,
 )
-from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
+from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.upkeep.archive import DATA, BackedUpFile
 from ollim_bot.upkeep.backup import LEFT_OFF, Brought, Power
 
@@ -58,7 +55,7 @@ _SET_ASIDE = re.compile(r"[\w.-]+\.(?:corrupt|unapplied)-[\w.-]+")
 # The engine reads these in any folder.
 _INSTRUCTIONS = ("claude.md", "claude.local.md", "agents.md")
 _HIDDEN_AND_ORDINARY = (".gitignore",)
-_ORDINARY = frozenset(
+ORDINARY = frozenset(
     f".{ending}"
     for ending in (
         *("md", "txt", "csv", "tsv", "log", "pdf", "ics", "eml"),
@@ -66,8 +63,6 @@ _ORDINARY = frozenset(
     )
 )
 _LONGEST = 300
-# Of a job that was seen on this machine: when it comes, and whether. Fewer tools are no more.
-_MAY_CHANGE = {*RHYTHM_FIELDS, "run-at", "set-at", "timezone", "late", "enabled", "allowed-tools"}
 _RUNNABLE = "a file that a program could run or read"
 
 
@@ -102,7 +97,7 @@ def power_of(relative: PurePosixPath) -> Power | None:
         return None if str(relative) in _HIDDEN_AND_ORDINARY else Power.HOOKS
     if parts[0].startswith("tool-policy"):
         return Power.POLICY
-    if parts[0] == "downloads" or relative.suffix in _ORDINARY:
+    if parts[0] == "downloads" or relative.suffix in ORDINARY:
         return None
     return Power.SERVERS
 
@@ -117,65 +112,6 @@ def _main_patterns() -> tuple[Pattern, ...]:
     return tuple(Pattern.of(text) for text in MAIN_TOOLS)
 
 
-def adds_power(paths: DataPaths, path: str, content: bytes | None, is_executable: bool) -> bool:
-    """Whether the content, None for no file, lets the bot do more than the file here does."""
-    relative = folded(PurePosixPath(path))
-    text, parts = (content or b"").decode("utf-8", "replace"), relative.parts
-    if len(parts) == 1 and relative.name.startswith("tool-policy"):
-        return _widens(policy_in(text), policy_in(_text(paths, path)))
-    if content is None:
-        return False
-    if parts[0] == _STATE:
-        parts = parts[2:] if parts[1] == "last_good" else ()
-    if len(parts) == 2 and parts[0] in _JOBS:
-        return _is_more_of_job(paths, parts, text, _text(paths, "/".join(path.split("/")[-2:])))
-    if not parts:
-        return False
-    match power_of(relative):
-        case Power.SKILLS if relative.suffix in (*_ORDINARY, ".lock") and not is_executable:
-            return may_run_commands(text) or _is_wide_skill(paths, path, text)
-        case Power.AGENTS if one := subagent_in(text, PurePosixPath(path).stem):
-            return not all(may_use(str(tool)) for tool in one.tools or ())
-        case power:
-            return power is not None
-
-
-def _widens(new: ToolPolicy, old: ToolPolicy) -> bool:
-    """Whether the new policy allows a call that the old one does not, or that is unclear."""
-    return any(
-        any(beyond_main({*now} - {*before}, [*map(Pattern.of, before)]))
-        for now, before in (
-            (new.main(MAIN_TOOLS), old.main(MAIN_TOOLS)),
-            (new.background(DEFAULT_BG_TOOLS), old.background(DEFAULT_BG_TOOLS)),
-        )
-    )
-
-
-def _is_wide_skill(paths: DataPaths, path: str, text: str) -> bool:
-    """Whether it would add tools that the conversation may not use, or cannot be read."""
-    file = JobFile(JobFolder.SKILLS, path.removeprefix(f"{_SKILLS}/"))
-    if PurePosixPath(path).name.casefold() != SKILL_FILE.casefold():
-        return False
-    reading = JobFileChecker(paths).read(file, text)
-    return bool(reading.problems) or not all(map(may_use, reading.tools))
-
-
-def _is_more_of_job(paths: DataPaths, parts: Sequence[str], text: str, here: str) -> bool:
-    """Whether a job has tools beyond the conversation's, and is another one than here.
-
-    Its moment may be another, and it may have fewer tools.
-    """
-    checker, file = JobFileChecker(paths), JobFile(JobFolder(parts[0]), parts[1])
-    new, old = checker.read(file, text), checker.read(file, here)
-    skills = new.job.spec.skills if new.job else ()
-    tools = (*new.tools, *checker.tools_of_skills(skills))
-    if all(map(may_use, tools)) and not checker.unusable_skills(skills):
-        return False
-    if new.job is None or old.job is None or not {*new.tools} <= {*old.tools}:
-        return True
-    return _acting_part(new.job) != _acting_part(old.job)
-
-
 def of_conversation(paths: DataPaths, reminder: Reminder) -> Reminder:
     """The reminder with no tool, of its own or by a skill, that the conversation may not use."""
     skills, spec = SkillFolder(paths.skills).read(), reminder.spec
@@ -183,11 +119,6 @@ def of_conversation(paths: DataPaths, reminder: Reminder) -> Reminder:
     kept = (each for each in kept if all(map(may_use, skills.tools_of((each,)))))
     tools = tuple(filter(may_use, spec.allowed_tools))
     return replace(reminder, spec=replace(spec, allowed_tools=tools, skills=(*kept,)))
-
-
-def _acting_part(job: Job) -> tuple[str, Mapping[str, object]]:
-    fields = JOB_TYPES[job.kind].written(job)
-    return job.spec.message, {name: fields[name] for name in fields.keys() - _MAY_CHANGE}
 
 
 def powers_brought(
@@ -269,7 +200,7 @@ def _power_in(restored: DataPaths, relative: PurePosixPath) -> Power | None:
     if parts[:2] == (_STATE, "last_good"):
         parts = parts[2:]
     if len(parts) == 2 and parts[0] in _JOBS:
-        return Power.POLICY if _wide_tools(restored, parts, _text(restored, relative)) else None
+        return Power.POLICY if _wide_tools(restored, parts, text_of(restored, relative)) else None
     return None
 
 
@@ -295,21 +226,21 @@ def _detail(restored: DataPaths, power: Power, name: str, files: Sequence[str]) 
     parts = PurePosixPath(name).parts
     match power:
         case Power.HOOKS if path.suffix == ".json":
-            words = _commands(_text(restored, name))
+            words = _commands(text_of(restored, name))
         case Power.SERVERS if name == "mcp.json":
             specs = read_servers(restored).specs
             words = [f"{each}: {spec.in_words}" for each, spec in sorted(specs.items())]
         case Power.SERVERS:
-            words = [_RUNNABLE]
+            words = ["a file that a program could run or read"]
         case Power.POLICY if name == "tool-policy.yaml":
             policy = PolicyFile(restored, lambda _: None).read()
             lists = (policy.main_more, policy.background_more, policy.background_instead or ())
             words = [f"allows {tool}" for each in lists for tool in each]
         case Power.POLICY if len(parts) > 1 and parts[-2] in _JOBS:
-            tools = _wide_tools(restored, parts, _text(restored, name))
+            tools = _wide_tools(restored, parts, text_of(restored, name))
             words = [f"may use {tool}" for tool in tools]
         case Power.KEYS if ".env" in parts[-1]:
-            words = _variables(_text(restored, name))
+            words = _variables(text_of(restored, name))
         case _:
             words = []
     return shortened(", ".join(dict.fromkeys(words)), _LONGEST)
@@ -365,7 +296,7 @@ def _sha256(path: Path) -> str:
         return ""
 
 
-def _text(restored: DataPaths, name: str | PurePosixPath) -> str:
+def text_of(restored: DataPaths, name: str | PurePosixPath) -> str:
     try:
         content = read_file(restored.root / name, SizeLimit.STATE)
         return content.decode("utf-8", "surrogateescape")

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import Distribution, distributions
@@ -213,15 +213,10 @@ def _needed(name: str, found: Mapping[str, Distribution]) -> set[str]:
         if each in needed:
             continue
         needed.add(each)
-        if each in found:
-            waiting += _required(found[each].requires or ())
+        requirements = (found[each].requires or ()) if each in found else ()
+        names = filter(None, map(_NAME.match, requirements))
+        waiting += (_normal(match[0]) for match in names)
     return needed
-
-
-def _required(requirements: Sequence[str]) -> Iterator[str]:
-    for requirement in requirements:
-        if match := _NAME.match(requirement):
-            yield _normal(match[0])
 
 
 def _normal(name: str) -> str:
@@ -363,7 +358,8 @@ class GitReleases:
                 f"so nothing was changed. Look at it with `git -C {self._checkout} verify-tag "
                 f"{release.version.tag}`."
             )
-        if self._moves_to(release.version):
+        # Whether the checkout's commit is part of the tag's history.
+        if self._git("rev-list", "--count", f"{release.version.tag}..HEAD") == "0":
             return
         raise UpdateFailed(
             f"The checkout {self._checkout} has commits that {release.version.tag} does not have, "
@@ -434,10 +430,6 @@ class GitReleases:
         if self._trust(self._installation.version) == "":
             return f"The tag of {self._installation.version} is signed by a key that git knows"
         return ""
-
-    def _moves_to(self, version: Version) -> bool:
-        """Whether the checkout's commit is part of the tag's history."""
-        return self._git("rev-list", "--count", f"{version.tag}..HEAD") == "0"
 
     def _changelog(self, version: Version) -> str:
         try:
@@ -528,7 +520,7 @@ class PackageReleases:
 
     def _pip_words(self) -> Sequence[str]:
         """What the owner told pipx to tell pip, such as the address of an index."""
-        main = _json(self._installation.environment / PIPX_RECORD).get("main_package")
+        main = _object(_read(self._installation.environment / PIPX_RECORD)).get("main_package")
         words = main.get("pip_args") if isinstance(main, dict) else None
         return [str(word) for word in words] if isinstance(words, list) else []
 
@@ -538,7 +530,7 @@ class PackageReleases:
         if self._installation.kind is InstallKind.UV_TOOL:
             shutil.copy2(present / UV_RECORD, target / UV_RECORD)
         if self._installation.kind is InstallKind.PIPX:
-            record = _json(present / PIPX_RECORD)
+            record = _object(_read(present / PIPX_RECORD))
             if isinstance(main := record.get("main_package"), dict):
                 main["package_version"] = str(version)
             _write(target / PIPX_RECORD, json.dumps(record, indent=4))
@@ -563,18 +555,15 @@ def run_program(
         raise UpdateFailed(f"{what}: {command[0]}: {refused.strerror}.") from None
     if ran.returncode:
         said = ran.stderr or ran.stdout
-        raise UpdateFailed(f"{what}: {_other_hash(said) or last_words(said)}.", said)
+        if found := _OTHER_HASH.search(said):
+            reason = (
+                f"{found[1] or found[2]} has another hash than it must have. It may come from "
+                "somebody else, so nothing was changed"
+            )
+        else:
+            reason = last_words(said)
+        raise UpdateFailed(f"{what}: {reason}.", said)
     return ran.stdout
-
-
-def _other_hash(said: str) -> str:
-    found = _OTHER_HASH.search(said)
-    if found is None:
-        return ""
-    return (
-        f"{found[1] or found[2]} has another hash than it must have. It may come from somebody "
-        "else, so nothing was changed"
-    )
 
 
 def last_words(text: str) -> str:
@@ -652,11 +641,3 @@ def _read(path: Path) -> str:
         return read_file(path, SizeLimit.STATE).decode(errors="replace")
     except OSError:
         return ""
-
-
-def _json(path: Path) -> dict[str, object]:
-    try:
-        found = json.loads(_read(path) or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

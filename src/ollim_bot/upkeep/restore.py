@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
+from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.engine.transcripts import Transcripts, is_record_name
 from ollim_bot.environment import Location
@@ -55,7 +56,6 @@ from ollim_bot.upkeep.examination import examine
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance, swap_names
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.powers import Choose, leave_off, power_of, powers_brought, take_all, take_none
-from ollim_bot.upkeep.records import make_newest, put_record
 from ollim_bot.upkeep.shared_rows import reading
 
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -86,7 +86,14 @@ def restore_into(
     try:
         with opened_backup(file) as backup:
             _check(file, backup.manifest)
-            _check_room(root, backup.manifest)
+            free = shutil.disk_usage(root.parent).free
+            needed = backup.manifest.content_bytes + _SPARE
+            if needed > free:
+                raise WriteFailed(
+                    root,
+                    f"needs {size_in_words(needed)}, and there are {size_in_words(free)}. "
+                    "Nothing was changed.",
+                )
             root.mkdir(mode=0o700)
             try:
                 return _extracted(backup, DataPaths(root), present, choose)
@@ -124,17 +131,6 @@ def _check(file: Path, manifest: Manifest) -> None:
             raise BadBackup(
                 file, f"has {entry.path!r:.80}, although its manifest says that this is not in it."
             )
-
-
-def _check_room(root: Path, manifest: Manifest) -> None:
-    free = shutil.disk_usage(root.parent).free
-    needed = manifest.content_bytes + _SPARE
-    if needed > free:
-        raise WriteFailed(
-            root,
-            f"needs {size_in_words(needed)}, and there are {size_in_words(free)}. "
-            "Nothing was changed.",
-        )
 
 
 def _not_written(path: Path, refused: OSError) -> WriteFailed:
@@ -388,7 +384,11 @@ def _exchanged(root: Path, staging: Path, now: datetime) -> Path | None:
         if not root.exists() or not any(root.iterdir()):
             os.rename(staging, root)
             return None
-        aside = _free_name(root, now)
+        stamp = now.astimezone(UTC).strftime(_STAMP)
+        aside, number = root.with_name(f"{root.name}.before-restore-{stamp}"), 1
+        while os.path.lexists(aside):
+            number += 1
+            aside = root.with_name(f"{root.name}.before-restore-{stamp}-{number}")
         # The new directory takes the name first: then one step changes the two.
         os.rename(staging, aside)
         try:
@@ -406,15 +406,6 @@ def _exchanged(root: Path, staging: Path, now: datetime) -> Path | None:
             root, f"could not be moved aside: {reason}. Nothing was changed."
         ) from refused
     return aside
-
-
-def _free_name(root: Path, now: datetime) -> Path:
-    stamp = now.astimezone(UTC).strftime(_STAMP)
-    path, number = root.with_name(f"{root.name}.before-restore-{stamp}"), 1
-    while os.path.lexists(path):
-        number += 1
-        path = root.with_name(f"{root.name}.before-restore-{stamp}-{number}")
-    return path
 
 
 def _swap_in_two_steps(root: Path, aside: Path) -> None:
@@ -448,7 +439,12 @@ def place_transcripts(
             for name in sorted(names):
                 path = Path(folder, name)
                 record = target / path.relative_to(waiting)
-                _move_record(path, record, f"before-restore-{stamp}")
+                record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not record.is_file() or not filecmp.cmp(path, record, shallow=False):
+                    temporary = record.with_name(f".{record.name}.tmp")
+                    shutil.copy2(path, temporary)
+                    put_record(temporary, record, f"before-restore-{stamp}")
+                path.unlink()
                 if record.parent == target:
                     make_newest(record, transcripts)
         shutil.rmtree(waiting)
@@ -458,10 +454,15 @@ def place_transcripts(
     return ()
 
 
-def _move_record(path: Path, target: Path, mark: str) -> None:
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not target.is_file() or not filecmp.cmp(path, target, shallow=False):
-        temporary = target.with_name(f".{target.name}.tmp")
-        shutil.copy2(path, temporary)
-        put_record(temporary, target, mark)
-    path.unlink()
+def put_record(new: Path, target: Path, mark: str) -> None:
+    """Put a new record in the place of one, which is kept beside it with `mark` in its name."""
+    OsDisk().sync(new)
+    if target.exists():
+        os.rename(target, target.with_name(f"{target.name}.{mark}"))
+    os.replace(new, target)
+
+
+def make_newest(record: Path, transcripts: Transcripts) -> None:
+    """Let the record count: of two records of a session in two folders the newer does."""
+    if transcripts.find(SessionId(record.stem)) != record:
+        record.touch()

@@ -83,7 +83,6 @@ _KNOWN = 500
 # A message of this occurrence is not older; the clocks of two machines differ by less.
 _SKEW = timedelta(minutes=10)
 _LEDGER, _FILE = "ledger", "sentinel.json"
-_NOWHERE = "no channel is set up, and this machine cannot show a notification"
 
 _logger = logging.getLogger(__name__)
 
@@ -155,9 +154,16 @@ class Sentinel:
         has_revived = bool(due) and self._revive(is_running=is_running)
         if has_revived or (is_running and not self._is_cut_off):
             self._wait_until(self._clock.now().astimezone(UTC) + PATIENCE, deadline)
-        self._take_over()
+        # Move what an earlier run left in its file into the database, if that works again.
+        if self._state().keeps_database and self._paths.sentinel.exists():
+            with suppress(StorageError), closing(self._database()) as database:
+                self._file.give_to(database)
         for kept in self._kept():
-            self._resume(kept)
+            # Deliver what an earlier run has kept in its file, and may not have sent.
+            if self._is_left(kept):
+                sent, problems = self._sent(kept, kept.missing(self._names), is_new=False)
+                self._conclude(sent, _FILE)
+                self._note_outcome(kept, sent, _FILE, problems)
         for waiting in self._look(self._clock.now())[1]:
             self._finish(waiting)
         later = AFTER_OTHERS if self._is_cut_off else timedelta(0)
@@ -313,13 +319,6 @@ class Sentinel:
         """Whether a delivery of the file has not reached the owner, or not by each channel."""
         return not one.through or bool(one.missing(self._names))
 
-    def _resume(self, one: SentinelDelivery) -> None:
-        """Deliver what an earlier run has kept in its file, and may not have sent."""
-        if self._is_left(one):
-            sent, problems = self._sent(one, one.missing(self._names), is_new=False)
-            self._conclude(sent, _FILE)
-            self._note_outcome(one, sent, _FILE, problems)
-
     def _finish(self, one: SentinelDelivery) -> None:
         """Deliver a message that is in the log and has not arrived on these channels."""
         fresh = {name for name, each in one.tries.items() if each.tried_at is None}
@@ -395,12 +394,6 @@ class Sentinel:
             return
         if kept_in:
             self._keep(one)
-
-    def _take_over(self) -> None:
-        """Move what an earlier run left in its file into the database, if that works again."""
-        if self._state().keeps_database and self._paths.sentinel.exists():
-            with suppress(StorageError), closing(self._database()) as database:
-                self._file.give_to(database)
 
     def _kept(self) -> tuple[SentinelDelivery, ...]:
         try:
@@ -486,6 +479,6 @@ def _outcome(
     title, occurrence = one.item.short_title, one.message.occurrence
     problem = " ".join(problems.values())
     if not one.through:
-        problem = problem or _NOWHERE
+        problem = problem or "no channel is set up, and this machine cannot show a notification"
     missed = tuple(problems)
     return Outcome(title, occurrence, due, now, one.through, kept_in, problem, missed)

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.connection import Statements
+from ollim_bot.store.backend import ServerRows
 from ollim_bot.store.questions import look_into
-from ollim_bot.store.shared import NO_DRIVER, shared_address
+from ollim_bot.store.standby import load_standby, shared_address
 from ollim_bot.store.transaction import Step
 
 R = TypeVar("R")
 
 
-class SharedRows(Protocol):
-    """Each method raises `StorageError` if the server does not answer."""
-
-    def query(self, question: Step[R]) -> R:
-        """Return `question(tx)`, which sees one state of the rows."""
-
-    def query_rows(self, question: Callable[[Statements], R]) -> R:
-        """As `query`, for rows that no repository offers."""
-
-    def waiting_for_this(self) -> Sequence[tuple[str, str]]:
-        """The names and versions of machines that stand by; none if this one does not lead."""
-
-    def copy_to(self, target: Path, now: datetime) -> None:
-        """Write one state of all rows into a new file of SQLite."""
-
-
 @contextmanager
 def rows_on_server(
     environ: Mapping[str, str], paths: DataPaths, now: Callable[[], datetime]
-) -> Iterator[SharedRows | None]:
+) -> Iterator[ServerRows | None]:
     """The rows on a server; None if this installation has a file.
 
     It is connected when it is first asked. Raises `OllimError` if it cannot be used from here.
@@ -46,17 +29,8 @@ def rows_on_server(
     if url is None:
         yield None
         return
-    try:
-        from ollim_bot.store.postgres.commands import CommandDatabase
-        from ollim_bot.store.postgres.connection import parse_address
-    except ModuleNotFoundError as missing:
-        raise OllimError(NO_DRIVER) from missing
-    # Nothing is changed, so no file is laid out either.
-    opened = CommandDatabase(parse_address(url), paths, now, lambda *_: True, lambda _: None)
-    try:
+    with closing(load_standby("postgres.commands").rows_on_server(url, paths, now)) as opened:
         yield opened
-    finally:
-        opened.close()
 
 
 class AskRows(Protocol):

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,6 +164,16 @@ def text_of(path: Path) -> str | None:
         return "" if path.is_symlink() else None
     except (OSError, ValueError):
         return ""
+
+
+def installed_service(
+    path: Path, definition_in: Callable[[str], ServiceDefinition | None]
+) -> InstalledService | None:
+    """The service that is installed, read from its file; starts no program."""
+    text = text_of(path)
+    if text is None:
+        return None
+    return InstalledService(path, definition_in(text), is_ours(text), not is_unchanged(text))
 
 
 def backup_name(path: Path) -> Path:

@@ -17,8 +17,8 @@ from ollim_bot.upkeep.supervision import (
     ServiceSnapshot,
     SupervisorPrograms,
     SupervisorStatus,
+    installed_service,
     is_ours,
-    is_unchanged,
     marked,
     set_aside_if_edited,
     text_of,
@@ -114,12 +114,6 @@ def command_line(words: Sequence[str]) -> str:
     return " ".join(map(quoted, (prefix + words[0], *words[1:])))
 
 
-def _command_in(line: str) -> tuple[str, ...]:
-    first, *rest = words_of(line)
-    words = (first.removeprefix(":"), *rest)
-    return words[len(_SHELL) :] if words[: len(_SHELL)] == _SHELL else words
-
-
 def unit_files(definition: ServiceDefinition, version: int) -> dict[str, str]:
     """The text of each file by its name, for systemd of this version."""
     place = "\n".join(
@@ -153,7 +147,9 @@ def definition_in(unit: str) -> ServiceDefinition | None:
     environment: dict[str, str] = {}
     for key, value in re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE):
         if key == "ExecStart" and value.strip():
-            commands.append(_command_in(value))
+            first, *rest = words_of(value)
+            words = (first.removeprefix(":"), *rest)
+            commands.append(words[len(_SHELL) :] if words[: len(_SHELL)] == _SHELL else words)
         elif key == "WorkingDirectory":
             folders.append(value.replace("%%", "%"))
         elif key == "Environment":
@@ -177,17 +173,12 @@ class Systemd:
 
     def files(self, definition: ServiceDefinition) -> dict[Path, str]:
         """What `install` writes."""
-        texts = unit_files(definition, self._version())
+        found = re.match(r"systemd (\d+)", self._programs.run("systemctl", "--version").stdout)
+        texts = unit_files(definition, int(found[1]) if found else 0)
         return {self._folder / name: text for name, text in texts.items()}
 
     def installed(self) -> InstalledService | None:
-        """The service that is installed, read from its file; starts no program."""
-        text = text_of(self.file)
-        if text is None:
-            return None
-        return InstalledService(
-            self.file, definition_in(text), is_ours(text), not is_unchanged(text)
-        )
+        return installed_service(self.file, definition_in)
 
     def install(self, definition: ServiceDefinition) -> list[Path]:
         """Write and enable the units, without a start. Gives where edited files are kept.
@@ -206,7 +197,8 @@ class Systemd:
 
     def uninstall(self) -> list[Path]:
         """Stop the service and remove what `install` wrote. Edited files are renamed."""
-        present = [name for name in (TIMER, UNIT, SENTINEL) if self._is_ours(name)]
+        names = (TIMER, UNIT, SENTINEL)
+        present = [name for name in names if is_ours(text_of(self._folder / name) or "")]
         if not present:
             return []
         self._systemctl("disable", "--now", *(each for each in _ENABLED if each in present))
@@ -321,15 +313,8 @@ class Systemd:
         """Whether systemd did it."""
         return self._programs.run("systemctl", "--user", *words).returncode == 0
 
-    def _is_ours(self, name: str) -> bool:
-        return is_ours(text_of(self._folder / name) or "")
-
     def _property(self, unit: str, name: str) -> str:
         return self._systemctl("show", unit, f"--property={name}").strip().partition("=")[2]
-
-    def _version(self) -> int:
-        found = re.match(r"systemd (\d+)", self._programs.run("systemctl", "--version").stdout)
-        return int(found[1]) if found else 0
 
 
 def _user() -> str:

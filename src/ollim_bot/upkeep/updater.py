@@ -154,7 +154,11 @@ class Updater:
         with maintenance(self._paths, MaintenanceKind.UPDATE, self._now()):
             record = self._record(self._installation.version)
             try:
-                self._settle()
+                # Finish or undo what an earlier update left, unless a running bot has done so.
+                if running_pid(self._paths.bot_pid) is None and self._paths.update.exists():
+                    with single_instance(self._paths.bot_pid):
+                        settle_update(self._paths, str(self._installation.version), self._now())
+                        confirm_update(self._paths)
                 self._source.finish(self._installation.version)
                 available = self.check()
                 if when_idle:
@@ -189,13 +193,6 @@ class Updater:
             beside=str(self._installation.beside),
             began_at=self._now(),
         )
-
-    def _settle(self) -> None:
-        """Finish or undo what an earlier update left, unless a running bot has done so."""
-        if running_pid(self._paths.bot_pid) is None and self._paths.update.exists():
-            with single_instance(self._paths.bot_pid):
-                settle_update(self._paths, str(self._installation.version), self._now())
-                confirm_update(self._paths)
 
     def _failed(self, record: UpdateRecord, reason: str) -> UpdateRecord:
         shutil.rmtree(record.beside, ignore_errors=True)
@@ -306,7 +303,12 @@ class Updater:
             )
         exchange(Path(record.environment), Path(record.beside))
         if (bot := running_pid(self._paths.bot_pid)) is not None:
-            _end(bot)
+            os.kill(bot, signal.SIGTERM)
+            deadline = time.monotonic() + _KILL_AFTER
+            while _is_alive(bot) and time.monotonic() < deadline:
+                time.sleep(_LOOK)
+            if _is_alive(bot):
+                os.kill(bot, signal.SIGKILL)
         began = self._now()
         self._start_bot()
         if not wait_for_heartbeat(self._paths, began, self._limits.heartbeat):
@@ -352,22 +354,9 @@ def _is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         pass
-    return not _is_zombie(pid)
-
-
-def _is_zombie(pid: int) -> bool:
-    """Whether the process has ended and its parent has not asked for its exit code yet."""
+    # It may have ended, and its parent has not asked for its exit code yet.
     try:
         status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
-        return False
-    return status.rpartition(")")[2].split()[:1] == ["Z"]
-
-
-def _end(pid: int) -> None:
-    os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + _KILL_AFTER
-    while _is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(_LOOK)
-    if _is_alive(pid):
-        os.kill(pid, signal.SIGKILL)
+        return True
+    return status.rpartition(")")[2].split()[:1] != ["Z"]

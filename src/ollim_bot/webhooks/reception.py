@@ -39,7 +39,6 @@ _LARGEST_FIELDS = 10 * 1024
 _DEEPEST = 20
 _LARGEST_NUMBER = 2**63
 _MOST_PROBLEMS = 100
-_LONGEST_PROBLEM = 200
 
 _Path = tuple[str | int, ...]
 
@@ -126,11 +125,10 @@ def _lines(error: ValidationError) -> list[str]:
 
 def _line(path: Sequence[str | int], words: str) -> str:
     steps = (str(step).replace("~", "~0").replace("/", "~1") for step in path)
-    return shortened(f"/{'/'.join(steps)}: {words}", _LONGEST_PROBLEM)
+    return shortened(f"/{'/'.join(steps)}: {words}", 200)
 
 
 _MINUTE = 60.0
-_RETRY_WHEN_FULL = 60
 # To hash or to check a larger body may take long, in which others are answered.
 _QUICK_BODY = 4 * 1024
 # One commit takes no longer for many calls than for one, but a step must not hold up the others.
@@ -163,18 +161,13 @@ TOO_SLOW = HookAnswer(408, {"error": "too slow"})
 TOO_LARGE = HookAnswer(413, {"error": "too large"})
 INVALID_JSON = HookAnswer(400, {"error": "invalid json"})
 IGNORED = HookAnswer(200, {"status": "ignored"})
-NO_ROOM = HookAnswer(503, {"error": "cannot be stored now"}, _RETRY_WHEN_FULL)
+NO_ROOM = HookAnswer(503, {"error": "cannot be stored now"}, 60)
 
 
 def _unauthorized() -> HookAnswer:
     # One text for all of them, which the log writes once a minute.
     _logger.warning("A webhook call without a valid secret or signature was refused")
     return UNAUTHORIZED
-
-
-def _accept_all(tx: Transaction, calls: Sequence[WebhookCall]) -> list[Acceptance]:
-    tx.webhook_deliveries.forget_old(tx.now)
-    return [tx.webhook_deliveries.accept(call, tx.now) for call in calls]
 
 
 class CallAcceptor:
@@ -215,9 +208,12 @@ class CallAcceptor:
     async def _commit(
         self, batch: Sequence[tuple[WebhookCall, asyncio.Future[Acceptance]]]
     ) -> None:
-        calls = [call for call, _ in batch]
+        def step(tx: Transaction) -> list[Acceptance]:
+            tx.webhook_deliveries.forget_old(tx.now)
+            return [tx.webhook_deliveries.accept(call, tx.now) for call, _ in batch]
+
         try:
-            found = await self._store.transact(lambda tx: _accept_all(tx, calls))
+            found = await self._store.transact(step)
         except Exception as error:  # noqa: BLE001 - each waiting request gets the error
             for _, outcome in batch:
                 if not outcome.done():
@@ -338,11 +334,7 @@ class WebhookReception:
             return HookAnswer(400, {"error": "validation failed", "details": problems})
         if wait := self._rates.wait_for(hook.spec.id, self._clock.monotonic(), self.config):
             return HookAnswer(429, {"error": "too many requests"}, wait)
-        return await self._accept(
-            call_of(hook, way, request, data, mended(fields), secrets.token_hex(8))
-        )
-
-    async def _accept(self, call: WebhookCall) -> HookAnswer:
+        call = call_of(hook, way, request, data, mended(fields), secrets.token_hex(8))
         if not self._calls.has_room:
             return NO_ROOM
         try:

@@ -12,18 +12,15 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from ollim_bot.domain.hook_jobs import WebhookSpec
+from ollim_bot.domain.job_kinds import JobKey, JobKind
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.webhooks import LARGEST_BODY
 from ollim_bot.errors import StorageError
 from ollim_bot.loopback import Connections, serving
 from ollim_bot.ports import Clock
+from ollim_bot.settings import Settings
 from ollim_bot.store.store import Store
-from ollim_bot.webhooks.reception import (
-    BodyTooLarge,
-    BodyTooSlow,
-    CallAcceptor,
-    HookAnswer,
-    WebhookReception,
-)
+from ollim_bot.webhooks.reception import BodyTooLarge, BodyTooSlow, CallAcceptor, WebhookReception
 
 _logger = logging.getLogger(__name__)
 
@@ -110,7 +107,12 @@ class WebhookServer:
         answer = await self._reception.answer(
             http.match_info["id"], headers, lambda: self._body(http), trust
         )
-        return _response(answer)
+        response = web.json_response(answer.body, status=answer.status)
+        if answer.retry_after is not None:
+            response.headers["Retry-After"] = str(answer.retry_after)
+        if answer.status == 401:
+            response.headers["WWW-Authenticate"] = "Bearer"
+        return response
 
     async def _body(self, http: web.Request) -> bytes:
         if (http.content_length or 0) > LARGEST_BODY:
@@ -142,13 +144,21 @@ class WebhookServer:
             _logger.warning("The limits of webhooks could not be read", exc_info=True)
 
 
-def _response(answer: HookAnswer) -> web.Response:
-    response = web.json_response(answer.body, status=answer.status)
-    if answer.retry_after is not None:
-        response.headers["Retry-After"] = str(answer.retry_after)
-    if answer.status == 401:
-        response.headers["WWW-Authenticate"] = "Bearer"
-    return response
+async def serve_webhooks(
+    settings: Settings, job: Callable[[JobKey], Job | None], store: Store, clock: Clock
+) -> None:
+    """Serve on the port of the settings, which is set, until cancelled."""
+
+    def find(hook_id: str) -> WebhookSpec | None:
+        found = job(JobKey(JobKind.WEBHOOK, hook_id))
+        return found if isinstance(found, WebhookSpec) else None
+
+    def secret_of(name: str | None) -> bytes | None:
+        secret = settings.hook_secret(name)
+        return None if secret is None else secret.reveal().encode("utf-8", "surrogateescape")
+
+    assert settings.webhook_port is not None
+    await WebhookServer(settings.webhook_port, find, secret_of, store, clock).run()
 
 
 @web.middleware

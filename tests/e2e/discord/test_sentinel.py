@@ -9,14 +9,10 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from tests.e2e.bot import Bot
-from tests.e2e.conftest import running
-from tests.e2e.discord.discord_scene import DiscordScene, account, killable_scene, words
-from tests.e2e.killable_bot import KillableBot
-from tests.postgres_server import own_server, url_of
+from tests.e2e.discord.discord_scene import DiscordScene, words
 
 from ollim_bot.cli.main import main
 from ollim_bot.paths import DataPaths
@@ -107,36 +103,3 @@ async def test_what_must_come_comes_once_beside_a_bot_that_hangs_or_is_dead(
     assert (scene.card_count(BLUE), scene.card_count(RED)) == (0, 1)
     states = [row.state for row in scene.bot.ledger() if row.occurrence is not None]
     assert states == ["due", "done", "delivered", "answered", "due", "done", "delivered"]
-
-
-@pytest.mark.own_process
-async def test_without_the_shared_database_what_must_come_comes_once(tmp_path: Path) -> None:
-    """The machine that led last brings it; with the database, another one does not repeat it."""
-    with own_server() as server:
-        settings = {"DATABASE_URL": url_of(server)}
-        desk_home, shelf_home = tmp_path / "desk", tmp_path / "shelf"
-        for each in (desk_home, shelf_home):
-            each.mkdir()
-        async with killable_scene(desk_home, settings) as scene:
-            paths = DataPaths(scene.bot.data)
-            await scene.until(paths.known_schedule.exists)
-            await scene.bot.stop()
-            server.kill()
-            make_due_without_heartbeat(scene, "blue", BLUE, seconds=120)
-            assert (
-                await asyncio.to_thread(commanded, scene) == f"“{BLUE}” was delivered: Discord.\n"
-            )
-            assert await asyncio.to_thread(commanded, scene) == ""
-            assert "The database cannot be reached" in words(await scene.card(BLUE))
-
-            server.start()
-            scene.discord.forget_nonces()
-            shelf = KillableBot(shelf_home, 1, {**account(scene.discord), **settings})
-            remind(shelf, "blue", BLUE, datetime.now(UTC) - timedelta(seconds=120))
-            async with running(shelf):
-                await scene.until(lambda: not (shelf.data / "reminders" / "blue.md").exists())
-                await shelf.stop()
-            assert paths.sentinel.exists()
-            await scene.bot.start()
-            await scene.until(lambda: not paths.sentinel.exists())
-            assert scene.card_count(BLUE) == 1

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import aiohttp
-import pytest
-from tests.e2e.discord.discord_scene import DiscordScene, in_process_scene, words
+from tests.e2e.discord.discord_scene import DiscordScene, words
 from tests.e2e.test_reminders import remind
-from tests.postgres_server import new_url, server
 
 from ollim_bot.domain.due_items import delivery_id
 from ollim_bot.domain.occurrences import Occurrence
@@ -46,16 +43,3 @@ async def is_made_whole(scene: DiscordScene, late: float) -> None:
 
 async def test_what_discord_knows_by_its_nonce_gets_its_buttons(scene: DiscordScene) -> None:
     await is_made_whole(scene, 3)
-
-
-@pytest.fixture(scope="session")
-def postgres() -> None:
-    """Begin the server before a test that must leave no process behind."""
-    server()
-
-
-@pytest.mark.real_time
-@pytest.mark.usefixtures("postgres")
-async def test_what_is_looked_up_after_a_take_over_gets_its_buttons(tmp_path: Path) -> None:
-    async with in_process_scene(tmp_path, settings={"DATABASE_URL": new_url()}) as scene:
-        await is_made_whole(scene, 90)

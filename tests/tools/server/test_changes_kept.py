@@ -17,7 +17,8 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.inbox import Accepted, InputId, OwnerMessage, Taken
-from ollim_bot.domain.jobs import Chain, Job, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.domain.taint import Taint

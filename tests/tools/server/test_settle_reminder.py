@@ -9,7 +9,8 @@ from tests.tools.server.tool_scene import NOW, MakeToolScene, ToolScene
 
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.jobs import ItemKind, JobKind, JobSpec, Reminder
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import ItemKind, JobSpec, Reminder
 from ollim_bot.domain.moments import later
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.runs import RunKind

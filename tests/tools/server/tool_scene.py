@@ -17,7 +17,8 @@ from ollim_bot.domain.button_prompts import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.ids import MessageId, SessionId
-from ollim_bot.domain.jobs import Job, JobKind, ReportMode
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy

@@ -39,9 +39,6 @@ from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.store.transaction import Transaction
 
-_MODELS = ("opus", "sonnet", "haiku", "default")
-_THINKING = ("off", "adaptive", "4000")
-
 Run = Callable[[CommandCall], Awaitable[str]]
 QueuedRun = Callable[[CommandCall], Awaitable[str | CommandChange]]
 Completions = Callable[[], Awaitable[Sequence[str]]]
@@ -99,6 +96,8 @@ class SlashCommand(CommandSpec):
     )
 
 
+_MODELS = ("opus", "sonnet", "haiku", "default")
+
 COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand(
         "today",
@@ -141,11 +140,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         (Argument("how_long", "2h, until 15:00, or off", takes_rest=True),),
         handler=lambda to: Immediate(to.quiet.quiet),
     ),
-    SlashCommand(
-        "help",
-        "What I can do for you",
-        handler=lambda to: Immediate(to.help.show),
-    ),
+    SlashCommand("help", "What I can do for you", handler=lambda to: Immediate(to.help.show)),
     SlashCommand(
         "setup",
         "A few questions, one at a time, so that the bot knows you",
@@ -201,7 +196,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand(
         "thinking",
         "How much the model thinks before it answers",
-        (Argument("mode", "off, adaptive, or a number of tokens", _THINKING),),
+        (Argument("mode", "off, adaptive, or a number of tokens", ("off", "adaptive", "4000")),),
         handler=lambda to: Immediate(to.settings.thinking),
     ),
     SlashCommand(
@@ -239,9 +234,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         handler=lambda to: Immediate(to.program.doctor),
     ),
     SlashCommand(
-        "version",
-        "Which version this is",
-        handler=lambda to: Immediate(to.program.version),
+        "version", "Which version this is", handler=lambda to: Immediate(to.program.version)
     ),
     SlashCommand(
         "update",
@@ -263,17 +256,10 @@ def read_line(line: str) -> tuple[SlashCommand, Mapping[str, str]]:
     name, _, rest = line.strip().removeprefix("/").partition(" ")
     command = _BY_NAME.get(name.lower())
     if command is None:
-        raise _unknown(name)
+        meant = nearest(name.lower(), _BY_NAME)
+        hint = f"Did you mean `/{meant}`?" if meant else "`/help` shows what I can do."
+        raise WrongInput(f"There is no command `/{name}`. {hint}")
     return command, command.read(rest)
-
-
-def _unknown(name: str) -> WrongInput:
-    meant = nearest(name.lower(), _BY_NAME)
-    hint = f"Did you mean `/{meant}`?" if meant else "`/help` shows what I can do."
-    return WrongInput(f"There is no command `/{name}`. {hint}")
-
-
-_MOST_COMPLETIONS = 25
 
 
 class CommandDispatcher:
@@ -359,17 +345,15 @@ class CommandDispatcher:
 
     async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
         """The values that begin with the typed text, then those that contain it."""
-        values = await self._proposed(command, argument)
+        if (command, argument) in self._completions:
+            values = await self._completions[command, argument]()
+        else:
+            arguments = (one for spec in COMMANDS if spec.name == command for one in spec.arguments)
+            values = next((one.choices for one in arguments if one.name == argument), ())
         word = typed.lower()
         begins = [value for value in values if value.lower().startswith(word)]
         holds = [value for value in values if word in value.lower() and value not in begins]
-        return [*begins, *holds][:_MOST_COMPLETIONS]
-
-    async def _proposed(self, command: str, argument: str) -> Sequence[str]:
-        if (command, argument) in self._completions:
-            return await self._completions[command, argument]()
-        arguments = (one for spec in COMMANDS if spec.name == command for one in spec.arguments)
-        return next((one.choices for one in arguments if one.name == argument), ())
+        return [*begins, *holds][:25]
 
     async def _wait_for_turn(self, call: CommandCall) -> CommandAnswer:
         answer: asyncio.Future[CommandAnswer] = asyncio.get_running_loop().create_future()

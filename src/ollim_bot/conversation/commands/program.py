@@ -57,13 +57,6 @@ _BUILT_IN_ANSWERS = "The built-in model answers until a real one is connected."
 _KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
 
 
-def _who_answers(status: Status) -> str:
-    if status.is_offline:
-        return _BUILT_IN_ANSWERS
-    model = "" if status.model == "default" else f", with {status.model}"
-    return f"{status.provider} answers{model}."
-
-
 class SettingCommands:
     """`default_zone` is the time zone while the configuration names none.
 
@@ -99,10 +92,11 @@ class SettingCommands:
     async def model(self, call: CommandCall) -> str:
         arguments = call.arguments
         if "name" not in arguments:
-            config = await self._read()
+            config, status = await self._read(), self._status()
+            model = "" if status.model == "default" else f", with {status.model}"
+            who = _BUILT_IN_ANSWERS if status.is_offline else f"{status.provider} answers{model}."
             takes = CONFIG_KEYS["model.main"].takes
-            chosen = config.in_words("model.main")
-            return f"{_who_answers(self._status())} Model: {chosen}. It takes {takes}."
+            return f"{who} Model: {config.in_words('model.main')}. It takes {takes}."
         told = await self.change(Changer.CHAT, "model.main", arguments["name"])
         if self._status().is_offline:
             return f"{told} {_BUILT_IN_ANSWERS}"
@@ -215,9 +209,6 @@ class PermissionCommands:
         )
 
 
-_MOST_DIGITS = 9
-
-
 class PingCommands:
     def __init__(self, store: StateStore, clock: Clock) -> None:
         self._store = store
@@ -231,29 +222,22 @@ class PingCommands:
         def after(budget: PingBudget) -> PingBudget:
             if not arguments:
                 return budget.refilled(now)
-            return budget.resized(
-                now,
-                capacity=_number(arguments.get("capacity"), budget.capacity),
-                refill_rate_minutes=_number(
-                    arguments.get("refill_rate"), budget.refill_rate_minutes
-                ),
-            )
+            capacity = _number(arguments.get("capacity"), budget.capacity)
+            rate = _number(arguments.get("refill_rate"), budget.refill_rate_minutes)
+            return budget.resized(now, capacity=capacity, refill_rate_minutes=rate)
 
         budget = await self._store.transact(lambda tx: tx.budget.change(after))
-        return f"{budget.full_status(now)}\n{_limits(budget)}"
+        many = "1 ping" if budget.capacity == 1 else f"{budget.capacity} pings"
+        limits = f"It holds {many} at most, and gets one more every"
+        return f"{budget.full_status(now)}\n{limits} {budget.refill_rate_minutes} min."
 
 
 def _number(word: str | None, before: int) -> int:
     """The number; 0, which is not a valid limit, for any other word."""
     if word is None:
         return before
-    is_number = word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS
+    is_number = word.isascii() and word.isdecimal() and len(word) <= 9
     return int(word) if is_number else 0
-
-
-def _limits(budget: PingBudget) -> str:
-    many = "1 ping" if budget.capacity == 1 else f"{budget.capacity} pings"
-    return f"It holds {many} at most, and gets one more every {budget.refill_rate_minutes} min."
 
 
 class ProgramCommands:
@@ -289,11 +273,6 @@ class ProgramCommands:
         return texts.RESTARTING
 
 
-_MOST_RUNS = 10
-_NEWEST_ROWS = 400
-_LONGEST_WORDS = 120
-
-
 class JobCommands:
     """`overviews` posts what is scheduled; the ledger says what ran."""
 
@@ -305,13 +284,13 @@ class JobCommands:
         self.reminders = overviews.showing("reminders")
 
     async def runs(self, _: CommandCall) -> str:
-        rows = await self._store.read(lambda tx: tx.ledger.tail(_NEWEST_ROWS))
+        rows = await self._store.read(lambda tx: tx.ledger.tail(400))
         found = History.of(rows).newest_first
         stories = [story for story in found if story.state is not OccurrenceState.PLANNED]
         if not stories:
             return "Nothing has run yet."
         now = self._clock.now()
-        lines = [_job_line(story, now) for story in stories[:_MOST_RUNS]]
+        lines = [_job_line(story, now) for story in stories[:10]]
         return "\n".join([*lines, "`ollim-bot runs` in a terminal shows more."])
 
 
@@ -327,4 +306,4 @@ def _job_line(story: RunStory, now: datetime) -> str:
 
 def _short(text: str) -> str:
     line = " ".join(text.split()).removesuffix(".")
-    return shortened(line, _LONGEST_WORDS)
+    return shortened(line, 120)

@@ -18,7 +18,7 @@ from ollim_bot.conversation.message_poster import CommandChange, MessagePoster, 
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.cards import Button, Card, CardLine
-from ollim_bot.domain.chat import ChatMessage, TurnCost
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import LINK, CommandAnswer
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.events import EndCause
@@ -58,14 +58,6 @@ def _left(fork: Fork | None) -> str:
         return ""
     about = f" about “{fork.topic}”" if fork.topic else ""
     return f" The side conversation{about} was left too."
-
-
-def _cleared_card(fork: Fork | None, key: str) -> Card:
-    return Card(
-        "Cleared",
-        f"The next message begins a new conversation; `/sessions` keeps the old one.{_left(fork)}",
-        buttons=(Button("Undo", "undo", f"clear:{key}"),),
-    )
 
 
 async def _queue(
@@ -118,7 +110,9 @@ class ConversationCommands:
             tx.cleared.put(ClearedConversation(call.id, answer_name(call.id), session, now))
             tx.cleared_fork.put(fork)
             tx.cleared_grants.put(grants)
-            return _cleared_card(fork, call.id)
+            kept = "The next message begins a new conversation; `/sessions` keeps the old one."
+            undo = Button("Undo", "undo", f"clear:{call.id}")
+            return Card("Cleared", f"{kept}{_left(fork)}", buttons=(undo,))
 
         return CommandChange(step, after=self._forks.close)
 
@@ -151,17 +145,14 @@ class ConversationCommands:
             tx.cleared.put(ClearedConversation())
             tx.cleared_fork.put(None)
             tx.cleared_grants.put(Grants())
-            self._note_return(tx, MessageId(call.arguments["message"]), since)
+            message = tx.messages.get(MessageId(call.arguments["message"]))
+            if message is not None:
+                newer = "" if since is None else " What was said since is in `/sessions`."
+                card = Card("Undone", f"You are back in the conversation as it was.{newer}")
+                self._poster.add_to_log(tx, replace(message, text=card.text, card=card))
             return ""
 
         return CommandChange(step, after=self._forks.close)
-
-    def _note_return(self, tx: Transaction, cleared: MessageId, since: SessionId | None) -> None:
-        message = tx.messages.get(cleared)
-        if message is not None:
-            newer = "" if since is None else " What was said since is in `/sessions`."
-            card = Card("Undone", f"You are back in the conversation as it was.{newer}")
-            self._poster.add_to_log(tx, replace(message, text=card.text, card=card))
 
 
 class Compaction:
@@ -175,7 +166,8 @@ class Compaction:
         session_id = self._forks.current.id
         if session_id is None:
             return texts.NOTHING_TO_COMPACT
-        began = await self._began(session_id)
+        events = await self._store.read(lambda tx: tx.session_history.all())
+        began = began_at(session_id, events) or self._clock.now()
         line = f"/compact {call.arguments.get('instructions', '')}".strip()
         turn, end = await self._turns.run_command(call.id, line)
         if end.failure is not None:
@@ -185,25 +177,16 @@ class Compaction:
         now = self._clock.now()
         logged = await self._store.read(lambda tx: tx.messages.since(began))
         messages = [each.message for each in logged]
-        return str(
-            compacted_history(session_id, began, now, messages, turn.compacted.tokens_before or 0)
-        )
-
-    async def _began(self, session_id: SessionId) -> datetime:
-        events = await self._store.read(lambda tx: tx.session_history.all())
-        return began_at(session_id, events) or self._clock.now()
+        tokens = turn.compacted.tokens_before or 0
+        return str(compacted_history(session_id, began, now, messages, tokens))
 
 
 RESUME = "resume"
 
 _LISTED = 10
-_LONGEST_TOPIC = 60
 _LEFT = "Side conversations that you left"
-_LOOKED_AT = 200
-_SHOWN_ID = 8
+_LONGEST_TOPIC = 60
 _FOUND = 5
-_LONGEST_EXCERPT = 160
-_SHORTEST_PREFIX = 4
 _BACKGROUND = (SessionChange.BG_FORK, SessionChange.ISOLATED_BG)
 
 
@@ -232,7 +215,11 @@ class CostCommands:
             number += f" and {counted(runs, 'background run')}"
         today = Amount.of(rows) if rows else Amount(prices=frozenset({self._price}))
         more = f" {_MORE_COSTS}" if rows else ""
-        return f"Today: {number}, {today.in_words()}.{_fullness(messages)}{more}"
+        last = next((each.spent for each in reversed(messages) if each.spent), None)
+        percent, full = percent_used(last.context, last.window) if last else None, ""
+        if last is not None and percent is not None:
+            full = f" The context is {percent}% full ({thousands(last.context)} tokens)."
+        return f"Today: {number}, {today.in_words()}.{full}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,24 +240,21 @@ class _Conversation:
     def of(
         cls, stored: StoredSession, words: str, story: ForkStory | None, answers: int
     ) -> _Conversation:
-        if story is not None and story.topic:
-            words = _called(story, words)
-        is_left = story is not None and story.is_left
-        is_side = story is not None and not story.is_kept_whole
-        topic = shortened(story.topic, _LONGEST_TOPIC) if story and is_side else None
-        return cls(stored.id, stored.changed_at, words, answers, is_left, topic)
+        if story is None:
+            return cls(stored.id, stored.changed_at, words, answers, is_left=False)
+        topic = shortened(story.topic, _LONGEST_TOPIC)
+        if story.topic and story.is_left:
+            words = topic
+        elif story.topic:
+            # One that took the place of the main session keeps its words.
+            is_main = story.is_kept_whole
+            words = f"{words}, with {topic}" if is_main else f"side conversation: {topic}"
+        side = None if story.is_kept_whole else topic
+        return cls(stored.id, stored.changed_at, words, answers, story.is_left, side)
 
     def line(self, current: SessionId | None) -> SessionLine:
         words = self.topic or self.words
         return SessionLine(self.id, self.at, words, self.answers, self.id == current)
-
-
-def _called(story: ForkStory, words: str) -> str:
-    """What a fork is called; one that took the place of the main session keeps its words."""
-    topic = shortened(story.topic, _LONGEST_TOPIC)
-    if story.is_left:
-        return topic
-    return f"{words}, with {topic}" if story.is_kept_whole else f"side conversation: {topic}"
 
 
 class SessionCommands:
@@ -344,12 +328,12 @@ class SessionCommands:
     async def names(self) -> Sequence[str]:
         """The beginning of each id, with the first words of the conversation."""
         stored = (await self.conversations())[:_LISTED]
-        return [f"{each.id[:_SHOWN_ID]} {each.words}".strip() for each in stored]
+        return [f"{each.id[:8]} {each.words}".strip() for each in stored]
 
     async def _found(self, words: str) -> _Conversation:
         """The conversation by the beginning of its id, or else by its words."""
         stored, prefix = await self.conversations(), words.partition(" ")[0].lower()
-        if len(prefix) >= _SHORTEST_PREFIX:
+        if len(prefix) >= 4:
             by_id = [each for each in stored if each.id.startswith(prefix)]
             if len(by_id) == 1:
                 return by_id[0]
@@ -369,7 +353,7 @@ class SessionCommands:
 
         A session without words of the owner shows those of the session it branched off from.
         """
-        stored = await self._engine.sessions(self._folder, _LOOKED_AT)
+        stored = await self._engine.sessions(self._folder, 200)
         prompts = {each.id: each.first_prompt for each in stored}
 
         def question(tx: Transaction) -> list[_Conversation]:
@@ -389,8 +373,7 @@ class SessionCommands:
 
     def _line(self, conversation: _Conversation) -> str:
         mark = " (this one)" if conversation.id == self._forks.current.id else ""
-        count = conversation.answers
-        size = f" · {counted(count, 'answer')}" if count else ""
+        size = f" · {counted(conversation.answers, 'answer')}" if conversation.answers else ""
         return f"{self._when(conversation)} · {conversation.words or 'no words yet'}{size}{mark}"
 
     def _when(self, conversation: _Conversation) -> str:
@@ -440,7 +423,8 @@ class SearchCommands:
 
         def question(tx: Transaction) -> list[tuple[ChatMessage, str]]:
             found = [each.message for each in tx.messages.search(wanted)]
-            return [(one, _place(tx, one, call.surface)) for one in found]
+            places = [tx.deliveries.refs(each.id).get(call.surface, ()) for each in found]
+            return [(one, next(iter(refs), "")) for one, refs in zip(found, places, strict=True)]
 
         found, now = await self._store.read(question), self._clock.now()
         if not found:
@@ -452,17 +436,12 @@ class SearchCommands:
         return "\n".join([*lines[:_FOUND], *more])
 
 
-def _place(tx: Transaction, message: ChatMessage, surface: str) -> str:
-    """The id of the message on the surface; empty if it is not shown there."""
-    return next(iter(tx.deliveries.refs(message.id).get(surface, ())), "")
-
-
 def _found_line(message: ChatMessage, place: str, terms: Sequence[Term], now: datetime) -> str:
     when = describe(message.at.replace(second=0, microsecond=0), now)
     linked = f"[{when}]({LINK}{place})" if place else when
     parts = (
         f"**{literal(part.text)}**" if part.is_match else literal(part.text)
-        for part in excerpt(message.text, terms, _LONGEST_EXCERPT)
+        for part in excerpt(message.text, terms, 160)
     )
     speakers = {Speaker.OWNER: "you", Speaker.JOB: message.job or "a job"}
     speaker = speakers.get(who_spoke(message.author), "bot")
@@ -485,13 +464,3 @@ def _spoken(
             return one_line(words, _LONGEST_TOPIC)
         at = parents.get(at)
     return ""
-
-
-def _fullness(messages: Sequence[ChatMessage]) -> str:
-    last: TurnCost | None = next(
-        (message.spent for message in reversed(messages) if message.spent), None
-    )
-    percent = percent_used(last.context, last.window) if last else None
-    if last is None or percent is None:
-        return ""
-    return f" The context is {percent}% full ({thousands(last.context)} tokens)."

@@ -162,18 +162,18 @@ class ForkCommands:
                 words = cards.idle_note(fork.idle_limit)
                 note = self._poster.note(words, name=f"fork-idle-{call.id}")
                 turn = self._turn(call, fork.id, ProgramTurnReason.FORK_IDLE)
-                await self._state.transact(lambda tx: self._prompt(tx, note, turn, now))
+
+                def prompt(tx: Transaction) -> None:
+                    self._poster.add_note(tx, note)
+                    tx.inbox.append(Accepted(turn.at, turn))
+                    change_fork(tx, lambda fork: fork.prompted(now))
+
+                await self._state.transact(prompt)
             case IdleAction.CLOSE:
                 await self._forks.end(Report(fork.summary))
             case IdleAction.KEEP:
                 pass
         return ""
-
-    def _prompt(self, tx: Transaction, note: ChatMessage, turn: ProgramTurn, now: datetime) -> None:
-        """Tell the owner and the agent that the fork is idle."""
-        self._poster.add_note(tx, note)
-        tx.inbox.append(Accepted(turn.at, turn))
-        change_fork(tx, lambda fork: fork.prompted(now))
 
     def _named(self, call: CommandCall) -> Fork | None:
         fork = self._forks.open
@@ -201,10 +201,7 @@ class ForkButtons:
     """Answers the buttons of fork cards. `stop` ends the answer that is being written."""
 
     def __init__(
-        self,
-        state: ConversationState,
-        requests: ForkRequests,
-        stop: Callable[[], Awaitable[None]],
+        self, state: ConversationState, requests: ForkRequests, stop: Callable[[], Awaitable[None]]
     ) -> None:
         self._state = state
         self._requests = requests
@@ -236,10 +233,6 @@ class ForkButtons:
         if not answer.is_error and fork is not None and fork.has_answered:
             await self._stop()
         return answer
-
-
-_SHORTEST = 0.001
-_BETWEEN_LOOKS = 5.0
 
 
 class IdleWatch:
@@ -280,9 +273,9 @@ class IdleWatch:
                 # The clock was set back, which must not prolong the fork.
                 await self._state.transact(partial(_rest, now=now))
                 return
-            await self._clock.sleep(max(fork.remaining(now).total_seconds(), _SHORTEST))
+            await self._clock.sleep(max(fork.remaining(now).total_seconds(), 0.001))
         while not self._state.is_quiet:
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(5.0)
         await self._requests.note_idle(fork)
 
 

@@ -45,9 +45,6 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Step, Transaction
 from ollim_bot.tools.registry import MAIN_TOOLS
 
-_LONGEST_TOPIC = 300
-_LONGEST_SUMMARY = 1000
-
 SEPARATE = "What is said here stays separate from the main conversation."
 ALREADY_OPEN = "You are in a side conversation already. Leave it first, or keep what it brought."
 NOTHING_ANSWERED = "Nothing has been answered here yet, so there is nothing to keep."
@@ -57,7 +54,7 @@ TAKEN_HERE = "You are in a side conversation, so your reply is taken here, with 
 
 
 def entry_card(fork: Fork, wanted_model: str | None) -> Card:
-    lines = [f"{TOPIC}{_cut(fork.topic, _LONGEST_TOPIC)}" if fork.topic else SEPARATE]
+    lines = [f"{TOPIC}{_cut(fork.topic, 300)}" if fork.topic else SEPARATE]
     if fork.model is not None:
         lines.append(f"The history does not fit into {wanted_model}, so {fork.model} answers here.")
     return Card("Side conversation", "\n".join(lines), Color.PURPLE, buttons=ways_out(fork))
@@ -73,7 +70,14 @@ def ways_out(fork: Fork) -> tuple[Button, ...]:
 
 
 def end_card(how: ForkExit) -> Card:
-    return Card(end_title(how), _what_became(how), Color.PURPLE)
+    match how:
+        case Save():
+            text = "This is the main conversation now."
+        case Report(summary):
+            text = _cut(summary, 1000)
+        case Discard():
+            text = "You are back in the main conversation, which knows nothing of it."
+    return Card(end_title(how), text, Color.PURPLE)
 
 
 def confirm_card(fork: Fork) -> Card:
@@ -102,16 +106,6 @@ def idle_note(limit: timedelta) -> str:
     minutes = max(1, int(limit.total_seconds() // 60))
     span = "a minute" if minutes == 1 else f"{minutes} minutes"
     return f"Nothing was said here for {span}. After {span} more, a summary is kept and it ends."
-
-
-def _what_became(how: ForkExit) -> str:
-    match how:
-        case Save():
-            return "This is the main conversation now."
-        case Report(summary):
-            return _cut(summary, _LONGEST_SUMMARY)
-        case Discard():
-            return "You are back in the main conversation, which knows nothing of it."
 
 
 def _cut(text: str, longest: int) -> str:
@@ -232,15 +226,13 @@ class ForkSession(ChatSession):
         await self._state.transact(step)
 
     async def _compacted(self, session_id: SessionId) -> None:
-        now = self._clock.now()
+        now, change = self._clock.now(), SessionChange.COMPACTED
 
         def step(tx: Transaction) -> None:
             fork = tx.fork.get()
             if fork is not None:
                 before = fork.session or session_id
-                tx.session_history.append(
-                    SessionEvent(session_id, SessionChange.COMPACTED, now, before)
-                )
+                tx.session_history.append(SessionEvent(session_id, change, now, before))
                 tx.marks.go_on(session_id, tx.marks.of_session(before))
                 tx.fork.put(fork.named(session_id))
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,8 @@ from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.due_items import MOVE, snoozed_until
-from ollim_bot.domain.jobs import J, Job, JobKind, Reminder, Routine, StoredJob
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import J, Job, Reminder, Routine, StoredJob
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.overviews import (
     CANCEL,
@@ -77,18 +79,13 @@ class JobRemover:
     def remove(self, job: Job, path: Path, now: datetime) -> str | None:
         """Remove the job; returns the key of its Undo, or None if its text could not be kept."""
         file = JobFile(JobFolder(job.kind.plural), path.name)
-        before, key = self._text(file), secrets.token_hex(4)
+        before, key = None, secrets.token_hex(4)
+        with suppress(StorageError):
+            before = self._files.text(file)
         with acting(Changer.BUTTON, key):
             self._repositories.of(job.kind).remove(job.spec.id)
-        return None if before is None else self._kept(file, before, now, key)
-
-    def _text(self, file: JobFile) -> str | None:
-        try:
-            return self._files.text(file)
-        except StorageError:
+        if before is None:
             return None
-
-    def _kept(self, file: JobFile, before: str, now: datetime, key: str) -> str | None:
         try:
             self._former.keep(FileChange(key, file, before, None, now, Changer.BUTTON))
         except StorageError:
@@ -151,18 +148,9 @@ class JobButtons:
         card = await asyncio.to_thread(self._overviews.card_of, job)
         now = self._clock.now()
         name = numbered_id(now, secrets.randbits(20))
-        in_fork = message.in_fork
-        await self._post(
-            ChatMessage(
-                name,
-                now,
-                Author.PROGRAM,
-                card.text,
-                card=card,
-                in_fork=in_fork,
-                untrusted=untrusted_message(marked_taint(job.spec.untrusted)),
-            )
-        )
+        untrusted = untrusted_message(marked_taint(job.spec.untrusted))
+        shown = ChatMessage(name, now, Author.PROGRAM, card.text, card=card, untrusted=untrusted)
+        await self._post(replace(shown, in_fork=message.in_fork))
         return CommandAnswer()
 
     async def _turn(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
@@ -181,24 +169,22 @@ class JobButtons:
             except OllimError as refused:
                 return CommandAnswer(str(refused), is_error=True)
             if not done.is_left:
-                await self._leave(self._update(done.text))
+                update = self._update(done.text)
+                try:
+                    await self._store.transact(lambda tx: leave_update(tx, update))
+                except StorageError:  # what was clicked is done all the same
+                    _logger.warning("The agent could not be told of a click", exc_info=True)
             is_overview = message.card is not None and bool(message.card.lines)
             try:
                 if not is_overview:
                     await self._post(replace(message, text=done.card.text, card=done.card))
                 await self._overviews.refresh()
-            except StorageError:  # as in `_leave`
+            except StorageError:  # as above, it is done
                 _logger.warning("A click could not be shown on its card", exc_info=True)
                 return CommandAnswer(done.text)
             return CommandAnswer(done.text, is_shown=True)
 
         return Action(run, Uses.NOTHING)
-
-    async def _leave(self, update: PendingUpdate) -> None:
-        try:
-            await self._store.transact(lambda tx: leave_update(tx, update))
-        except StorageError:  # what was clicked is done all the same
-            _logger.warning("The agent could not be told of a click", exc_info=True)
 
     def _pause(self, name: str) -> _Done:
         job = self._amended(self._stored(name).item, {"enabled": False})

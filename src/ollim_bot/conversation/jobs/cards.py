@@ -29,10 +29,7 @@ UNDO = "undo"
 CHANGED_SINCE = "The file was changed since; nothing was undone."
 NOT_ANY_MORE = "This was undone before, or is too old to be undone."
 
-_MOMENTS = 3
 _LONGEST_TITLE = 200
-_LONGEST_TOOL = 200
-_LONGEST_WORDS = 1000
 _LONGEST_LIST = 1000
 _SUBJECTS: Mapping[ProfileFile, str] = {
     ProfileFile.IDENTITY: "who I am",
@@ -109,14 +106,10 @@ def text_card(
     if more:
         described.append(f"{more} more {'line' if more == 1 else 'lines'} with changes.")
     described += _tools(tools)
-    title = one_line(_text_title(file, is_new=is_new), _LONGEST_TITLE)
-    return Card(title, "\n".join(described), buttons=_undo(key))
-
-
-def _text_title(file: SharedFile, *, is_new: bool) -> str:
+    title = f"Skill {'added' if is_new else 'changed'}: {PurePosixPath(file.name).parent.name}"
     if isinstance(file, ProfileFile):
-        return f"I {'wrote down' if is_new else 'changed'} {_SUBJECTS[file]}: {file}"
-    return f"Skill {'added' if is_new else 'changed'}: {PurePosixPath(file.name).parent.name}"
+        title = f"I {'wrote down' if is_new else 'changed'} {_SUBJECTS[file]}: {file}"
+    return Card(one_line(title, _LONGEST_TITLE), "\n".join(described), buttons=_undo(key))
 
 
 def _undo(key: str | None) -> tuple[Button, ...]:
@@ -134,7 +127,9 @@ def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
     elif isinstance(job, Routine):
         zone = f" ({job.spec.timezone})" if job.spec.timezone else ""
         yield f"{job.rhythm.explain()}{zone}."
-        moments = ", ".join(describe(each, now) for each in _next(job, now))
+        here = job.spec.zone(now.tzinfo or UTC)
+        coming = islice(job.rhythm.moments_from(now + datetime.resolution, here), 3)
+        moments = ", ".join(describe(each, now) for each in coming)
         yield f"Next: {moments}." if moments else f"It {job.standstill}."
     elif isinstance(job, Reminder):
         due = job.due(now.tzinfo or UTC)
@@ -142,7 +137,7 @@ def _lines(job: Job, now: datetime, *, is_quiet: bool) -> Iterator[str]:
         yield f"{'Due' if due > now else 'Was due'}: {describe_with_distance(due, now)}{where}."
     if job.spec.untrusted:
         yield untrusted_label(marked_taint(job.spec.untrusted))
-        yield as_code(job.spec.words, _LONGEST_WORDS)
+        yield as_code(job.spec.words, 1000)
     if may_be_held_back(job):
         yield f"{MAY_BE_HELD_BACK}."
     if job.spec.set_by:
@@ -164,17 +159,12 @@ def _tools(tools: tuple[str, ...]) -> Iterator[str]:
 def _codes(words: tuple[str, ...]) -> str:
     listed, room = list[str](), _LONGEST_LIST
     for each in words:
-        listed.append(as_code(each, _LONGEST_TOOL))
+        listed.append(as_code(each, 200))
         room -= len(listed[-1])
         if room < 0:
             listed[-1] = f"and {len(words) - len(listed) + 1} more"
             break
     return ", ".join(listed)
-
-
-def _next(routine: Routine, now: datetime) -> Iterator[datetime]:
-    zone = routine.spec.zone(now.tzinfo or UTC)
-    return islice(routine.rhythm.moments_from(now + datetime.resolution, zone), _MOMENTS)
 
 
 def undone(name: str, end: UndoOutcome) -> str:

@@ -32,7 +32,6 @@ from ollim_bot.store.transaction import Transaction
 # changed by hand in the tasks, and the channels that reach the owner.
 _MORE = frozenset({"budget", "held", "quiet", "config", "changes", "channels"})
 _ADD, _OF_LINE = "add", ("line", "reading", "key")
-_NAME = MessageId("today")
 
 # Presses the button with that id on a card that is no message of the log.
 PressOn = Callable[[str, ChatMessage, str, str], Awaitable[CommandAnswer]]
@@ -102,7 +101,7 @@ class DayPanel:
             card = Card(card.title, buttons=(over,) if over else ())
         if action != "press" or not card.buttons:
             return ViewAnswer(texts.BUTTON_USED, is_error=True)
-        shown = ChatMessage(_NAME, day.now, Author.PROGRAM, card.text, card=card)
+        shown = ChatMessage(MessageId("today"), day.now, Author.PROGRAM, card.text, card=card)
         answer = await self._press_on(surface, shown, custom_id, fields.get("words", ""))
         return ViewAnswer(answer.text, answer.is_error, field="words")
 

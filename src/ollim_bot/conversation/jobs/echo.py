@@ -145,17 +145,9 @@ class ChangeEcho:
             return
         card, now = added_card(new), self.clock.now()
         read = marked_taint(",".join(mark.source for mark in new))
-        await self.post(
-            ChatMessage(
-                MessageId(f"task-added-{new[0].untold}"),
-                now,
-                Author.PROGRAM,
-                card.text,
-                card=card,
-                in_fork=in_fork,
-                untrusted=untrusted_message(read),
-            )
-        )
+        name = MessageId(f"task-added-{new[0].untold}")
+        message = ChatMessage(name, now, Author.PROGRAM, card.text, card=card, in_fork=in_fork)
+        await self.post(replace(message, untrusted=untrusted_message(read)))
 
         def note_shown(tx: Transaction) -> None:
             for mark in new:
@@ -173,7 +165,11 @@ class ChangeEcho:
         text = undone(literal(name), end)
         if end in (UndoOutcome.GONE, UndoOutcome.CHANGED_SINCE) or file is None:
             return CommandAnswer(text, is_error=True)
-        await self._tell_agent(for_agent(file, end), button.data)
+        update = owner_did(self.clock.now(), for_agent(file, end), f"undo-{button.data}")
+        try:
+            await self.store.transact(lambda tx: leave_update(tx, update))
+        except StorageError:  # the Undo is done, and the file shows it
+            _logger.exception("The agent could not be told of an undone change")
         card = Card(undone(name, end))
         try:
             await self.post(replace(message, text=card.text, card=card))
@@ -181,13 +177,6 @@ class ChangeEcho:
             _logger.warning("An Undo could not be shown on its card", exc_info=True)
             return CommandAnswer(text)
         return CommandAnswer(text, is_shown=True)
-
-    async def _tell_agent(self, sentence: str, key: str) -> None:
-        update = owner_did(self.clock.now(), sentence, f"undo-{key}")
-        try:
-            await self.store.transact(lambda tx: leave_update(tx, update))
-        except StorageError:  # the Undo is done, and the file shows it
-            _logger.exception("The agent could not be told of an undone change")
 
 
 class ChangeWatch:
@@ -244,14 +233,16 @@ class ChangeWatch:
         echo = self._echo
         async with echo.one_at_a_time:
             for change in await asyncio.to_thread(echo.former.unseen):
-                if not self._is_mine(change):
+                is_mine = change.by == self._by if self._by else not echo.watched[change.by]
+                if not is_mine:
                     continue
                 watched = self._watched.get(change.file)
                 if watched is None or not (watched.is_writing or watched.seen == change.before):
                     # Another writer changed the file in between; the Undo must not revert that
-                    # change.
-                    watched = _begun_by(change)
-                    self._watched[change.file] = watched
+                    # change. The id is the same after a crash, so that no second card comes.
+                    name = numbered_id(change.at, int(change.key, 16))
+                    begun = _Watched(change.file, change.before, change.before, change.key, name)
+                    watched = self._watched[change.file] = begun
                 card = self._card(watched, change.after, change.before)
                 if card is not None:
                     await self._tell(watched, change.after, card, job, in_fork=in_fork)
@@ -259,9 +250,6 @@ class ChangeWatch:
                 is_included = card is not None and watched.key != change.key
                 done = echo.former.absorb if is_included else echo.former.forget
                 await asyncio.to_thread(done, change.key)
-
-    def _is_mine(self, change: FileChange) -> bool:
-        return change.by == self._by if self._by else not self._echo.watched[change.by]
 
     def _note_writing(self, call: ToolCall) -> None:
         echo, path = self._echo, str(call.arguments.get(FILE_ARGUMENTS[call.tool], ""))
@@ -378,7 +366,10 @@ class ChangeWatch:
             lambda tx: (standing_taint(tx), tx.marks.in_last_day(now))
         )
         card = with_sources(card, read)
-        written = marked_taint(self._mark_in(watched.file, after))
+        mark = None
+        if after is not None and not isinstance(watched.file, ProfileFile):
+            mark = self._echo.files.read(watched.file, after).untrusted
+        written = marked_taint(mark)
         if self._by == CONVERSATION:
             written = written.having_read(*standing.sources)
         change = self._change(watched, after)
@@ -397,12 +388,6 @@ class ChangeWatch:
         )
         await self._echo.post(message, may_wait=self._by != CONVERSATION)
 
-    def _mark_in(self, file: SharedFile, text: str | None) -> str | None:
-        """The `untrusted:` of a job."""
-        if text is None or isinstance(file, ProfileFile):
-            return None
-        return self._echo.files.read(file, text).untrusted
-
     def _change(self, watched: _Watched, after: str | None) -> FileChange:
         now, by = self._echo.clock.now(), self._by
         return FileChange(watched.key, watched.file, watched.before, after, now, by)
@@ -419,9 +404,3 @@ class ChangeWatch:
 def _is_silent(job: Job | None) -> bool:
     """Whether a run set the job that may not ping, and so shows nothing by a card either."""
     return job is not None and job.spec.set_by is not None and not job.spec.allow_ping
-
-
-def _begun_by(change: FileChange) -> _Watched:
-    """Derive the card's id from the change, so that a crash does not lead to a second card."""
-    card = numbered_id(change.at, int(change.key, 16))
-    return _Watched(change.file, change.before, change.before, change.key, card)

@@ -131,13 +131,7 @@ class ForegroundJobs:
         await self._state.transact(step)
 
     def end(
-        self,
-        tx: Transaction,
-        turn: JobTurn,
-        how: InputEnd,
-        run: Run,
-        usage: Usage,
-        error: str = "",
+        self, tx: Transaction, turn: JobTurn, how: InputEnd, run: Run, usage: Usage, error: str = ""
     ) -> OccurrenceState:
         """Write how it ended, in the step that ends its input. Call `note_end` after the commit.
 
@@ -148,7 +142,10 @@ class ForegroundJobs:
         if story.end is not None:
             return state
         outcome = AttemptOutcome(state, usage, error or _WHY.get(how, ""))
-        run = replace(run, has_answered=_has_answer(tx, turn))
+        taken = tx.inbox.get().running
+        is_taken = taken is not None and turn.id in taken.inputs
+        answer = answer_of(tx, taken.turn) if taken and is_taken else None
+        run = replace(run, has_answered=answer is not None)
         facts = end_facts(run, occurrence, outcome, tx.now, attempts=story.attempts)
         if not may_follow(story.state, state):
             # The turn was withdrawn before it began.
@@ -215,14 +212,6 @@ def _accept(tx: Transaction, turn: JobTurn) -> OccurrenceState | None:
     return state if state is not None and state.is_end else None
 
 
-def _has_answer(tx: Transaction, turn: JobTurn) -> bool:
-    """Whether the conversation shows an answer of the turn."""
-    taken = tx.inbox.get().running
-    if taken is None or turn.id not in taken.inputs:
-        return False
-    return answer_of(tx, taken.turn) is not None
-
-
 def _row(
     tx: Transaction, turn: JobTurn, state: OccurrenceState, facts: Mapping[str, object]
 ) -> LedgerRow:
@@ -231,7 +220,6 @@ def _row(
 
 _NOT_KEPT = "The disk cannot be written, so this is not kept."
 _BUDGET_USED_UP = "the ping budget is used up"
-_LONGEST_IN_UPDATE = 500
 
 
 class PlainDelivery:
@@ -313,13 +301,16 @@ class PlainDelivery:
             self._poster.hold_or_add(tx, message, Sender(Charge.TOKEN))
             facts |= {**PLAINLY, "pings": [message.id]}
         else:
-            unsaid = _unsaid(message, hook)
+            # One update for each hook: its callers decide how often this happens.
+            text = shortened(" ".join(message.text.split()), 500)
+            said = f"“{message.job}” was called and not shown, because {_BUDGET_USED_UP}."
+            said = f"{said} Its text: {text}"
+            source = message.untrusted.source if message.untrusted else ""
+            unsaid = PendingUpdate(message.at, said, f"budget {hook.spec.id}", source)
             leave_update(tx, unsaid)
             why = {"silent_because": _BUDGET_USED_UP, "report": unsaid.message}
-            state, facts = (
-                OccurrenceState.SKIPPED,
-                facts | {"reason": SkipReason.BUDGET.value, **why},
-            )
+            state = OccurrenceState.SKIPPED
+            facts |= {"reason": SkipReason.BUDGET.value, **why}
         tx.ledger.append(LedgerRow(tx.now, state.value, occurrence, facts))
 
 
@@ -342,11 +333,3 @@ def _message(
         occurrence=occurrence.id,
         untrusted=untrusted_message(taint),
     )
-
-
-def _unsaid(message: ChatMessage, hook: CalledJob) -> PendingUpdate:
-    """One update for each hook: its callers decide how often this happens."""
-    text = shortened(" ".join(message.text.split()), _LONGEST_IN_UPDATE)
-    said = f"“{message.job}” was called and not shown, because {_BUDGET_USED_UP}. Its text: {text}"
-    source = message.untrusted.source if message.untrusted else ""
-    return PendingUpdate(message.at, said, f"budget {hook.spec.id}", source)

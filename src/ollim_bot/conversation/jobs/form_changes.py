@@ -11,7 +11,8 @@ from typing import NamedTuple
 from ollim_bot.domain.changes import line_edits
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.job_form import NO, TEXT, WHEN, YES
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.lengths import length_text, parse_length
 from ollim_bot.domain.phrases.durations import normalized, parse_duration
 from ollim_bot.domain.phrases.moment import moment_to_keep, parse_day
@@ -37,7 +38,6 @@ from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.routine_format import RHYTHM_FIELDS, rhythm_changes
 
 FILE = "file"
-_OF_RHYTHM = (WHEN, "until", "times")
 _CRON = re.compile(r"[\d*/,-]+ [\d*/,-]+( \S+){3}", re.ASCII)
 _NO_END = "What follows its answer has no end. Leave this empty."
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
@@ -152,21 +152,17 @@ def _changes(
     there = now.astimezone(job.spec.zone(now.tzinfo or UTC))
     changes = {name: _READERS[name](typed[name].strip()) for name in _READERS if name in typed}
     if isinstance(job, Reminder) and WHEN in typed:
-        changes["run-at"] = _moment(typed[WHEN], there)
-    if isinstance(job, Routine) and any(name in typed for name in _OF_RHYTHM):
+        try:
+            changes["run-at"] = moment_to_keep(typed[WHEN], there)
+        except BadPhrase as bad:
+            raise WrongField(WHEN, str(bad), bad.readings) from None
+    if isinstance(job, Routine) and any(name in typed for name in (WHEN, "until", "times")):
         # The hours of a cron line in another zone are not those of the owner's night.
         own = quiet if job.spec.timezone is None else None
         before, after = rhythm_changes(job.rhythm), _rhythm(job.rhythm, typed, there, own)
         said = rhythm_changes(after).items()
         changes |= {name: value for name, value in said if value != before[name]}
     return changes
-
-
-def _moment(words: str, now: datetime) -> datetime:
-    try:
-        return moment_to_keep(words, now)
-    except BadPhrase as bad:
-        raise WrongField(WHEN, str(bad), bad.readings) from None
 
 
 def _rhythm(

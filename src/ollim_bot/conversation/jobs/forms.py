@@ -58,9 +58,6 @@ Difference = Callable[[ScheduledJob | None, ScheduledJob | None], Awaitable[str]
 SAVE, SAVE_FILE, MY_WORDS = "save", "save-file", "my-words"
 # What the buttons of a job's card do too.
 _PRESSES = {"pause": PAUSE, "resume": RESUME, "skip": SKIP, "run": RUN, "delete": CANCEL}
-_NAME = MessageId("job")
-_AFTER_DELETION = "/today"
-_MOST_DRAFTS = 20
 
 _CONFLICT = "The file was changed meanwhile. Nothing was saved; here are both."
 _NOT_SHOWN = "The file was changed meanwhile. Read it again before you say that it is yours."
@@ -154,19 +151,14 @@ class JobFormView:
         when = when_in_words(after, now)
         is_once = isinstance(after, Reminder) or not coming
         words = when if is_once else f"{when}. Next: {coming}"
-        difference = await self._differing(_scheduled(before.job), _scheduled(after))
+        difference, was, is_to_be = "", _scheduled(before.job), _scheduled(after)
+        try:
+            difference = await self._difference(was, is_to_be) if was or is_to_be else ""
+        except StorageError:  # the moment is right all the same
+            _logger.warning("The week could not be rehearsed for a draft", exc_info=True)
         is_stale = fields.get("version", "") != before.file.version
         notes = "The file was changed meanwhile. Save shows you both." if is_stale else ""
         return Preview(tuple(filter(None, (words, difference, notes))))
-
-    async def _differing(self, before: ScheduledJob | None, after: ScheduledJob | None) -> str:
-        if before is None and after is None:
-            return ""
-        try:
-            return await self._difference(before, after)
-        except StorageError:  # the moment is right all the same
-            _logger.warning("The week could not be rehearsed for a draft", exc_info=True)
-            return ""
 
     def _form(self, key: str) -> JobForm:
         return self._form_of(self._stored(key), key)
@@ -214,10 +206,10 @@ class JobFormView:
         name = f"{stored.kind}:{stored.job.spec.id}"
         button = Button(action, _PRESSES[action], name, line=1)
         card = Card(title, lines=(CardLine(title),), buttons=(button,))
-        shown = ChatMessage(_NAME, now, Author.PROGRAM, card.text, card=card)
+        shown = ChatMessage(MessageId("job"), now, Author.PROGRAM, card.text, card=card)
         answer = await self._press_on(surface, shown, button.custom_id, "")
         is_gone = action == "delete" and not answer.is_error
-        go = _AFTER_DELETION if is_gone else ""
+        go = "/today" if is_gone else ""
         return ViewAnswer(answer.text, answer.is_error, go=go)
 
     async def _write(self, action: str, fields: Mapping[str, str]) -> ViewAnswer:
@@ -234,7 +226,12 @@ class JobFormView:
         moments = next_moments(job, now)
         when = f", {dated(moments[0], now)}" if moments else ""
         text = f"Saved: {job.spec.short_title}{when}."
-        await self._tell_agent(f"changed: {job.spec.short_title}{when}.")
+        told = f"changed: {job.spec.short_title}{when}."
+        update = owner_did(self._clock.now(), told, secrets.token_hex(4))
+        try:
+            await self._store.transact(lambda tx: leave_update(tx, update))
+        except StorageError:  # the file is saved, and shows it
+            _logger.warning("The agent could not be told of an edit", exc_info=True)
         return ViewAnswer(text, go=address_of(fields.get("id", "")))
 
     async def _conflict(self, action: str, fields: Mapping[str, str]) -> ViewAnswer:
@@ -244,7 +241,7 @@ class JobFormView:
             draft = _Draft(key, _typed(form, fields))
         else:
             draft = _Draft(key, file=fields.get(FILE, ""))
-        while len(self._drafts) >= _MOST_DRAFTS:
+        while len(self._drafts) >= 20:
             del self._drafts[next(iter(self._drafts))]
         name = secrets.token_hex(8)
         self._drafts[name] = draft
@@ -281,13 +278,6 @@ class JobFormView:
         quiet = self._store.query(quiet_settings).hours
         now = self._clock.now()
         return stored, edited_by_fields(stored.job, stored.file.text, typed_fields, now, quiet)
-
-    async def _tell_agent(self, sentence: str) -> None:
-        update = owner_did(self._clock.now(), sentence, secrets.token_hex(4))
-        try:
-            await self._store.transact(lambda tx: leave_update(tx, update))
-        except StorageError:  # the file is saved, and shows it
-            _logger.warning("The agent could not be told of an edit", exc_info=True)
 
 
 def _typed(form: JobForm, fields: Mapping[str, str]) -> Mapping[str, str]:

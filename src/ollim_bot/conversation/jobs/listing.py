@@ -39,8 +39,6 @@ from ollim_bot.store.transaction import Transaction
 # The ledger has a row for each change of a job; a change by the page or a command has one sooner.
 _MADE_OF = ("ledger", "changes", "usage", "zone", "skips")
 _ADD, _OF_LINE = "add", ("line", "reading", "key")
-_PRESSES = ("pause", "resume")
-_MOST = 100
 # How many moments before the last 30 days are looked at to find the last run.
 _EARLIER = 5
 
@@ -116,7 +114,7 @@ class JobListing:
     async def act(self, surface: str, action: str, fields: Mapping[str, str]) -> ViewAnswer:
         if action == _ADD:
             answer = await self._lines.add(*(fields.get(each, "") for each in _OF_LINE))
-        elif action in _PRESSES:
+        elif action in ("pause", "resume"):
             answer = await self._act_on_job(surface, action, {"id": fields.get("id", "")})
         else:
             return ViewAnswer("There is no such button here.", is_error=True)
@@ -145,14 +143,15 @@ class JobListing:
     def _list(self, kept: _Kept, asked: Mapping[str, str], now: datetime) -> JobList:
         words, wanted = asked.get("words", ""), asked.get("kind", "")
         kind = JobKind(wanted) if wanted in [*JobKind] else None
-        most = int(asked["most"]) if asked.get("most", "").isdecimal() else _MOST
+        most = int(asked["most"]) if asked.get("most", "").isdecimal() else 100
         terms = words.casefold().split()
         fitting = [each for each in kept.jobs if all(term in each.text for term in terms)]
         found = [each for each in fitting if kind in (None, each.job.kind)]
         shown = found[:most]
         unread = [each for each in shown if each.key not in kept.past]
         if unread:
-            kept.past.update(self._store.query(lambda tx: _pasts(tx, unread, now)))
+            read = self._store.query(lambda tx: {k.key: _past(tx, k.job, now) for k in unread})
+            kept.past.update(read)
         return JobList(
             now,
             [_line(each, kept, now) for each in shown],
@@ -185,10 +184,6 @@ def _line(known: _Known, kept: _Kept, now: datetime) -> JobLine:
     if isinstance(job, Routine) and job.spec.enabled:
         is_skipped = skipped_moment(job, kept.skips, now) is not None
     return line_of(job, known.key, now, kept.past[known.key], is_skipped=is_skipped)
-
-
-def _pasts(tx: Transaction, jobs: Sequence[_Known], now: datetime) -> dict[str, JobPast]:
-    return {each.key: _past(tx, each.job, now) for each in jobs}
 
 
 def _past(tx: Transaction, job: Job, now: datetime) -> JobPast:

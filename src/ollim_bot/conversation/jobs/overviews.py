@@ -20,7 +20,8 @@ from ollim_bot.domain.event_cards import EVENT_TEXT
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.inbox import CommandCall
 from ollim_bot.domain.job_card import job_card
-from ollim_bot.domain.jobs import J, Job, JobKind
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import J, Job
 from ollim_bot.domain.moments import elapsed, midnight_after
 from ollim_bot.domain.overviews import (
     Listed,
@@ -43,8 +44,6 @@ from ollim_bot.store.transaction import Transaction
 MADE_OF = frozenset({"ledger", "due_items", "skips", "overviews", "task_undos", "zone"})
 _TODAY = "today"
 _ABOUT = "an overview, with text that the owner may not have written"
-_BETWEEN_LOOKS = 1.0
-_LONGEST_WAIT = 600.0
 
 _logger = logging.getLogger(__name__)
 
@@ -100,7 +99,7 @@ class Overviews:
         """The command that posts an overview of this kind."""
 
         async def show(call: CommandCall) -> str:
-            drawn = await self._drawn(kind)
+            drawn = await asyncio.to_thread(self._kinds[kind], self._clock.now())
             if not drawn.card.lines and kind != _TODAY:
                 return drawn.card.description
             note = self._poster.note(drawn.card, name=f"{kind}-{call.id}")
@@ -128,8 +127,10 @@ class Overviews:
                 has_changed.clear()
                 has_opened.clear()
                 if await self.refresh():
-                    await self._clock.sleep(_BETWEEN_LOOKS)
-                    await self._change_or_midnight(has_changed)
+                    await self._clock.sleep(1.0)
+                    now = self._clock.now()
+                    seconds = min(elapsed(now, midnight_after(now)).total_seconds(), 600.0)
+                    await wait_until_set(has_changed, self._clock, seconds)
                 else:
                     await has_opened.wait()
 
@@ -140,7 +141,12 @@ class Overviews:
             try:
                 open_ = await self._store.read(lambda tx: tx.overviews.get())
                 for kind, message_id in open_.messages.items():
-                    await self._bring_up_to_date(kind, MessageId(message_id))
+                    now = self._clock.now()
+                    drawing = (
+                        partial(self._today, is_kept=True) if kind == _TODAY else self._kinds[kind]
+                    )
+                    drawn = await asyncio.to_thread(drawing, now)
+                    await self._put_up(kind, MessageId(message_id), drawn)
             except StorageError:
                 _logger.warning("An overview could not be brought up to date", exc_info=True)
                 return True
@@ -158,11 +164,6 @@ class Overviews:
             await self._put_up(_TODAY, MessageId(message_id), drawn)
             return True
 
-    async def _bring_up_to_date(self, kind: str, message_id: MessageId) -> None:
-        now = self._clock.now()
-        drawing = partial(self._today, is_kept=True) if kind == _TODAY else self._kinds[kind]
-        await self._put_up(kind, message_id, await asyncio.to_thread(drawing, now))
-
     async def _put_up(self, kind: str, message_id: MessageId, drawn: _Drawn) -> None:
         today = self._clock.now().date()
 
@@ -179,11 +180,6 @@ class Overviews:
 
         await self._store.transact(step)
 
-    async def _change_or_midnight(self, has_changed: asyncio.Event) -> None:
-        now = self._clock.now()
-        seconds = min(elapsed(now, midnight_after(now)).total_seconds(), _LONGEST_WAIT)
-        await wait_until_set(has_changed, self._clock, seconds)
-
     def _close(self, tx: Transaction, kind: str) -> None:
         """Take the buttons from the open overview of a kind, and leave it as it is."""
         message_id = tx.overviews.get().messages.get(kind)
@@ -197,9 +193,6 @@ class Overviews:
         if message is not None and message.card != card:
             shown = replace(message, text=card.text, card=card, untrusted=drawn.untrusted)
             self._poster.add_to_log(tx, shown)
-
-    async def _drawn(self, kind: str) -> _Drawn:
-        return await asyncio.to_thread(self._kinds[kind], self._clock.now())
 
     def _today(self, now: datetime, *, is_kept: bool = False, after: str | None = None) -> _Drawn:
         """Draw it anew, or with its lines in their places; `after` is the key before the page."""
@@ -230,7 +223,10 @@ class Overviews:
                 hidden = hidden_on_page(waiting, last)
                 found = draw(hidden=frozenset(hidden))
             marks += [EVENT_TEXT.source] if has_events else []
-            drawn = _drawn_from(self._with_reach(tx, found.card), marks)
+            card = found.card
+            if self._reach.is_page_only(tx):
+                card = replace(card, description=f"{card.description} {ONLY_HERE}".strip())
+            drawn = _drawn_from(card, marks)
             return drawn._replace(places=tuple(found.places), hidden=hidden)
 
         calendars, due_tasks = self._day.calendars(), self._day.tasks.read()
@@ -240,11 +236,6 @@ class Overviews:
         ]
         has_events = bool(still_today(calendars, now))
         return self._store.query(question)
-
-    def _with_reach(self, tx: Transaction, card: Card) -> Card:
-        if not self._reach.is_page_only(tx):
-            return card
-        return replace(card, description=f"{card.description} {ONLY_HERE}".strip())
 
     def _reminders(self, now: datetime) -> _Drawn:
         listed = _listed(self._repositories.reminders)

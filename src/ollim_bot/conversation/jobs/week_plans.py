@@ -12,9 +12,9 @@ from typing import NamedTuple
 from ollim_bot.domain.answer_plans import with_plan_of
 from ollim_bot.domain.costs import PAST, PastCosts
 from ollim_bot.domain.moments import elapsed
-from ollim_bot.domain.rehearsal import Assumptions
 from ollim_bot.domain.rehearsal.difference import Difference
 from ollim_bot.domain.rehearsal.difference_words import NOTHING_CHANGES, in_words
+from ollim_bot.domain.rehearsal.fires import Assumptions
 from ollim_bot.domain.rehearsal.week import RehearsedWeek, rehearse_week
 from ollim_bot.domain.schedule import ScheduledJob, key_of
 from ollim_bot.ports import Clock, JobRepositories
@@ -29,7 +29,6 @@ READ_BY_REHEARSAL = frozenset({"ledger", "config", "budget", "skips", "quiet", "
 _LONGEST = timedelta(hours=1)
 AFTER_CHANGE = timedelta(seconds=5)
 _OF_OTHER_FILE = timedelta(seconds=1)
-_NEVER = 1_000_000
 
 
 class KeptWeek(NamedTuple):
@@ -138,7 +137,7 @@ def _difference(
 def _without_full_collections() -> Iterator[None]:
     """Put off full collections of the garbage, which stop all threads for longer than they may."""
     young, old, oldest = gc.get_threshold()
-    gc.set_threshold(young, old, _NEVER)
+    gc.set_threshold(young, old, 1_000_000)
     try:
         yield
     finally:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.chat_sessions import ChatSession
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.forks.forks import Forks, Replies
 from ollim_bot.conversation.message_poster import MessagePoster, answer_name, answer_of
@@ -71,22 +70,19 @@ class InputLoop:
         """Run until cancelled or told to end. Inputs wait while the disk refuses writes."""
         while not self._is_ending:
             try:
-                await self._work()
+                await self._recovery.run()
+                await self._board.tell()
+                while not self._is_ending:
+                    await self._forks.current.be_ready()
+                    await self._state.work()
+                    await self._take_next()
+                    await self._board.tell()
             except StorageError as refused:
                 await self._gate.wait(refused)
 
     def end_soon(self) -> None:
         """Take no further input: `run` returns when the current turn has ended."""
         self._is_ending = True
-
-    async def _work(self) -> None:
-        await self._recovery.run()
-        await self._board.tell()
-        while not self._is_ending:
-            await self._forks.current.be_ready()
-            await self._state.work()
-            await self._take_next()
-            await self._board.tell()
 
     async def _take_next(self) -> None:
         batch = self._state.inbox.next_batch(in_fork=self._state.fork is not None)
@@ -163,7 +159,18 @@ class Recovery:
         if await self._state.read(lambda tx: answer_of(tx, taken.turn)) is not None:
             await self._runner.end(asked, InputEnd.ANSWERED, settle)
         elif trace.is_complete and trace.answer:
-            answer = self._answer(dialogue, taken, asked, trace.answer, Taint(read))
+            job = next((each.as_of(taken.at) for each in asked if isinstance(each, JobTurn)), None)
+            answer = self._poster.answer(
+                dialogue,
+                taken.turn,
+                trace.answer,
+                Usage(),
+                session=taken.session,
+                late_since=job.late_since if job else None,
+                waited_since=job.waited_since if job else None,
+                job=job.title if job else "",
+                taint=Taint(read),
+            )
 
             def add(tx: Transaction) -> None:
                 self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
@@ -183,27 +190,6 @@ class Recovery:
                 asked, taken.attempt + 1, tools=tools, unknown=unknown, known_in=known_in
             )
             await self._runner.ask(asked, self._questions.with_pictures(question))
-
-    def _answer(
-        self,
-        dialogue: ChatSession,
-        taken: Taken,
-        asked: Sequence[TurnRequest],
-        text: str,
-        taint: Taint,
-    ) -> ChatMessage:
-        job = next((each.as_of(taken.at) for each in asked if isinstance(each, JobTurn)), None)
-        return self._poster.answer(
-            dialogue,
-            taken.turn,
-            text,
-            Usage(),
-            session=taken.session,
-            late_since=job.late_since if job else None,
-            waited_since=job.waited_since if job else None,
-            job=job.title if job else "",
-            taint=taint,
-        )
 
     def _telling_of(self, taken: Taken, asked: Sequence[TurnRequest]) -> Step[None]:
         """Tell the owner which messages are set aside; a turn of the program has none to tell."""

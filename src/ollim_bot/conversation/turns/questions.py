@@ -59,7 +59,13 @@ class TurnInput:
             return continued_prompt(self.tools, now, unknown=self.unknown, updates=updates)
         first = self.asked[0]
         if isinstance(first, ProgramTurn):
-            return _program_prompt(first, now, updates)
+            match first.occasion:
+                case ProgramTurnReason.FORK_STARTED:
+                    return fork_prompt(now, first.topic, updates)
+                case ProgramTurnReason.FORK_IDLE:
+                    return idle_prompt(now, updates)
+                case ProgramTurnReason.FORK_REPORT:
+                    return report_prompt(now, updates)
         if isinstance(first, JobTurn):
             # The prompt of this job was never taken, so the job has made no tool call.
             return foreground_prompt(first.as_of(now), now, updates)
@@ -143,13 +149,3 @@ class TurnInputs:
             return Image(*await self._keeper.image(attachment))
         except WrongInput as wrong:
             return _LeftOut(attachment, texts.picture_unreadable(str(wrong)))
-
-
-def _program_prompt(turn: ProgramTurn, now: datetime, updates: str) -> str:
-    match turn.occasion:
-        case ProgramTurnReason.FORK_STARTED:
-            return fork_prompt(now, turn.topic, updates)
-        case ProgramTurnReason.FORK_IDLE:
-            return idle_prompt(now, updates)
-        case ProgramTurnReason.FORK_REPORT:
-            return report_prompt(now, updates)

@@ -21,7 +21,6 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
 RETRY_AFTER_LOGIN = "retry_after_login"
-_BETWEEN_LOOKS = 10.0
 
 # Names the login in use, with another text after each renewal; empty if there is none.
 LoginMark = Callable[[], Awaitable[str]]
@@ -70,7 +69,12 @@ class Retries:
             for failed in tx.failed_turns.get().for_login(now):
                 tx.failed_turns.take(lambda known, failed=failed: known.taken(failed.turn))  # type: ignore[misc]
                 tx.inbox.append(*failed.again(now))
-                self._use_up(tx, failed.turn)
+                for each in tx.messages.of_turn(failed.turn):
+                    card = each.message.card
+                    if card is not None and any(button.action == RETRY for button in card.buttons):
+                        buttons = tuple(replace(button, is_used=True) for button in card.buttons)
+                        shown = replace(each.message, card=replace(card, buttons=buttons))
+                        self._poster.add_to_log(tx, shown)
             return ""
 
         return CommandChange(step, after=self._forks.close)
@@ -94,7 +98,7 @@ class Retries:
     async def _until_renewed(self) -> None:
         before = await self._login()
         while await self._waits():
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            await self._clock.sleep(10.0)
             now = await self._login()
             if now and now != before:
                 await self._queue()
@@ -103,11 +107,3 @@ class Retries:
     async def _queue(self) -> None:
         call = CommandCall(InputId(uuid4().hex), "", self._clock.now(), RETRY_AFTER_LOGIN)
         await self._state.append(Accepted(call.at, call))
-
-    def _use_up(self, tx: Transaction, turn: TurnId) -> None:
-        for each in tx.messages.of_turn(turn):
-            card = each.message.card
-            if card is not None and any(button.action == RETRY for button in card.buttons):
-                buttons = tuple(replace(button, is_used=True) for button in card.buttons)
-                shown = replace(each.message, card=replace(card, buttons=buttons))
-                self._poster.add_to_log(tx, shown)

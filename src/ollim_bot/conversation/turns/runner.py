@@ -35,7 +35,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     TurnFailure,
 )
-from ollim_bot.domain.ids import SessionId, TurnId
+from ollim_bot.domain.ids import TurnId
 from ollim_bot.domain.inbox import (
     CommandCall,
     Ended,
@@ -267,7 +267,11 @@ class TurnRunner:
     async def interrupt(self) -> bool:
         """Stop the running or the next turn; False if there is none."""
         if self.running is None:
-            self._unwanted = frozenset(each.id for each in self._upcoming())
+            # The inputs of the next turn, before it has begun.
+            inbox = self._state.inbox
+            inputs = inbox.taken or inbox.next_batch(in_fork=self._state.fork is not None)
+            asked = (each.id for each in inputs if not isinstance(each, CommandCall))
+            self._unwanted = frozenset(asked)
             return bool(self._unwanted)
         if self.running.has_ended:
             return False
@@ -328,12 +332,6 @@ class TurnRunner:
         self._state.wake()
         await turn.shown.end(end)
 
-    def _upcoming(self) -> Iterable[TurnRequest]:
-        """The inputs of the next turn, before it has begun."""
-        in_fork = self._state.fork is not None
-        inputs = self._state.inbox.taken or self._state.inbox.next_batch(in_fork=in_fork)
-        return (each for each in inputs if not isinstance(each, CommandCall))
-
     async def _run(
         self, turn: RunningTurn, dialogue: ChatSession, question: TurnInput
     ) -> TurnEnded:
@@ -345,9 +343,19 @@ class TurnRunner:
             return TurnEnded(EndCause.INTERRUPTED)
         run = self._context.run = dialogue.run_at(turn.start.at, session_id)
         await self._begin_run(run, question)
-        prompt_id = str(uuid4())
-        taking = self._take(turn.start, dialogue, question, prompt_id, session_id)
-        claim, waiting, newest = await taking
+        prompt_id, start = str(uuid4()), turn.start
+        taken = Taken(start.at, start.turn, start.inputs, question.attempt, prompt_id, session_id)
+
+        # Take the inputs, and with them what is told: the updates and the open items.
+        def step(tx: Transaction) -> tuple[PendingUpdates, Sequence[DueItem], DueItem | None]:
+            accepted = tx.inbox.get().accepted
+            if any(each not in accepted for each in question.asked):
+                raise _InputsChanged
+            claim = dialogue.claim(tx)
+            tx.inbox.append(replace(taken, claim=claim, in_fork=dialogue.in_fork))
+            return claim, *open_items(tx)
+
+        claim, waiting, newest = await self._state.transact(step)
         marks = (marked_taint(each.untrusted) for each in claim.entries if each.untrusted)
         if sources := tuple(source for mark in marks for source in mark.sources):
             read = await self._note_reading(run, sources, ends=False)
@@ -432,27 +440,6 @@ class TurnRunner:
         is_new = bool(sources or inherited) or (ends and bool(standing))
         return await self._state.transact(step) if is_new else standing
 
-    async def _take(
-        self,
-        start: TurnStart,
-        dialogue: ChatSession,
-        question: TurnInput,
-        prompt: str,
-        session: SessionId,
-    ) -> tuple[PendingUpdates, Sequence[DueItem], DueItem | None]:
-        """Take the inputs; returns what is told with them: the updates and the open items."""
-        taken = Taken(start.at, start.turn, start.inputs, question.attempt, prompt, session)
-
-        def step(tx: Transaction) -> tuple[PendingUpdates, Sequence[DueItem], DueItem | None]:
-            accepted = tx.inbox.get().accepted
-            if any(each not in accepted for each in question.asked):
-                raise _InputsChanged
-            claim = dialogue.claim(tx)
-            tx.inbox.append(replace(taken, claim=claim, in_fork=dialogue.in_fork))
-            return claim, *open_items(tx)
-
-        return await self._state.transact(step)
-
     async def _conclude(
         self, turn: RunningTurn, dialogue: ChatSession, question: TurnInput, end: TurnEnded
     ) -> bool:
@@ -464,7 +451,6 @@ class TurnRunner:
         if end.failure is not None and end.failure.kind in _CUT_OFF:
             await self._cut_off(turn, dialogue, end, end.failure.kind, spent)
             return True
-        how = _how_ended(turn, end)
         answer = None
         if _is_wanted(turn, asked, end, self._state.inbox):
             answer = self._answer(turn, dialogue, end)
@@ -641,16 +627,13 @@ def _is_wanted(
     """Whether the answer is posted; a part of an answer always is."""
     if end.cause is not EndCause.COMPLETED or any(each.wants_answer for each in asked):
         return True
-    has_words = bool(turn.text.so_far or end.text.strip())
-    return has_words and not _ends_with_report(asked, inbox)
-
-
-def _ends_with_report(asked: Sequence[TurnRequest], inbox: Inbox) -> bool:
-    """Whether the turn was to write a report and has: any further words would only repeat it."""
+    # Where the turn was to write a report and has, any further words would only repeat it.
     occasions = (each.occasion for each in asked if isinstance(each, ProgramTurn))
     calls = (each for each in inbox.waiting if isinstance(each, CommandCall))
-    is_made = any("summary" in call.arguments for call in calls)
-    return is_made and ProgramTurnReason.FORK_REPORT in occasions
+    has_reported = any("summary" in call.arguments for call in calls)
+    if has_reported and ProgramTurnReason.FORK_REPORT in occasions:
+        return False
+    return bool(turn.text.so_far or end.text.strip())
 
 
 def _is_superseded(turn: RunningTurn, inbox: Inbox) -> bool:

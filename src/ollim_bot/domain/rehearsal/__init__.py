@@ -6,13 +6,7 @@ a run takes is assumed.
 
 from __future__ import annotations
 
-from ollim_bot.domain.rehearsal.findings import (
-    MOST_ASKED,
-    Finding,
-    FindingKind,
-    findings,
-    warnings,
-)
+from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, FindingKind, findings, warnings
 from ollim_bot.domain.rehearsal.fires import AssumedRuns, Assumptions, Fire, Ping
 from ollim_bot.domain.rehearsal.phone import PushDay, push_days
 from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from ollim_bot.domain.cron import joined
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time
 from ollim_bot.domain.quiet import IN_QUIET_HOURS
 from ollim_bot.domain.rehearsal.difference import Difference, Traffic
@@ -24,15 +25,14 @@ _ONE_CENT = 0.01
 
 def in_words(difference: Difference) -> str:
     """`Adds 7 pings a week, two of them in your quiet hours; about $0.40.`, and what it causes."""
-    parts = [
-        *_moments(difference),
-        *_further(difference),
-        *_money(difference),
-        *_budget(difference),
-    ]
+    told = (_moments, _further, _money, _budget)
+    parts = [words for tell in told for words in tell(difference)]
     first = "; ".join(parts)
     sentences = [f"{first[0].upper()}{first[1:]}."] if parts else []
-    return " ".join([*sentences, *_findings(difference)]) or NOTHING_CHANGES
+    # What else appears, and what vanishes; the budget has its own words.
+    found = [*_others(difference.appeared)]
+    found += [f"No longer so: {sentence}" for sentence in _others(difference.vanished)]
+    return " ".join([*sentences, *found[:_MOST_FINDINGS]]) or NOTHING_CHANGES
 
 
 def _moments(difference: Difference) -> Iterator[str]:
@@ -123,19 +123,12 @@ def _days_at_one_time(moments: Sequence[datetime], difference: Difference) -> st
     if len(weekdays) == len(_DAYS):
         return "every day"
     if difference.is_weekly:
-        return f"on {_listed([f'{_DAYS[day]}s' for day in weekdays])}"
-    return f"on {_listed([_day(moment) for moment in moments])}"
+        return f"on {joined(f'{_DAYS[day]}s' for day in weekdays)}"
+    return f"on {joined(map(_day, moments))}"
 
 
 def _day(moment: datetime) -> str:
     return f"{WEEKDAYS[moment.weekday()]} {moment.day} {MONTHS[moment.month - 1]}"
-
-
-def _findings(difference: Difference) -> Iterator[str]:
-    """What else appears, and what vanishes; the budget has its own words."""
-    found = [*_others(difference.appeared)]
-    gone = [f"No longer so: {sentence}" for sentence in _others(difference.vanished)]
-    yield from (found + gone)[:_MOST_FINDINGS]
 
 
 def _others(findings: Sequence[Finding]) -> Iterator[str]:
@@ -154,7 +147,3 @@ def _number(number: int) -> str:
 
 def _more(number: int) -> str:
     return "more" if number > 0 else "fewer"
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

@@ -251,20 +251,17 @@ def _clocks(rehearsal: Rehearsal) -> Iterator[Finding]:
     alike = by_timing(jobs.values(), rehearsal.zone)
     found = oddities(alike, rehearsal.now, rehearsal.until)
     for odd in sorted(found, key=lambda odd: (odd.at, key_of(odd.job))):
-        sentence = _odd(odd, rehearsal.zone)
+        name, own = _named(odd.job), odd.job.spec.timezone
+        day = f"{WEEKDAYS[odd.wall.weekday()]} {odd.wall.day} {MONTHS[odd.wall.month - 1]}"
+        there = f" in {own.key}" if own is not None and own != rehearsal.zone else ""
+        time = clock_time(odd.wall)
+        if odd.is_twice:
+            sentence = f"{name}: {time}{there} comes twice on {day}. It runs the first time only."
+        else:
+            shown = clock_time(odd.at.astimezone(odd.job.spec.zone(rehearsal.zone)))
+            sentence = f"{name}: there is no {time}{there} on {day}. It runs at {shown}."
         at = odd.at.astimezone(rehearsal.zone)
         yield Finding(FindingKind.CLOCKS, at, 1, (key_of(odd.job),), sentence)
-
-
-def _odd(odd: ClockChange, zone: tzinfo) -> str:
-    name, own = _named(odd.job), odd.job.spec.timezone
-    day = f"{WEEKDAYS[odd.wall.weekday()]} {odd.wall.day} {MONTHS[odd.wall.month - 1]}"
-    there = f" in {own.key}" if own is not None and own != zone else ""
-    time = clock_time(odd.wall)
-    if odd.is_twice:
-        return f"{name}: {time}{there} comes twice on {day}. It runs the first time only."
-    shown = clock_time(odd.at.astimezone(odd.job.spec.zone(zone)))
-    return f"{name}: there is no {time}{there} on {day}. It runs at {shown}."
 
 
 def _by_job(fires: Iterable[Fire]) -> Iterable[Sequence[Fire]]:

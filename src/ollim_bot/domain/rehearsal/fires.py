@@ -17,13 +17,7 @@ from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietSettings
 from ollim_bot.domain.repeats import AfterDone, Rhythm
 from ollim_bot.domain.runtime_config import PushWhat, RuntimeConfig
-from ollim_bot.domain.schedule import (
-    ScheduledJob,
-    is_late,
-    key_of,
-    moments_between,
-    next_due,
-)
+from ollim_bot.domain.schedule import ScheduledJob, is_late, key_of, moments_between, next_due
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,13 +231,18 @@ class Simulation:
                 if fire.quiet_until is not None and not fire.job.must:
                     fire.ping = Ping.HELD
             case RunInBackground():
-                self._queue(fire)
+                self._note_routine(fire)
+                rank = run_priority(fire.job, fire.due)
+                heappush(self.state.waiting, (rank, self._next_order(), fire))
+                self._call_up(fire.at)
             case RunInForeground():
                 self._drop_held_turn(case)
                 self._take_turn(fire)
             case WaitForQuietEnd():
                 self._drop_held_turn(case)
-                self._hold_turn(fire, case)
+                assert fire.quiet_until is not None
+                fire.ping = Ping.HELD
+                self.state.held[case.key] = fire.quiet_until.astimezone(UTC), fire
             case Skip():
                 self._skip(fire, decision)
                 if is_unwanted(decision.reason, is_manual=False):
@@ -245,10 +250,7 @@ class Simulation:
                     return
             case _:
                 raise AssertionError(f"{decision} does not follow from a rehearsal")
-        self._around(fire)
-
-    def _around(self, fire: Fire) -> None:
-        """Add the heads-ups, and the further times of what the owner gets."""
+        # Add the heads-ups, and the further times of what the owner gets.
         spec = fire.job.spec
         if spec.before:
             found = (fire.due - length for length in spec.before)
@@ -307,11 +309,6 @@ class Simulation:
             decision = case.decisions[alike] = decide(job, circumstances)
         return decision
 
-    def _hold_turn(self, fire: Fire, case: _Case) -> None:
-        assert fire.quiet_until is not None
-        fire.ping = Ping.HELD
-        self.state.held[case.key] = fire.quiet_until.astimezone(UTC), fire
-
     def _drop_held_turn(self, case: _Case) -> None:
         """Of a routine, only the newest turn waits for the end of the quiet."""
         held = self.state.held.pop(case.key, None)
@@ -329,12 +326,6 @@ class Simulation:
         fire.starts = starts
         self.state.conversation_free_at = starts + self._length
         self._go(fire, self.state.conversation_free_at)
-
-    def _queue(self, fire: Fire) -> None:
-        self._note_routine(fire)
-        rank = run_priority(fire.job, fire.due)
-        heappush(self.state.waiting, (rank, self._next_order(), fire))
-        self._call_up(fire.at)
 
     def _note_routine(self, fire: Fire) -> None:
         if isinstance(fire.job, Routine):

@@ -115,7 +115,8 @@ class _Replay:
     def play(self) -> list[Fire]:
         done = 0
         while (place := self._next_change()) is not None:
-            mark = self._mark_before(place)
+            number = bisect_right(self._marks, place, key=_place) - 1
+            mark = self._marks[number] if number >= 0 else Mark(0, State(self._week.given.budget))
             self._result += self._fires[done : mark.place]
             done = self._play_from(mark)
         self._result += self._fires[done:]
@@ -141,10 +142,6 @@ class _Replay:
         added = [self._places[0] - 1] if self._places else []
         return min(gone + added, default=None)
 
-    def _mark_before(self, place: int) -> Mark:
-        number = bisect_right(self._marks, place, key=_place) - 1
-        return self._marks[number] if number >= 0 else Mark(0, State(self._week.given.budget))
-
     def _play_from(self, mark: Mark) -> int:
         """Play until the state is as it was, and return the place of that mark, or the end."""
         self._simulation.state = self._restored(mark.state)
@@ -164,15 +161,12 @@ class _Replay:
             here = self._marks[number - 1] if number else mark
             if here.place == place > mark.place and self._is_as_before(here):
                 return place
-            stop = self._next_stop(number)
+            # The place of the next fire that is gone or added, of the mark `number`, or the end.
+            stops = [len(self._fires), *(mark.place for mark in self._marks[number : number + 1])]
+            stops += [each[0] for each in (self._gone, self._places) if each]
+            stop = min(stops)
             self._play_copies(self._fires[place:stop])
             place = stop
-
-    def _next_stop(self, number: int) -> int:
-        """The place of the next fire that is gone or added, of the mark `number`, or the end."""
-        stops = [len(self._fires), *(mark.place for mark in self._marks[number : number + 1])]
-        stops += [each[0] for each in (self._gone, self._places) if each]
-        return min(stops)
 
     def _play_added(self, fire: Fire) -> None:
         self._simulation.play(fire)

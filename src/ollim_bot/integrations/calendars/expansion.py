@@ -135,8 +135,12 @@ def expand(
 
     Must run on the main thread, since it interrupts a series that takes too long.
     """
+
+    def begins(event: CalendarEvent) -> datetime:
+        return event.begins(window.zone).astimezone(UTC)
+
     found, seen = Expansion(), set[str]()
-    parsed = _parsed(_near(_text(raw), window))
+    parsed = _parsed(raw, window)
     owners = frozenset(_one(each, "X-WR-CALNAME").strip().lower() for each in parsed)
     waiting = sorted(_series(parsed, window, found), key=_repeats)
     deadline = process_time() + limits.all_seconds
@@ -156,11 +160,16 @@ def expand(
             found.events += [_with_own_id(event, seen) for event in kept]
         waiting = slow
     found.too_often += len(waiting)
-    found.events.sort(key=lambda event: (event.begins(window.zone).astimezone(UTC), event.id))
+    found.events.sort(key=lambda event: (begins(event), event.id))
     if len(found.events) > limits.events:
         found.cut_at = limits.events
-        found.events = _nearest(found.events, window, limits.events)
-    _cut_descriptions(found.events)
+        found.events.sort(key=lambda event: abs(begins(event) - window.now))
+        found.events = sorted(found.events[: limits.events], key=begins)
+    # Leave so much text that the copy can always be read again.
+    longest = _ALL_TEXT // max(1, len(found.events))
+    found.events = [
+        replace(event, description=shortened(event.description, longest)) for event in found.events
+    ]
     return found
 
 
@@ -194,9 +203,9 @@ def _text(raw: bytes) -> str:
     return raw.decode("latin-1")
 
 
-def _near(text: str, window: Window) -> str:
-    """The text without the single events that lie far from the window: they are most, and slow."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+def _parsed(raw: bytes, window: Window) -> list[_Component]:
+    """The calendars, without single events far from the window: those are most, and slow."""
+    text = _text(raw).replace("\r\n", "\n").replace("\r", "\n")
     if "BEGIN:VCALENDAR" not in text.upper():
         is_page = "<html" in text[:2000].lower()
         raise NoCalendar(
@@ -204,7 +213,12 @@ def _near(text: str, window: Window) -> str:
         )
     if "END:VCALENDAR" not in text.upper():
         raise NoCalendar("The calendar is cut off before its end.")
-    return _EVENT.sub(lambda event: event[0] if _may_be_on(event[1], window) else "", text)
+    near = _EVENT.sub(lambda event: event[0] if _may_be_on(event[1], window) else "", text)
+    try:
+        found = Calendar.from_ical(near, multiple=True)
+    except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
+        raise NoCalendar("The calendar cannot be understood.") from None
+    return [each for each in found if each.name == "VCALENDAR"]
 
 
 def _may_be_on(event: str, window: Window) -> bool:
@@ -215,22 +229,17 @@ def _may_be_on(event: str, window: Window) -> bool:
     return max(days) >= first and min(days) <= last
 
 
-def _parsed(text: str) -> list[_Component]:
-    try:
-        found = Calendar.from_ical(text, multiple=True)
-    except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
-        raise NoCalendar("The calendar cannot be understood.") from None
-    return [each for each in found if each.name == "VCALENDAR"]
-
-
 def _series(
     calendars: Iterable[_Component], window: Window, found: Expansion
 ) -> Iterator[list[_Component]]:
     """The events by their UID: one event, or a repeating one with its exceptions."""
     by_uid: dict[str, list[_Component]] = defaultdict(list)
     for calendar in calendars:
-        zone = _zone_of(calendar) or window.zone
-        for number, event in enumerate(_events(calendar)):
+        zone = window.zone
+        with suppress(Exception):
+            zone = ZoneInfo(str(calendar["X-WR-TIMEZONE"]).strip())
+        events = [each for each in calendar.subcomponents if each.name == "VEVENT"]
+        for number, event in enumerate(events):
             try:
                 mended = _mended(event, zone)
             except Exception:  # noqa: BLE001 - a stranger's text may cause any failure
@@ -238,16 +247,6 @@ def _series(
                 continue
             by_uid[str(event.get("UID", f"without {number}"))].append(mended)
     yield from by_uid.values()
-
-
-def _events(calendar: _Component) -> list[_Component]:
-    return [each for each in calendar.subcomponents if each.name == "VEVENT"]
-
-
-def _zone_of(calendar: _Component) -> tzinfo | None:
-    with suppress(Exception):
-        return ZoneInfo(str(calendar["X-WR-TIMEZONE"]).strip())
-    return None
 
 
 def _mended(event: _Component, zone: tzinfo) -> _Component:
@@ -265,7 +264,11 @@ def _mended(event: _Component, zone: tzinfo) -> _Component:
         event["DTEND"] = end
     length = event.pop("DURATION", None)
     if "DTEND" not in event:
-        event[_LENGTH] = _length(length, start)
+        length = timedelta() if length is None or isinstance(length, vBroken) else length.dt
+        if isinstance(start, datetime):
+            event[_LENGTH] = max(length, timedelta())
+        else:
+            event[_LENGTH] = max(timedelta(days=length.days), _A_DAY)
         event["DTEND"] = vDDDTypes(start + event[_LENGTH])
     if "RRULE" in event:
         event["RRULE"] = _values(event, "RRULE")
@@ -317,13 +320,6 @@ def _is_later(end: date, start: date) -> bool:
     return end > start
 
 
-def _length(given: Any, start: date) -> timedelta:
-    length = timedelta() if given is None or isinstance(given, vBroken) else given.dt
-    if isinstance(start, datetime):
-        return max(length, timedelta())
-    return max(timedelta(days=length.days), _A_DAY)
-
-
 def _repeats(series: Sequence[_Component]) -> bool:
     return len(series) > 1 or bool({"RRULE", "RDATE", "EXDATE"} & series[0].keys())
 
@@ -334,10 +330,20 @@ def _instances(
     """Raises `_TooSlow` after so many seconds."""
     if not _repeats(series):
         return list(series)
-    zone = _zone_of_series(series) or window.zone
+    # The zone in which the series repeats; None for one of whole days.
+    ordered = sorted(series, key=lambda event: "RECURRENCE-ID" in event)
+    start = ordered[0]["DTSTART"].dt
+    zone = (start.tzinfo if isinstance(start, datetime) else None) or window.zone
     first, last = window.at(window.first), window.at(window.last + _A_DAY)
     try:
-        length = _shortest(series)
+        # The shortest step of rules that repeat within a day; None if there is none.
+        rules = (rule for event in series for rule in event.get("RRULE", ()))
+        lengths = [
+            _LENGTHS[step] * max(1, int(next(iter(rule.get("INTERVAL", ())), 1)))
+            for rule in rules
+            if (step := str(next(iter(rule.get("FREQ", ())), "")).upper()) in _LENGTHS
+        ]
+        length = min(*lengths, _A_DAY) if lengths else None
         is_narrow = length is not None and window.now + MOST_OF_SERIES * length < last
         if length is not None and is_narrow:
             first, last = window.now, window.now + MOST_OF_SERIES * length
@@ -350,13 +356,6 @@ def _instances(
         found.too_often += 1
         instances.sort(key=lambda each: abs(_day(each["DTSTART"].dt) - window.now.date()))
     return instances[:MOST_OF_SERIES]
-
-
-def _zone_of_series(series: Iterable[_Component]) -> tzinfo | None:
-    """The zone in which the series repeats; None for one of whole days."""
-    ordered = sorted(series, key=lambda event: "RECURRENCE-ID" in event)
-    start = ordered[0]["DTSTART"].dt
-    return start.tzinfo if isinstance(start, datetime) else None
 
 
 def _computed(
@@ -409,17 +408,6 @@ def _name_moved_days(series: Sequence[_Component]) -> None:
         moved = event["RECURRENCE-ID"].dt if "RECURRENCE-ID" in event else None
         if isinstance(start, datetime) and moved and not isinstance(moved, datetime):
             event["RECURRENCE-ID"] = vDDDTypes(datetime.combine(moved, start.time()))
-
-
-def _shortest(series: Iterable[_Component]) -> timedelta | None:
-    """The shortest step of rules that repeat within a day; None if there is none."""
-    rules = (rule for event in series for rule in event.get("RRULE", ()))
-    lengths = [
-        _LENGTHS[step] * max(1, int(next(iter(rule.get("INTERVAL", ())), 1)))
-        for rule in rules
-        if (step := str(next(iter(rule.get("FREQ", ())), "")).upper()) in _LENGTHS
-    ]
-    return min(*lengths, _A_DAY) if lengths else None
 
 
 @contextmanager
@@ -506,22 +494,6 @@ def _with_own_id(event: CalendarEvent, seen: set[str]) -> CalendarEvent:
         own = f"{event.id}-{number}"
     seen.add(own)
     return event if own == event.id else replace(event, id=own)
-
-
-def _nearest(events: Iterable[CalendarEvent], window: Window, most: int) -> list[CalendarEvent]:
-    def begins(event: CalendarEvent) -> datetime:
-        return event.begins(window.zone).astimezone(UTC)
-
-    nearest = sorted(events, key=lambda event: abs(begins(event) - window.now))[:most]
-    return sorted(nearest, key=begins)
-
-
-def _cut_descriptions(events: list[CalendarEvent]) -> None:
-    """Leave so much text that the copy can always be read again."""
-    longest = _ALL_TEXT // max(1, len(events))
-    for number, event in enumerate(events):
-        if len(event.description) > longest:
-            events[number] = replace(event, description=shortened(event.description, longest))
 
 
 def _one(instance: _Component, name: str) -> str:

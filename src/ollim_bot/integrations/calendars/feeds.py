@@ -42,7 +42,6 @@ MOST_BYTES = 10_000_000
 _REDIRECTIONS = (301, 302, 303, 307, 308)
 _MOST_HOPS = 5
 _LONGEST_STEP = 10.0
-_ONLY_HTTPS = "Only https addresses are read. Use the https:// form of the address."
 _NO_ADDRESS = "That is not the address of a calendar. It begins with https:// or webcal://."
 _TOO_LARGE = f"The calendar is larger than {MOST_BYTES // 1_000_000} MB."
 _CUT_OFF = "The calendar is cut off before its end."
@@ -77,7 +76,7 @@ def web_address(text: str) -> str:
     if parts.scheme not in ("https", "http") or not parts.hostname or not is_plain:
         raise WrongInput(_NO_ADDRESS)
     if parts.scheme == "http" and not is_loopback(parts.hostname):
-        raise WrongInput(_ONLY_HTTPS)
+        raise WrongInput("Only https addresses are read. Use the https:// form of the address.")
     return address
 
 
@@ -221,11 +220,7 @@ class CalendarFeeds:
     """
 
     def __init__(
-        self,
-        paths: DataPaths,
-        files: CalendarFiles,
-        *,
-        expand_seconds: float = EXPAND_SECONDS,
+        self, paths: DataPaths, files: CalendarFiles, *, expand_seconds: float = EXPAND_SECONDS
     ) -> None:
         self._expand_seconds = expand_seconds
         self._paths = paths

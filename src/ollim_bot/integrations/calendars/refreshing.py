@@ -14,13 +14,7 @@ from traceback import format_tb
 from typing import ParamSpec, Protocol, TypeVar
 
 from ollim_bot.clock import wait_until_set
-from ollim_bot.domain.calendar import (
-    FRESH,
-    CalendarCopy,
-    CalendarEvent,
-    added_words,
-    failing_words,
-)
+from ollim_bot.domain.calendar import FRESH, CalendarCopy, CalendarEvent, added_words, failing_words
 from ollim_bot.domain.pasted_addresses import AddressAnswer
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.text import literal

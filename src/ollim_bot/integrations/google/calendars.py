@@ -422,7 +422,7 @@ class GoogleCalendars:
             event = event_of({**item, "status": ""}, synced.id, synced.name)
             if item.get("status") != "cancelled" and event is not None:
                 events[event.id] = event
-            elif events.pop(_id_here(item, synced.id), None) is None:
+            elif events.pop(own_id(str(item.get("id", "")), synced.id), None) is None:
                 return None
         return replace(synced, token=token), self._copy(synced, events, now)
 
@@ -506,10 +506,6 @@ def _is_enough(synced: _Synced, now: datetime) -> bool:
     """Whether changes are enough. A clock that was set back asks for all."""
     age = now.date() - date.fromisoformat(synced.read_on) if synced.read_on else _WHOLE_AFTER
     return bool(synced.token) and abs(age) < _WHOLE_AFTER
-
-
-def _id_here(item: Mapping[str, Any], calendar_id: str) -> str:
-    return own_id(str(item.get("id", "")), calendar_id)
 
 
 def _origin(calendar_id: str) -> str:

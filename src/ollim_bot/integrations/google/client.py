@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from ollim_bot.domain.google import GoogleService
 from ollim_bot.errors import GoogleRefused, SignInNeeded, Unreachable
-from ollim_bot.http_exchange import HttpLimits, HttpResponse
+from ollim_bot.http_exchange import HttpLimits
 from ollim_bot.integrations.google.token import GoogleToken
 from ollim_bot.integrations.google.tokens import GoogleTokenStore
 from ollim_bot.integrations.google.wire import (
@@ -102,7 +102,16 @@ class GoogleClient:
         def attempt() -> dict[str, Any]:
             nonlocal tries
             tries += 1
-            return understood(self._exchange(method, address, given, content))
+            token = self._tokens.valid()
+            if method != "GET" and not self._may_act():
+                raise Unreachable(_OTHERS_LEAD)
+            answer = ask_google(method, address, _with_bearer(given, token), content, self._limits)
+            if answer.status == 401:
+                token = self._tokens.renewed(token)
+                answer = ask_google(
+                    method, address, _with_bearer(given, token), content, self._limits
+                )
+            return understood(answer)
 
         try:
             return with_retries(attempt, self._pause, is_repeatable=repeatable)
@@ -116,18 +125,6 @@ class GoogleClient:
             if refused.reason == "insufficientPermissions":
                 raise SignInNeeded(_LEFT_OUT.format("This part of Google")) from refused
             raise
-
-    def _exchange(
-        self, method: str, address: str, headers: Mapping[str, str], body: bytes | None
-    ) -> HttpResponse:
-        token = self._tokens.valid()
-        if method != "GET" and not self._may_act():
-            raise Unreachable(_OTHERS_LEAD)
-        answer = ask_google(method, address, _with_bearer(headers, token), body, self._limits)
-        if answer.status == 401:
-            token = self._tokens.renewed(token)
-            answer = ask_google(method, address, _with_bearer(headers, token), body, self._limits)
-        return answer
 
     def _address(self, path: str, params: Params | None) -> str:
         host = self._api_url or _HOSTS[path.split("/")[1]]

@@ -79,11 +79,11 @@ class Mail:
 
 
 def summary_of(message: Mapping[str, object]) -> MailSummary:
-    labels = message.get("labelIds")
+    labels, payload = message.get("labelIds"), _mapping(message.get("payload"))
     return MailSummary(
         str(message.get("id", "")),
-        _header(message, "from"),
-        _header(message, "subject") or NO_SUBJECT,
+        decoded_words(_header(payload, "from")),
+        decoded_words(_header(payload, "subject")) or NO_SUBJECT,
         _date(message.get("internalDate")),
         isinstance(labels, list) and UNREAD in labels,
     )
@@ -93,9 +93,17 @@ def mail_of(message: Mapping[str, object]) -> Mail:
     """The mail with its plain text, or else with the readable text of its HTML."""
     payload = _mapping(message.get("payload"))
     body = tidied(_text(payload))
-    attachments = tuple(_attachments(payload))
+    attachments = tuple(
+        decoded_words(str(part.get("filename") or "")) or _kind(part) or "a file"
+        for part in _leaves(payload)
+        if _is_attachment(part)
+    )
     return Mail(
-        summary_of(message), _header(message, "to"), body[:LONGEST_BODY], len(body), attachments
+        summary_of(message),
+        decoded_words(_header(payload, "to")),
+        body[:LONGEST_BODY],
+        len(body),
+        attachments,
     )
 
 
@@ -130,12 +138,12 @@ def tidied(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-def _header(message: Mapping[str, object], name: str) -> str:
-    headers = _mapping(message.get("payload")).get("headers")
+def _header(part: Mapping[str, object], name: str) -> str:
+    headers = part.get("headers")
     for each in headers if isinstance(headers, list) else ():
         header = _mapping(each)
         if str(header.get("name", "")).lower() == name:
-            return decoded_words(str(header.get("value", "")))
+            return str(header.get("value", ""))
     return ""
 
 
@@ -155,12 +163,6 @@ def _text(payload: Mapping[str, object]) -> str:
     return "\n\n".join(
         readable_text(_content(part)) for part in leaves if _kind(part) == "text/html"
     )
-
-
-def _attachments(payload: Mapping[str, object]) -> Iterator[str]:
-    for part in _leaves(payload):
-        if _is_attachment(part):
-            yield decoded_words(str(part.get("filename") or "")) or _kind(part) or "a file"
 
 
 def _leaves(payload: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
@@ -190,17 +192,8 @@ def _content(part: Mapping[str, object]) -> str:
         raw = base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))
     except (binascii.Error, ValueError):
         return ""
-    found = _CHARSET.search(_part_type(part))
+    found = _CHARSET.search(_header(part, "content-type"))
     return _decoded(raw, found[1] if found else None)
-
-
-def _part_type(part: Mapping[str, object]) -> str:
-    headers = part.get("headers")
-    for each in headers if isinstance(headers, list) else ():
-        header = _mapping(each)
-        if str(header.get("name", "")).lower() == "content-type":
-            return str(header.get("value", ""))
-    return ""
 
 
 def _decoded(raw: bytes | str, charset: str | None) -> str:

@@ -10,14 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ollim_bot.domain.google import GoogleService
-from ollim_bot.domain.tasks import (
-    DeletedTask,
-    Task,
-    TaskChange,
-    is_titled,
-    note_lines,
-    one_line,
-)
+from ollim_bot.domain.tasks import DeletedTask, Task, TaskChange, is_titled, note_lines, one_line
 from ollim_bot.errors import GoogleRefused, TaskNotFound, WrongInput
 from ollim_bot.integrations.google.client import GoogleClient, Params
 from ollim_bot.integrations.google.tokens import GoogleTokenStore
@@ -29,7 +22,6 @@ DEFAULT_LIST = "@default"
 _LISTS = "/tasks/v1/users/@me/lists"
 _OF_A_PAGE = 100
 _MOST_PAGES = 100
-_NO_TITLE = "(no title)"
 _OPEN, _DONE = "needsAction", "completed"
 
 
@@ -41,10 +33,7 @@ def connected_tasks(
     After Google ended the connection every call raises `SignInNeeded`. Raises `StorageError`.
     """
     token = tokens.read()
-    if token is None:
-        is_ours = tokens.revocation() is not None
-    else:
-        is_ours = GoogleService.TASKS in token.services
+    is_ours = GoogleService.TASKS in token.services if token else tokens.revocation() is not None
     return GoogleTasks(client, list_id) if is_ours else None
 
 
@@ -57,14 +46,7 @@ class GoogleTasks:
 
     def tasks(self, list_name: str = "", *, with_done: bool = False) -> Sequence[Task]:
         """Those of the named list, or of the list in use."""
-        list_id, name = self._list_id, LIST_IN_USE
-        if list_name not in ("", LIST_IN_USE):
-            list_id, name = self._named_list(list_name)
-        shown: Params = (
-            {"showCompleted": True, "showHidden": True} if with_done else {"showCompleted": False}
-        )
-        items = self._pages(_tasks_path(list_id), shown)
-        return [_task_of(item, name) for item in items if not item.get("deleted")]
+        return self._tasks_of(*self._named_list(list_name), with_done=with_done)
 
     def get(self, task_id: str) -> Task:
         return self._find(task_id)[1]
@@ -73,9 +55,7 @@ class GoogleTasks:
         self, title: str, due: date | None = None, notes: str = "", list_name: str = ""
     ) -> Task:
         body = _fields(Task("", one_line(title), due, note_lines(notes)))
-        list_id, name = self._list_id, LIST_IN_USE
-        if list_name not in ("", LIST_IN_USE):
-            list_id, name = self._named_list(list_name)
+        list_id, name = self._named_list(list_name)
         answer = self._client.call("POST", _tasks_path(list_id), body=body)
         return _task_of(answer, name)
 
@@ -114,7 +94,7 @@ class GoogleTasks:
         """Google takes one task at a call: those of a call that was cut off are found again."""
         titles = [one_line(each) for each in steps]
         list_id, parent = self._find(task_id) if task_id else self._titled(title)
-        parts = [each for each in self._all_of(list_id, parent.list) if each.parent == parent.id]
+        parts = [each for each in self._tasks_of(list_id, parent.list) if each.parent == parent.id]
         made: list[Task] = []
         for words in titles:
             found = next((each for each in parts if is_titled(each, words)), None)
@@ -131,7 +111,7 @@ class GoogleTasks:
         for task_id in task_ids:
             with suppress(TaskNotFound):
                 list_id, task = self._find(task_id)
-                others = self._all_of(list_id, task.list)
+                others = self._tasks_of(list_id, task.list)
                 if not task.done and not any(each.parent == task_id for each in others):
                     self._client.call("DELETE", _task_path(list_id, task_id))
                     gone.append(task_id)
@@ -149,11 +129,16 @@ class GoogleTasks:
         found = next((each for each in self.tasks() if is_titled(each, title)), None)
         return self._list_id, found or self.add(title)
 
-    def _all_of(self, list_id: str, name: str) -> list[Task]:
-        items = self._pages(_tasks_path(list_id), {"showCompleted": True, "showHidden": True})
+    def _tasks_of(self, list_id: str, name: str, *, with_done: bool = True) -> list[Task]:
+        shown: Params = (
+            {"showCompleted": True, "showHidden": True} if with_done else {"showCompleted": False}
+        )
+        items = self._pages(_tasks_path(list_id), shown)
         return [_task_of(item, name) for item in items if not item.get("deleted")]
 
     def _named_list(self, name: str) -> tuple[str, str]:
+        if name in ("", LIST_IN_USE):
+            return self._list_id, LIST_IN_USE
         lists = {str(item.get("id")): str(item.get("title")) for item in self._pages(_LISTS)}
         found = [key for key, title in lists.items() if name in (key, title)]
         found = found or [key for key, title in lists.items() if title.lower() == name.lower()]
@@ -203,7 +188,7 @@ class GoogleTasks:
 def _task_of(item: Mapping[str, Any], list_name: str) -> Task:
     return Task(
         str(item.get("id", "")),
-        " ".join(str(item.get("title") or "").split()) or _NO_TITLE,
+        " ".join(str(item.get("title") or "").split()) or "(no title)",
         _day(item.get("due")),
         str(item.get("notes") or ""),
         item.get("status") == _DONE,

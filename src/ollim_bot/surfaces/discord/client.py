@@ -31,21 +31,12 @@ from ollim_bot.surfaces.discord.errors import (
 from ollim_bot.surfaces.discord.rendering import ReceivedMessage
 from ollim_bot.surfaces.discord.translation import seen
 
-_LONGEST_LOOKUP = 20
-_OK = 200
-
-
 NOT_AUTHORIZED = "You are not authorized to use this bot."
 ELSEWHERE = "I answer in our direct messages only."
-_READY_PAUSE = 0.05
-_LONGEST_RATE_LIMIT_WAIT = 30.0
 WATCH_PAUSE = 60.0
-_MOST_SILENCES = 3
 _LONGEST_CLOSE = 5.0
-_UNAUTHORIZED = 401
 _NO_TOKEN_CODE = 4004
 _NO_INTENTS_CODE = 4014
-_CLOSED = "Discord closed the connection."
 _SILENT = "Discord does not answer on its connection any more."
 _logger = logging.getLogger(__name__)
 
@@ -66,11 +57,11 @@ async def use_api_url(api_url: str | None) -> None:
 async def _gateway(base: str) -> yarl.URL:
     try:
         async with (
-            asyncio.timeout(_LONGEST_LOOKUP),
+            asyncio.timeout(20),
             aiohttp.ClientSession() as session,
             session.get(f"{base}/gateway") as answer,
         ):
-            said = await answer.json(content_type=None) if answer.status == _OK else None
+            said = await answer.json(content_type=None) if answer.status == 200 else None
         url = yarl.URL(said["url"]) if isinstance(said, dict) else yarl.URL()
     except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError) as error:
         raise Unreachable(_no_answer(base)) from error
@@ -132,8 +123,8 @@ class GatewayClient(discord.Client):
             max_messages=None,
             member_cache_flags=discord.MemberCacheFlags.none(),
             chunk_guilds_at_startup=False,
-            guild_ready_timeout=_READY_PAUSE,
-            max_ratelimit_timeout=_LONGEST_RATE_LIMIT_WAIT,
+            guild_ready_timeout=0.05,
+            max_ratelimit_timeout=30.0,
             allowed_mentions=discord.AllowedMentions.none(),
         )
         self.session: LoggedInClient | None = None
@@ -278,7 +269,10 @@ class DiscordConnection:
                 channel = await self._client.create_dm(discord.Object(owner))
                 newest = [each.id async for each in channel.history(limit=1)]
         except DISCORD_ERRORS as error:
-            raise _not_logged_in(error) from error
+            is_refused = isinstance(error, discord.HTTPException) and error.status == 401
+            if is_refused or isinstance(error, discord.LoginFailure):
+                raise NotAdmitted(NO_TOKEN) from error
+            raise Unreachable(OUT_OF_REACH) from error
         except (KeyError, TypeError) as error:
             # discord.py fails like this on an answer of a captive portal or proxy.
             raise Unreachable(OUT_OF_REACH) from error
@@ -315,7 +309,13 @@ class DiscordConnection:
         try:
             await self._client.connect(reconnect=False)
         except DISCORD_ERRORS as error:
-            raise _not_connected(error) from error
+            code = error.code if isinstance(error, discord.ConnectionClosed) else None
+            if code == _NO_TOKEN_CODE:
+                raise NotAdmitted(NO_TOKEN) from error
+            if code == _NO_INTENTS_CODE or isinstance(error, discord.PrivilegedIntentsRequired):
+                raise NotAdmitted(NO_INTENTS) from error
+            reason = OUT_OF_REACH if code is None else "Discord closed the connection."
+            raise Unreachable(reason) from error
 
     async def _watch(self) -> None:
         """Reconnect when heartbeats go unanswered, which discord.py does not notice by itself.
@@ -329,24 +329,8 @@ class DiscordConnection:
             is_alive = math.isfinite(latency) and latency != before
             silences = 0 if is_alive else silences + 1
             before = latency
-            if silences >= _MOST_SILENCES:
+            if silences >= 3:
                 raise Unreachable(_SILENT)
             if silences:
                 _logger.warning("Discord did not answer on its connection; a new one is made.")
                 await self.reconnect()
-
-
-def _not_logged_in(error: BaseException) -> Exception:
-    is_refused = isinstance(error, discord.HTTPException) and error.status == _UNAUTHORIZED
-    if is_refused or isinstance(error, discord.LoginFailure):
-        return NotAdmitted(NO_TOKEN)
-    return Unreachable(OUT_OF_REACH)
-
-
-def _not_connected(error: BaseException) -> Exception:
-    code = error.code if isinstance(error, discord.ConnectionClosed) else None
-    if code == _NO_TOKEN_CODE:
-        return NotAdmitted(NO_TOKEN)
-    if code == _NO_INTENTS_CODE or isinstance(error, discord.PrivilegedIntentsRequired):
-        return NotAdmitted(NO_INTENTS)
-    return Unreachable(OUT_OF_REACH if code is None else _CLOSED)

@@ -11,21 +11,18 @@ from typing import Any
 import discord
 
 from ollim_bot.clock import Backoff
-from ollim_bot.domain.commands import Argument, CommandSpec
+from ollim_bot.domain.commands import CommandSpec
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.errors import writing
 
-_LONGEST_ABOUT = 100
 _SLASH_COMMAND = 1
 _STRING = 3
 _BOT_DM = 1
 # Arguments with proposals although the command lists no choices: their values change.
 _ALSO_COMPLETED = frozenset({("resume", "id")})
 
-_FIRST_PAUSE = 60.0
-_LONGEST_PAUSE = 3600.0
 
 _logger = logging.getLogger(__name__)
 
@@ -37,7 +34,17 @@ def payload(specs: Sequence[CommandSpec]) -> list[dict[str, Any]]:
             "type": _SLASH_COMMAND,
             "name": spec.name,
             "description": _cut(spec.about),
-            "options": [_option(spec.name, one) for one in _required_first(spec.arguments)],
+            "options": [
+                {
+                    "type": _STRING,
+                    "name": one.name,
+                    "description": _cut(one.about),
+                    "required": one.is_required,
+                    "autocomplete": bool(one.choices) or (spec.name, one.name) in _ALSO_COMPLETED,
+                }
+                # Discord demands the required ones first.
+                for one in sorted(spec.arguments, key=lambda each: not each.is_required)
+            ],
             "contexts": [_BOT_DM],
         }
         for spec in specs
@@ -68,7 +75,7 @@ async def sync(
     mark = fingerprint(menu, application)
     if mark == remembered:
         return
-    async for _ in Backoff(clock, _FIRST_PAUSE, _LONGEST_PAUSE):
+    async for _ in Backoff(clock, 60.0, 3600.0):
         if client.is_closed():
             return
         try:
@@ -84,20 +91,5 @@ async def sync(
             return
 
 
-def _option(command: str, argument: Argument) -> dict[str, Any]:
-    return {
-        "type": _STRING,
-        "name": argument.name,
-        "description": _cut(argument.about),
-        "required": argument.is_required,
-        "autocomplete": bool(argument.choices) or (command, argument.name) in _ALSO_COMPLETED,
-    }
-
-
-def _required_first(arguments: Sequence[Argument]) -> list[Argument]:
-    """Put required arguments first, as Discord demands; the order is otherwise kept."""
-    return sorted(arguments, key=lambda each: not each.is_required)
-
-
 def _cut(text: str) -> str:
-    return shortened(text, _LONGEST_ABOUT)
+    return shortened(text, 100)

@@ -47,15 +47,7 @@ from ollim_bot.surfaces.discord.translation import embed_of, seen, view_of
 
 T = TypeVar("T")
 
-_CHUNK = 256 * 1024
-_OK = 200
-_GONE_CODES = frozenset({403, 404, 410})
-_GONE = "`{name}` is not at Discord any more."
-_TOO_LARGE = "`{name}` is too large."
 
-
-_MOST_AT_ONCE = 100
-_NO_FILE = "`{name}` cannot be read any more."
 _NO_MENTIONS = discord.AllowedMentions.none()
 
 
@@ -63,7 +55,13 @@ async def download(file: RemoteFile, target: Path, most: int) -> None:
     """As `DmChannel.fetch`. Raises `WriteFailed` if the disk refuses the content."""
     try:
         async with _answer(file) as answer:
-            await _keep(answer, file, target, most)
+            size = 0
+            with await _on_disk(target, lambda: _created(target)) as kept:
+                async for chunk in answer.content.iter_chunked(256 * 1024):
+                    size += len(chunk)
+                    if size > most:
+                        raise DeliveryFailed(f"`{file.name}` is too large.")
+                    await _on_disk(target, partial(kept.write, chunk))
     except BaseException:  # also on cancellation: a partial file must not remain
         await asyncio.to_thread(target.unlink, missing_ok=True)
         raise
@@ -73,21 +71,11 @@ async def download(file: RemoteFile, target: Path, most: int) -> None:
 async def _answer(file: RemoteFile) -> AsyncIterator[aiohttp.ClientResponse]:
     """Use a session of its own, so that the bot's token is not sent to the file host."""
     async with reading(), aiohttp.ClientSession() as session, session.get(file.url) as answer:
-        if answer.status in _GONE_CODES:
-            raise DeliveryFailed(_GONE.format(name=file.name))
-        if answer.status != _OK:
+        if answer.status in (403, 404, 410):
+            raise DeliveryFailed(f"`{file.name}` is not at Discord any more.")
+        if answer.status != 200:
             raise Unreachable(OUT_OF_REACH)
         yield answer
-
-
-async def _keep(answer: aiohttp.ClientResponse, file: RemoteFile, target: Path, most: int) -> None:
-    size = 0
-    with await _on_disk(target, lambda: _created(target)) as kept:
-        async for chunk in answer.content.iter_chunked(_CHUNK):
-            size += len(chunk)
-            if size > most:
-                raise DeliveryFailed(_TOO_LARGE.format(name=file.name))
-            await _on_disk(target, partial(kept.write, chunk))
 
 
 def _created(target: Path) -> BinaryIO:
@@ -162,15 +150,12 @@ class DirectMessages:
                 # discord.py has tried it before, with an unknown outcome.
                 raise DeliveryUncertain(str(error)) from error
         if _view(outgoing) is not None and not message.components:
-            await self._make_whole(str(message.id), outgoing)
+            # An earlier process has sent it bare, and Discord returned it for the same nonce.
+            try:
+                await self.edit(str(message.id), outgoing)
+            except (DeliveryFailed, Unreachable) as failed:
+                raise DeliveryUncertain(str(failed)) from failed
         return str(message.id)
-
-    async def _make_whole(self, ref: str, outgoing: OutgoingMessage) -> None:
-        """Edit what an earlier process has sent bare, and Discord returned for the same nonce."""
-        try:
-            await self.edit(ref, outgoing)
-        except (DeliveryFailed, Unreachable) as error:
-            raise DeliveryUncertain(str(error)) from error
 
     async def edit(self, ref: str, outgoing: OutgoingMessage) -> None:
         session = self._session()
@@ -212,7 +197,7 @@ class DirectMessages:
     async def newest(self, limit: int) -> Sequence[ReceivedMessage]:
         session = self._session()
         async with reading():
-            history = session.channel.history(limit=min(limit, _MOST_AT_ONCE))
+            history = session.channel.history(limit=min(limit, 100))
             found = [_seen(session, each) async for each in history]
         return [each for each in reversed(found) if each is not None]
 
@@ -248,7 +233,7 @@ class DirectMessages:
                 stack.callback(file.close)
                 files.append(discord.File(file, each.name))  # type: ignore[arg-type]  # any will do
             except (OSError, ValueError) as error:
-                raise DeliveryFailed(_NO_FILE.format(name=each.name)) from error
+                raise DeliveryFailed(f"`{each.name}` cannot be read any more.") from error
         return files
 
 
@@ -264,14 +249,9 @@ def _seen(session: LoggedInClient, message: discord.Message) -> ReceivedMessage 
     return seen(message, session.owner, session.us)
 
 
-_BETWEEN_POLLS = 120.0
-_LONGEST_PAUSE = 60.0
 # Discord announces no message later than this, and a missing message of this age is deleted.
 _SURELY = timedelta(seconds=30)
-_LOGGED = 500
 _AMENDED = 100
-_REPAIRED = 50
-_BEFORE_ALL = "0"
 
 _logger = logging.getLogger(__name__)
 
@@ -328,7 +308,7 @@ class MessageCatchUp:
             is_poll = not self._is_ready.is_set()
             self._is_ready.clear()
             await self._unless_ready(self._round(is_poll=is_poll))
-            await self._unless_ready(self._clock.sleep(_BETWEEN_POLLS))
+            await self._unless_ready(self._clock.sleep(120.0))
 
     async def _unless_ready(self, step: Coroutine[Any, Any, None]) -> None:
         doing = asyncio.ensure_future(step)
@@ -344,7 +324,7 @@ class MessageCatchUp:
 
     async def _round(self, *, is_poll: bool) -> None:
         is_brought = False
-        async for _ in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
+        async for _ in Backoff(self._clock, FIRST_PAUSE, 60.0):
             try:
                 if not is_brought:
                     self._inbound.hold()
@@ -361,11 +341,14 @@ class MessageCatchUp:
     async def _bring(self, *, is_poll: bool) -> None:
         start = self._read_to or await self._facts.last_seen()
         if start is None:
-            start = await self._beginning()
+            # On the very first start, all earlier messages count as seen.
+            newest = await self._channel.newest(1)
+            start = newest[-1].ref if newest else "0"
+            self._facts.saw(start)
             found: Sequence[ReceivedMessage] = ()
         else:
             found = await self._channel.after(start)
-        logged = await self._logged(_LOGGED)
+        logged = await self._logged(500)
         missed = [seen for seen in found if seen.is_owners and seen.ref not in logged]
         passed = await self._facts.passed_over(missed)
         missed = [seen for seen in missed if seen.ref not in passed]
@@ -376,13 +359,6 @@ class MessageCatchUp:
             self._is_deaf = True
             _logger.warning("Discord brings no messages any more; the connection is made anew")
             await self._reconnect()
-
-    async def _beginning(self) -> str:
-        """On the very first start, count all earlier messages as seen; returns the newest."""
-        newest = await self._channel.newest(1)
-        start = newest[-1].ref if newest else _BEFORE_ALL
-        self._facts.saw(start)
-        return start
 
     def _was_not_brought(self, seen: ReceivedMessage) -> bool:
         return not self._inbound.knows(seen.ref) and self._clock.now() - seen.at > _SURELY
@@ -417,7 +393,7 @@ class MessageCatchUp:
         """Once: remove the reactions that the bot could not remove before it stopped."""
         if self._is_repaired:
             return
-        newest = await self._channel.newest(_REPAIRED)
+        newest = await self._channel.newest(50)
         self._pending_reaction.adopt(
             seen.ref for seen in newest if seen.is_owners and EYES in seen.marks
         )

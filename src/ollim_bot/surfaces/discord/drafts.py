@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -76,7 +77,7 @@ class TurnDrafts:
     start: TurnStart
     live: LiveText = field(default_factory=LiveText)
     drafts: list[DraftMessage] = field(default_factory=list)
-    stop: Callable[[], Awaitable[None]] = _no_drawing
+    stop: Callable[[], Coroutine[Any, Any, None]] = _no_drawing
     holder: MessageId | None = None
     taken: Sequence[DraftMessage] = ()
     delivered: set[MessageId] = field(default_factory=set)
@@ -139,7 +140,9 @@ class TurnDrafts:
     def at(self, index: int) -> DraftMessage:
         """The draft at `index`, which may be one past the end: then a new one."""
         if index == len(self.drafts):
-            self.drafts.append(DraftMessage(_nonce(self.turn, self.made)))
+            # Stable for each draft, so that a late arrival is recognised.
+            nonce = hashlib.blake2s(f"{self.turn} {self.made}".encode(), digest_size=12)
+            self.drafts.append(DraftMessage(nonce.hexdigest()))
             self.made += 1
         return self.drafts[index]
 
@@ -148,11 +151,6 @@ class TurnDrafts:
         rest = self.drafts[index:]
         del self.drafts[index:]
         return rest
-
-
-def _nonce(turn: TurnId, number: int) -> str:
-    """Stable for each draft, so that a late arrival is recognised."""
-    return hashlib.blake2s(f"{turn} {number}".encode(), digest_size=12).hexdigest()
 
 
 class DraftMemory(Protocol):
@@ -216,8 +214,12 @@ class Drafts:
         Repeated calls for a message give the same drafts.
         """
         self.begin(message.id)
-        turn_drafts = self._drafts_for(message)
-        if turn_drafts is None:
+        turn_drafts = None if message.turn is None else self._by_turn.get(message.turn)
+        if turn_drafts is None or turn_drafts.holder not in (None, message.id):
+            return ()
+        # A note replaces status lines only.
+        is_note = message.author is not Author.ASSISTANT
+        if is_note and turn_drafts.has_text and turn_drafts.holder is None:
             return ()
         await turn_drafts.stop()
         if turn_drafts.holder is None:
@@ -238,7 +240,12 @@ class Drafts:
         turn_drafts.delivered.add(message.id)
         turn_drafts.awaited.discard(message.id)
         if turn_drafts.holder == message.id and refs:
-            self._hand_over(turn_drafts, refs)
+            for draft in turn_drafts.drafts:
+                if draft.ref is not None and draft.ref in refs:
+                    draft.is_taken = True
+                    self._memory.remove_draft(draft.ref)
+            self.discard(turn_drafts.drafts)
+            del self._by_turn[turn_drafts.turn]
         elif turn_drafts.holder == message.id:
             self._give_up(message.id)
         elif turn_drafts.is_over and turn_drafts.holder is None and not turn_drafts.awaited:
@@ -257,7 +264,7 @@ class Drafts:
         if not turn_drafts.awaited and turn_drafts.holder is None:
             self._background.start(self._close(turn_drafts, cause))
         else:
-            self._background.start(_stopped(turn_drafts))
+            self._background.start(turn_drafts.stop())
 
     def must_move(self, turn_drafts: TurnDrafts) -> bool:
         """Whether the drafts have to move to the end, and no delivery is in progress."""
@@ -276,16 +283,6 @@ class Drafts:
             if not draft.is_taken and (draft.ref is not None or draft.tried_at is not None):
                 self._background.start(self._discarded(draft))
 
-    def _drafts_for(self, message: ChatMessage) -> TurnDrafts | None:
-        """The drafts that the message may take over. A note replaces status lines only."""
-        turn_drafts = None if message.turn is None else self._by_turn.get(message.turn)
-        if turn_drafts is None or turn_drafts.holder not in (None, message.id):
-            return None
-        is_note = message.author is not Author.ASSISTANT
-        return (
-            None if is_note and turn_drafts.has_text and turn_drafts.holder is None else turn_drafts
-        )
-
     def _is_current(self, turn_drafts: TurnDrafts, message: ChatMessage) -> bool:
         if self._is_overtaken(turn_drafts) or turn_drafts.is_closed:
             return False
@@ -295,15 +292,6 @@ class Drafts:
     def _is_overtaken(self, turn_drafts: TurnDrafts) -> bool:
         """Evaluated anew each time, because a slow draft gets its position late."""
         return turn_drafts.is_overtaken or turn_drafts.stands_above(self._last_answer)
-
-    def _hand_over(self, turn_drafts: TurnDrafts, refs: Sequence[str]) -> None:
-        """Make these drafts part of a message, and delete the others."""
-        for draft in turn_drafts.drafts:
-            if draft.ref is not None and draft.ref in refs:
-                draft.is_taken = True
-                self._memory.remove_draft(draft.ref)
-        self.discard(turn_drafts.drafts)
-        del self._by_turn[turn_drafts.turn]
 
     def _overtake(self, message: ChatMessage, ref: str) -> None:
         """Note a message below the drafts, which may have to follow it."""
@@ -323,17 +311,16 @@ class Drafts:
 
     async def _discarded(self, draft: DraftMessage) -> None:
         async def gone() -> None:
-            ref = draft.ref or await self._found(draft)
+            ref = draft.ref
+            if ref is None:
+                newest = await self._channel.newest(_LOOK_BACK)
+                ref = next((each.ref for each in newest if each.nonce == draft.nonce), None)
             if ref is not None:
                 await self._channel.delete(ref)
 
         await self._background.keep_trying(gone)
         if draft.ref is not None:
             self._memory.remove_draft(draft.ref)
-
-    async def _found(self, draft: DraftMessage) -> str | None:
-        newest = await self._channel.newest(_LOOK_BACK)
-        return next((each.ref for each in newest if each.nonce == draft.nonce), None)
 
     async def _close(self, turn_drafts: TurnDrafts, cause: EndCause) -> None:
         """End the drafts of a turn without an answer; a completed turn leaves none behind."""
@@ -348,28 +335,19 @@ class Drafts:
         )
         self.discard(turn_drafts.remove_from(len(wanted)))
         for draft, outgoing in zip(list(turn_drafts.drafts), wanted, strict=False):
-            await self._kept(draft, outgoing)
-
-    async def _kept(self, draft: DraftMessage, outgoing: OutgoingMessage) -> None:
-        ref = draft.ref
-        if ref is None:
-            self.discard([draft])
-        elif not draft.is_taken:
-            if draft.shown != outgoing:
-                await self._background.keep_trying(lambda: self._channel.edit(ref, outgoing))
-            self._memory.remove_draft(ref)
-
-
-async def _stopped(turn_drafts: TurnDrafts) -> None:
-    await turn_drafts.stop()
+            if draft.ref is None:
+                self.discard([draft])
+            elif not draft.is_taken:
+                if draft.shown != outgoing:
+                    edit = partial(self._channel.edit, draft.ref, outgoing)
+                    await self._background.keep_trying(edit)
+                self._memory.remove_draft(draft.ref)
 
 
 # A longer text is split beside the loop, since that may take many milliseconds.
 _AT_ONCE = 8_000
 # Seconds between updates of the elapsed time while no event arrives.
 _TICK = 5.0
-_TYPING = 8.0
-_LAST_REQUEST = 5.0
 # Discord forgets a nonce after some minutes: sending again later might duplicate a draft.
 _REMEMBERED = 120.0
 
@@ -423,7 +401,7 @@ class DraftRenderer:
         request, draft = self._request, self._under_way
         if request is None or draft is None:
             return
-        if await finishes_within(request, _LAST_REQUEST, self._clock):
+        if await finishes_within(request, 5.0, self._clock):
             return
         # The request may still arrive, after the text that replaces the draft.
         draft.is_lost = True
@@ -445,7 +423,13 @@ class DraftRenderer:
             await self._clock.sleep(self._channel.pause_before_edit())
             self._news.clear()
             self._text = await self._split_text()
-            self._make_way()
+            # Move the drafts below the answer of another turn, and delete surplus drafts.
+            turn_drafts = self._turn_drafts
+            if self._drafts.must_move(turn_drafts):
+                turn_drafts.is_overtaken = False
+                self._drafts.discard(turn_drafts.remove_from(0))
+            needed = max(1, len(self._wanted(self._clock.monotonic())))
+            self._drafts.discard(turn_drafts.remove_from(needed))
             step = self._next()
             if step is not None:
                 # Shielded: the id of a sent draft is known only when its request ends.
@@ -500,7 +484,13 @@ class DraftRenderer:
             if draft.ref is None:
                 await self._send(draft, outgoing)
             else:
-                await self._edit(draft, draft.ref, outgoing)
+                before, draft.shown = draft.shown, None
+                try:
+                    await self._channel.edit(draft.ref, outgoing)
+                except Unreachable:
+                    draft.shown = before
+                    raise
+                draft.shown = outgoing
         except DeliveryFailed:
             draft.is_lost = True
         except (Unreachable, DeliveryUncertain):
@@ -525,24 +515,6 @@ class DraftRenderer:
         draft.shown = outgoing if first_try is None else None
         draft.tried_at = None
 
-    async def _edit(self, draft: DraftMessage, ref: str, outgoing: OutgoingMessage) -> None:
-        before, draft.shown = draft.shown, None
-        try:
-            await self._channel.edit(ref, outgoing)
-        except Unreachable:
-            draft.shown = before
-            raise
-        draft.shown = outgoing
-
-    def _make_way(self) -> None:
-        """Move the drafts below the answer of another turn, and delete surplus drafts."""
-        turn_drafts = self._turn_drafts
-        if self._drafts.must_move(turn_drafts):
-            turn_drafts.is_overtaken = False
-            self._drafts.discard(turn_drafts.remove_from(0))
-        needed = max(1, len(self._wanted(self._clock.monotonic())))
-        self._drafts.discard(turn_drafts.remove_from(needed))
-
     async def _tick(self) -> None:
         while True:
             await self._clock.sleep(_TICK)
@@ -552,7 +524,7 @@ class DraftRenderer:
         while True:
             # Shielded: a call cancelled while Discord asks to wait would block all later calls.
             await asyncio.shield(self._background.begin(self._show_typing()))
-            await self._clock.sleep(_TYPING)
+            await self._clock.sleep(8.0)
 
     async def _show_typing(self) -> None:
         with suppress(DeliveryFailed, Unreachable, DeliveryUncertain):
@@ -650,26 +622,25 @@ class StaleDrafts:
         seen: list[ReceivedMessage] = []
 
         async def look() -> None:
-            seen[:] = await self._seen(refs)
+            read = await self._channel.newest(_LOOK_BACK)
+            oldest = min((int(ref) for ref in refs), default=None)
+            if oldest is not None and read and int(read[0].ref) > oldest:
+                read = await self._channel.after(str(oldest - 1))
+            seen[:] = read
 
         await self._background.keep_trying(look)
         there = [each async for each in self._orphaned(seen, refs, newest)]
         kept = [each for each in there if _words(each.text) and not _is_said_below(each, seen)]
         for each in there:
             if each not in kept:
-                await self._take_away(each.ref)
+                await self._background.keep_trying(partial(self._channel.delete, each.ref))
             elif each is kept[-1] or _words(each.text) != each.text:
                 # A full draft above others is complete and stays unchanged.
-                await self._say_where_it_ends(each)
+                words = split(_words(each.text), LONGEST - len(GOES_ON_BELOW) - 1)[0]
+                outgoing = without_previews(f"{words}\n{GOES_ON_BELOW}")
+                await self._background.keep_trying(partial(self._channel.edit, each.ref, outgoing))
         for ref in refs:
             self._memory.remove_draft(ref)
-
-    async def _seen(self, refs: Collection[str]) -> Sequence[ReceivedMessage]:
-        newest = await self._channel.newest(_LOOK_BACK)
-        oldest = min((int(ref) for ref in refs), default=None)
-        if oldest is None or not newest or int(newest[0].ref) <= oldest:
-            return newest
-        return await self._channel.after(str(oldest - 1))
 
     async def _orphaned(
         self, seen: Sequence[ReceivedMessage], refs: Collection[str], newest: int
@@ -685,14 +656,6 @@ class StaleDrafts:
                 is_after_another = bool(_words(each.text))
             else:
                 is_after_another = False
-
-    async def _take_away(self, ref: str) -> None:
-        await self._background.keep_trying(lambda: self._channel.delete(ref))
-
-    async def _say_where_it_ends(self, seen: ReceivedMessage) -> None:
-        words = split(_words(seen.text), LONGEST - len(GOES_ON_BELOW) - 1)[0]
-        outgoing = without_previews(f"{words}\n{GOES_ON_BELOW}")
-        await self._background.keep_trying(lambda: self._channel.edit(seen.ref, outgoing))
 
 
 def _is_said_below(draft: ReceivedMessage, seen: Sequence[ReceivedMessage]) -> bool:

@@ -33,12 +33,9 @@ NO_OWNER = (
 OUT_OF_REACH = "Discord cannot be reached now."
 BUSY = "Discord asks to wait."
 _LOST = "Discord did not say whether it has it."
-_FILE_TOO_LARGE = "Discord does not take a file of that size."
 _FORBIDDEN = "Discord does not let the bot write to the owner. Allow direct messages from it."
 _REFUSED = "Discord refused it: {reason}"
-_LONGEST_REASON = 200
 _NO_SUCH_MESSAGE = 10008
-_SERVER_ERROR = 500
 
 
 class NotAdmitted(WrongInput):
@@ -99,19 +96,15 @@ def _answered(error: discord.HTTPException) -> OllimError:
             return Unreachable(OUT_OF_REACH)
         case 429:
             return Unreachable(BUSY)
-        case status if status >= _SERVER_ERROR:
+        case status if status >= 500:
             return DeliveryUncertain(_LOST)
         case 403:
             return DeliveryFailed(_FORBIDDEN)
         case 404 if error.code == _NO_SUCH_MESSAGE:
             return DeliveryFailed(GONE)
         case 413:
-            return DeliveryFailed(_FILE_TOO_LARGE)
-    return DeliveryFailed(_REFUSED.format(reason=_reason(error)))
-
-
-def _reason(error: discord.HTTPException) -> str:
-    """The last line of the error: for an invalid field the first line gives no details."""
+            return DeliveryFailed("Discord does not take a file of that size.")
+    # For an invalid field the first line gives no details.
     lines = [line.strip() for line in error.text.splitlines() if line.strip()]
     last = lines[-1] if lines else f"{error.status}, without a reason"
-    return shortened(last, _LONGEST_REASON)
+    return DeliveryFailed(_REFUSED.format(reason=shortened(last, 200)))

@@ -15,9 +15,6 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.discord.rendering import ReceivedMessage
 
-_MOST_LISTED = 10
-_LONGEST_LISTED = 80
-
 _Change = Callable[[DiscordState], DiscordState]
 
 _logger = logging.getLogger(__name__)
@@ -115,7 +112,7 @@ class DiscordFacts:
 
 
 def said_since(messages: Sequence[ReceivedMessage]) -> str:
-    shown = [f"“{_words(seen)}”" for seen in messages[-_MOST_LISTED:]]
+    shown = [f"“{_words(seen)}”" for seen in messages[-10:]]
     more = len(messages) - len(shown)
     listed = "; ".join((*([f"{more} more"] if more else []), *shown))
     return (
@@ -129,7 +126,7 @@ def _words(seen: ReceivedMessage) -> str:
     if seen.forwarded is not None:
         return "a forwarded message"
     line = " ".join(seen.text.split()) or ", ".join(file.name for file in seen.files)
-    return shortened(line, _LONGEST_LISTED)
+    return shortened(line, 80)
 
 
 def _changed(state: DiscordState, changes: tuple[_Change, ...]) -> DiscordState:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ollim_bot.clock import Backoff
-from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import (
     DeliveryFailed,
@@ -42,13 +41,8 @@ from ollim_bot.surfaces.discord.rendering import (
 from ollim_bot.surfaces.discord.split import split_notice
 from ollim_bot.surfaces.discord.status_line import PendingReaction
 
-_REMEMBERED = 1000
-
-
 MOST_BYTES = 25 * 1024 * 1024
 MOST_FILES = 10
-_TRIES = 4
-_LONGEST_NAME = 120
 NOTHING_TO_READ = (
     "There is nothing in that message that I can read. Say it in words, or send a file."
 )
@@ -80,7 +74,7 @@ class InboundQueue:
         self._line: list[QueuedMessage] = []
         self._apart: list[QueuedMessage] = []
         # The newest text of each message that has come, by its id.
-        self._known: RecentValues[str] = RecentValues(_REMEMBERED)
+        self._known: RecentValues[str] = RecentValues(1000)
         # Edits while the queue is held, None for a deletion: found messages may be older.
         self._changed_while_held: dict[str, str | None] = {}
         self._is_held = False
@@ -103,7 +97,9 @@ class InboundQueue:
     def release(self, found: Iterable[ReceivedMessage] = ()) -> None:
         """Queue the messages that were `found` before those that arrived while it was held."""
         new = [
-            QueuedMessage(self._as_it_is_now(each)) for each in found if not self.knows(each.ref)
+            QueuedMessage(replace(each, text=self._changed_while_held.get(each.ref) or each.text))
+            for each in found
+            if not self.knows(each.ref)
         ]
         for each in new:
             each.is_deleted = self._changed_while_held.get(each.seen.ref, "") is None
@@ -146,9 +142,6 @@ class InboundQueue:
 
     def _all_of(self, ref: str) -> list[QueuedMessage]:
         return [each for each in (*self._line, *self._apart) if each.seen.ref == ref]
-
-    def _as_it_is_now(self, seen: ReceivedMessage) -> ReceivedMessage:
-        return replace(seen, text=self._changed_while_held.get(seen.ref) or seen.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +191,17 @@ class FileFetcher:
             target = folder / str(number)
             problem = _problem(file, number) or await self._fetch(file, target)
             if problem:
-                notes.append(f"[{_plain(file.name)} could not be fetched: {problem}]")
+                # On one printable line, without brackets, which would end the note.
+                plain = (c if c.isprintable() and c not in "[]" else " " for c in file.name)
+                name = "".join(plain).strip()[-120:] or "file"
+                notes.append(f"[{name} could not be fetched: {problem}]")
             else:
                 here.append(IncomingFile(file.name, target))
         return FetchedFiles(tuple(here), tuple(notes))
 
     async def _fetch(self, file: RemoteFile, target: Path) -> str:
         """Return why the file could not be fetched; empty if it was."""
-        for tries in range(_TRIES):
+        for tries in range(4):
             await self._clock.sleep(retry_delay(tries))
             try:
                 await self._channel.fetch(file, target, MOST_BYTES)
@@ -223,12 +219,6 @@ def _problem(file: RemoteFile, number: int) -> str:
     if file.size > MOST_BYTES:
         return "too large"
     return "empty" if file.size == 0 else ""
-
-
-def _plain(name: str) -> str:
-    """The name on one printable line without brackets, which would end the note."""
-    kept = "".join(each if each.isprintable() and each not in "[]" else " " for each in name)
-    return kept.strip()[-_LONGEST_NAME:] or "file"
 
 
 def not_kept_yet(reason: str) -> str:
@@ -316,7 +306,11 @@ class Inbound:
         if not seen.text.strip() and not seen.files:
             return NOTHING_TO_READ
         if self._is_command(seen):
-            await self._begin_command(seen, group)
+            # Written before the command runs: unlike a message, a repeated command would run twice.
+            self._facts.saw(seen.ref)
+            await self._facts.flush()
+            command = group.create_task(self._command(seen))
+            await finishes_within(command, _COMMAND_FIRST, self._clock)
             return ""
         received = await self._received(waiting, group)
         if waiting.is_deleted:
@@ -352,13 +346,14 @@ class Inbound:
         notes = "\n".join(fetched.notes)
         if notes:
             self._notes.put(seen.ref, notes)
-        answered, quote = await self._answered(seen)
+        # The message that it replies to, or the quoted words if the log lacks it.
+        known = await self._reception.by_ref(NAME, seen.reply_to) if seen.reply_to else None
         incoming = IncomingMessage(
             input_of(seen.ref),
             NAME,
             _with_notes(seen.text, notes),
-            reply_to=answered,
-            quote=quote,
+            reply_to=known.id if known else None,
+            quote=seen.quote if seen.reply_to is not None and known is None else "",
             files=fetched.files,
             refs={NAME: seen.ref},
             untrusted=self._untrusted(seen.forwarded),
@@ -366,13 +361,6 @@ class Inbound:
         )
         await self._reception.receive(incoming)
         return seen.text
-
-    async def _answered(self, seen: ReceivedMessage) -> tuple[MessageId | None, str]:
-        """The message that it replies to, or the quoted words if the log lacks it."""
-        if seen.reply_to is None:
-            return None, ""
-        known = await self._reception.by_ref(NAME, seen.reply_to)
-        return (known.id, "") if known else (None, seen.quote)
 
     def _untrusted(self, forwarded: Forwarded | None) -> Untrusted | None:
         return None if forwarded is None else untrusted_of(forwarded, self._clock.now().tzinfo)
@@ -384,13 +372,6 @@ class Inbound:
         word = seen.text.partition("\n")[0].partition(" ")[0]
         names = (f"/{spec.name}" for spec in self._reception.commands)
         return not seen.files and word in names
-
-    async def _begin_command(self, seen: ReceivedMessage, group: asyncio.TaskGroup) -> None:
-        # Written before the command runs: unlike a message, a repeated command would run twice.
-        self._facts.saw(seen.ref)
-        await self._facts.flush()
-        command = group.create_task(self._command(seen))
-        await finishes_within(command, _COMMAND_FIRST, self._clock)
 
     async def _command(self, seen: ReceivedMessage) -> None:
         try:

@@ -15,7 +15,6 @@ from discord.ui import Modal, TextInput
 
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.careful import GO_ON
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import LINK, CommandAnswer, CommandSpec
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
 from ollim_bot.ports import ChatService
@@ -219,11 +218,20 @@ class CommandInteractions:
     async def answer(self, interaction: discord.Interaction) -> None:
         if await acknowledge(interaction, thinking=True):
             answer = await self._done(_call(interaction))
-            await self._replies.answer(interaction, _with_links(answer.text, interaction))
+            # Its links to messages lead to them in this conversation.
+            place = f"https://discord.com/channels/@me/{interaction.channel_id}/"
+            await self._replies.answer(interaction, answer.text.replace(f"]({LINK}", f"]({place}"))
 
     async def complete(self, interaction: discord.Interaction) -> None:
         """Propose values for the argument that is being typed."""
-        values = await self._values(_call(interaction))
+        call, values = _call(interaction), list[str]()
+        typed = call.given.get(call.focused, "")
+        try:
+            async with asyncio.timeout(self._completion_seconds):
+                found = await self._reception.completions(call.name, call.focused, typed)
+            values = [each for each in found if 0 < len(each) <= _LONGEST_CHOICE][:_MOST_CHOICES]
+        except (OllimError, TimeoutError) as error:
+            _logger.info("No proposals for /%s: %s", call.name, error)
         choices = [Choice(name=each, value=each) for each in values]
         try:
             async with writing():
@@ -245,22 +253,6 @@ class CommandInteractions:
             if spec.name == call.name:
                 return line_of(spec, call.given)
         return f"/{call.name}"
-
-    async def _values(self, call: _Call) -> Sequence[str]:
-        typed = call.given.get(call.focused, "")
-        try:
-            async with asyncio.timeout(self._completion_seconds):
-                values = await self._reception.completions(call.name, call.focused, typed)
-        except (OllimError, TimeoutError) as error:
-            _logger.info("No proposals for /%s: %s", call.name, error)
-            return []
-        return [each for each in values if 0 < len(each) <= _LONGEST_CHOICE][:_MOST_CHOICES]
-
-
-def _with_links(text: str, interaction: discord.Interaction) -> str:
-    """The text with its links to messages as addresses in this conversation."""
-    place = f"https://discord.com/channels/@me/{interaction.channel_id}/"
-    return text.replace(f"]({LINK}", f"]({place}")
 
 
 def line_of(spec: CommandSpec, given: Mapping[str, str]) -> str:
@@ -337,7 +329,9 @@ class ApprovalReactions:
             return
         try:
             message = await self._reception.by_ref(NAME, ref)
-            button = _saying(word, message)
+            buttons = message.card.buttons if message and message.card else ()
+            open_ = (one for one in buttons if one.action == _ACTION and not one.is_used)
+            button = next((one for one in open_ if one.data.endswith(f":{word}")), None)
             if message is None or button is None:
                 return
             answer = await self._reception.click(NAME, message.id, button.custom_id)
@@ -347,11 +341,3 @@ class ApprovalReactions:
         else:
             if answer.text:
                 await self._say(answer.text)
-
-
-def _saying(word: str, message: ChatMessage | None) -> Button | None:
-    buttons = message.card.buttons if message and message.card else ()
-    for each in buttons:
-        if each.action == _ACTION and not each.is_used and each.data.endswith(f":{word}"):
-            return each
-    return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import aiohttp
 import yarl
@@ -14,7 +13,6 @@ UNKNOWN_PAUSE = 1.2
 NEVER = 3600.0
 
 _METHODS = frozenset({"POST", "PATCH"})
-_SERVER_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class EditAllowance:
 
     def answered(self, method: str, status: int, headers: Mapping[str, str]) -> None:
         self._in_flight -= 1
-        self._uncertain_calls += status >= _SERVER_ERROR
+        self._uncertain_calls += status >= 500
         now = self._monotonic()
         window = _window(headers, now)
         if window is not None:
@@ -89,28 +87,17 @@ class EditAllowance:
         return trace
 
     async def _on_start(
-        self,
-        _session: aiohttp.ClientSession,
-        _context: SimpleNamespace,
-        request: aiohttp.TraceRequestStartParams,
+        self, _: object, __: object, request: aiohttp.TraceRequestStartParams
     ) -> None:
         if _is_about_messages(request.method, request.url):
             self.began()
 
-    async def _on_end(
-        self,
-        _session: aiohttp.ClientSession,
-        _context: SimpleNamespace,
-        request: aiohttp.TraceRequestEndParams,
-    ) -> None:
+    async def _on_end(self, _: object, __: object, request: aiohttp.TraceRequestEndParams) -> None:
         if _is_about_messages(request.method, request.url):
             self.answered(request.method, request.response.status, request.response.headers)
 
     async def _on_exception(
-        self,
-        _session: aiohttp.ClientSession,
-        _context: SimpleNamespace,
-        request: aiohttp.TraceRequestExceptionParams,
+        self, _: object, __: object, request: aiohttp.TraceRequestExceptionParams
     ) -> None:
         if _is_about_messages(request.method, request.url):
             self.failed(request.exception)

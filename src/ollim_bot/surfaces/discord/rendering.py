@@ -187,7 +187,6 @@ CUT_OFF = "cut off here"
 _MOST_FILES = 10
 _LONGEST_JOB = 100
 _LONGEST_FOOTER = 300
-_NOTHING = "…"
 # The file with a text that is too long for messages; it is nowhere on the disk.
 WHOLE = Attachment("message.md", "", "text/markdown", 0)
 GOES_ON_IN_FILE = "Only the beginning fits here. The whole text is in this file."
@@ -301,7 +300,10 @@ def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
     for number, each in enumerate(fields):
         missing = len(fields) - number
         rest = CardField(_LEFT_OUT, f"{missing} more")
-        fitting = _field(each)
+        # Fill an empty name or value, which Discord refuses.
+        name = shortened(each.name, _LONGEST_NAME) if each.name.strip() else _LEFT_OUT
+        value = shortened(each.value, _LONGEST_VALUE) if each.value.strip() else _LEFT_OUT
+        fitting = replace(each, name=name, value=value)
         size = len(fitting.name) + len(fitting.value)
         is_last = missing == 1
         kept = 0 if is_last else len(rest.name) + len(rest.value)
@@ -310,13 +312,6 @@ def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
             return
         room -= size
         yield fitting
-
-
-def _field(field: CardField) -> CardField:
-    """Fill an empty name or value, which Discord refuses."""
-    name = shortened(field.name, _LONGEST_NAME) if field.name.strip() else _LEFT_OUT
-    value = shortened(field.value, _LONGEST_VALUE) if field.value.strip() else _LEFT_OUT
-    return replace(field, name=name, value=value)
 
 
 def _buttons(buttons: Sequence[Button]) -> Iterator[Button]:
@@ -343,7 +338,7 @@ def parts_of(message: ChatMessage) -> tuple[ChatMessage, ...]:
         texts = texts[: MOST_PIECES - 1]
     files = message.attachments
     if not texts and not files:
-        texts = (_NOTHING,)
+        texts = ("…",)
     count = max(len(texts), -(-len(files) // _MOST_FILES))
     parts = tuple(
         replace(
@@ -377,7 +372,9 @@ def outgoing_of(part: ChatMessage) -> OutgoingMessage:
 def _texts(message: ChatMessage) -> tuple[str, ...]:
     """The text in pieces; of a text that is too long, at least the pieces that are shown."""
     text = message.text.strip()
-    head, foot = _head(message), [] if len(text) > LONGEST_SHOWN else _foot(message)
+    job = without_markup(one_line(message.job, _LONGEST_JOB))
+    head = [small(f"⏰ {job}")] if message.job else []
+    foot = [] if len(text) > LONGEST_SHOWN else _foot(message)
     text = text[:LONGEST_SHOWN]
     match message.author:
         case Author.OWNER:
@@ -387,12 +384,6 @@ def _texts(message: ChatMessage) -> tuple[str, ...]:
         case _:
             pieces = Pieces().added("\n".join([*head, with_tables(text)]))
             return pieces.closed().added("\n".join(["", *foot])).shown if foot else pieces.shown
-
-
-def _head(message: ChatMessage) -> list[str]:
-    if not message.job:
-        return []
-    return [small(f"⏰ {without_markup(one_line(message.job, _LONGEST_JOB))}")]
 
 
 def _foot(message: ChatMessage) -> list[str]:

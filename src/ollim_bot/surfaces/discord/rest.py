@@ -44,13 +44,9 @@ _STYLES: Mapping[ButtonStyle, int] = {
 _ROW, _BUTTON, _IN_A_ROW = 1, 2, 5
 _SUPPRESS_EMBEDS = 1 << 2
 _LIMITS = HttpLimits(step=10.0, whole=30.0, largest=4_000_000)
-_TRIES = 3
-_LONGEST_LIMIT = 60.0
 _PAGE, _MOST_PAGES = 100, 5
 
 _OUT_OF_REACH = "Discord cannot be reached now."
-_NO_TOKEN = "Discord refused the token."
-_BUSY = "Discord asks to wait."
 _LOST = "Discord did not say whether it has it."
 _HIDDEN = "Discord does not show the messages, so it is unknown whether it has it."
 _NO_OWNER = "The Discord application belongs to a team, and `DISCORD_OWNER_ID` is not set."
@@ -91,7 +87,7 @@ class DiscordRest:
         self._base = (address or USUAL_ADDRESS).rstrip("/")
         self._dm = dm
         self._clock = clock
-        self._may_wait = _LONGEST_LIMIT
+        self._may_wait = 60.0
 
     def deliver(self, message: ChatMessage, nonce: str, look: LookUp) -> str:
         outgoing = outgoing_of(parts_of(message)[0])
@@ -99,11 +95,14 @@ class DiscordRest:
         if found is not None:
             return found
         body = payload_of(dated(outgoing, message.at, self._clock.now()), nonce)
-        for _ in range(_TRIES):
+        for _ in range(3):
             try:
                 answer = self._ask("POST", f"/channels/{self._dm}/messages", body)
             except DeliveryUncertain:
-                found = self._found_after_loss(outgoing, nonce, look)
+                try:
+                    found = self._found(outgoing, nonce, look._replace(is_in_doubt=True))
+                except Unreachable:
+                    raise DeliveryUncertain(_LOST) from None
                 if found is not None:
                     return found
                 # The nonce keeps a repeated try from becoming a second message.
@@ -122,12 +121,6 @@ class DiscordRest:
                 raise DeliveryUncertain(_HIDDEN) from None
             return None
         return found_among(seen, outgoing, nonce, look.others)
-
-    def _found_after_loss(self, outgoing: OutgoingMessage, nonce: str, look: LookUp) -> str | None:
-        try:
-            return self._found(outgoing, nonce, look._replace(is_in_doubt=True))
-        except Unreachable:
-            raise DeliveryUncertain(_LOST) from None
 
     def _seen(self, since: datetime) -> Sequence[ReceivedMessage]:
         """The messages since then, newest first."""
@@ -178,18 +171,23 @@ class DiscordRest:
         while True:
             answer = self._answer(method, path, body)
             if answer.status == 401:
-                raise Unreachable(_NO_TOKEN)
+                raise Unreachable("Discord refused the token.")
             if answer.status != 429:
                 return answer
             if answer.wait is None or answer.wait > self._may_wait:
-                raise Unreachable(_BUSY)
+                raise Unreachable("Discord asks to wait.")
             self._may_wait -= answer.wait
             self._clock.sleep(answer.wait)
 
     def _answer(self, method: str, path: str, body: Mapping[str, object] | None) -> _Answer:
         data = None if body is None else json.dumps(body).encode()
+        headers = {
+            "Authorization": f"Bot {self._token.reveal()}",
+            "User-Agent": f"DiscordBot (ollim-bot, {__version__})",
+            "Content-Type": "application/json",
+        }
         try:
-            answer = exchange(method, f"{self._base}{path}", self._headers, data, limits=_LIMITS)
+            answer = exchange(method, f"{self._base}{path}", headers, data, limits=_LIMITS)
         except ResponseLost:
             if body is None:
                 raise Unreachable(_OUT_OF_REACH) from None
@@ -198,16 +196,11 @@ class DiscordRest:
             raise Unreachable(_OUT_OF_REACH) from None
         if answer.status >= 500 and body is not None:
             raise DeliveryUncertain(_LOST)
-        said = _json(answer.body)
+        try:
+            said = json.loads(answer.body)
+        except ValueError:
+            said = None
         return _Answer(answer.status, said, _wait(said, answer.headers.get("retry-after")))
-
-    @property
-    def _headers(self) -> dict[str, str]:
-        return {
-            "Authorization": f"Bot {self._token.reveal()}",
-            "User-Agent": f"DiscordBot (ollim-bot, {__version__})",
-            "Content-Type": "application/json",
-        }
 
 
 def payload_of(outgoing: OutgoingMessage, nonce: str) -> dict[str, object]:
@@ -274,13 +267,6 @@ def _refusal(answer: _Answer) -> OllimError:
     if answer.status >= 500:
         return Unreachable(_OUT_OF_REACH)
     return DeliveryFailed(_REFUSED.format(status=answer.status))
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except ValueError:
-        return None
 
 
 def _wait(said: Any, header: str | None) -> float | None:

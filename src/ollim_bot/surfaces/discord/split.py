@@ -286,7 +286,8 @@ class _Scan:
             return None
         at = self._begin
         for line in _lines(self._text, at):
-            kept, seen = self._kept_free(line), self._seen(line)
+            fence, seen = self._fence, self._seen(line)
+            kept = kept_free(line, self._longest) if fence is None else fence.kept_free(line)
             if seen is not None and at + seen - self._counted_from + kept > self._room:
                 fits = self._room - kept - (at - self._counted_from)
                 return self._best(at, line, max(fits, 0))
@@ -294,22 +295,13 @@ class _Scan:
             self._pass(line, at)
         return None
 
-    def _kept_free(self, line: str) -> int:
-        if self._fence is None:
-            return kept_free(line, self._longest)
-        return self._fence.kept_free(line)
-
     def _seen(self, line: str) -> int | None:
         """How much room the line takes at the end of a piece; None if it is not shown there."""
-        if self._keeps_its_end(line):
+        fence = self._fence
+        # Whether white space at the end of the line is shown at the end of a piece.
+        if is_fence_like(line) if fence is None else not fence.is_closed_by(line, self._longest):
             return len(line.removesuffix("\n"))
         return len(line.rstrip()) or None
-
-    def _keeps_its_end(self, line: str) -> bool:
-        """Whether white space at the end of the line is shown at the end of a piece."""
-        if self._fence is None:
-            return is_fence_like(line)
-        return not self._fence.is_closed_by(line, self._longest)
 
     def _pass(self, line: str, at: int) -> None:
         """Record the end of the line as a candidate, unless it is in an empty code block."""

@@ -27,11 +27,7 @@ WORKING = "Working…"
 GOES_ON_LATER = small("The rest comes as a file.")
 
 _MOST_LINES = 4
-_MOST_NOTES = 2
 _LONGEST_LABEL = 112
-_LONGEST_REASON = 100
-_LONGEST_CAREFUL = 160
-_BETWEEN = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,10 @@ class LiveText:
         live = replace(self, activity=self.activity.after(event))
         match event:
             case TextStreamed(text=text):
-                return live._with_more(text)
+                if live.is_streaming:
+                    return replace(live, text=_limited(live.text + text))
+                begin = text.lstrip()
+                return replace(live, text=_followed(live.whole, begin), is_streaming=bool(begin))
             case TextWithdrawn():
                 return replace(live, text=live.whole, is_streaming=False)
             case TextCompleted(text=text):
@@ -68,12 +67,6 @@ class LiveText:
             return shown
         return (*shown[: MOST_PIECES - 1], GOES_ON_LATER)
 
-    def _with_more(self, text: str) -> LiveText:
-        if self.is_streaming:
-            return replace(self, text=_limited(self.text + text))
-        begin = text.lstrip()
-        return replace(self, text=_followed(self.whole, begin), is_streaming=bool(begin))
-
 
 def pieces(
     live: LiveText,
@@ -87,9 +80,16 @@ def pieces(
     `text` replaces the text of `live`, in pieces.
     """
     *before, last = (live.shown if text is None else text) or ("",)
-    phase = _phase(live.activity, is_silent=not last)
-    head = [small(f"{phase}{_in_brackets(elapsed_seconds)}")] if phase else []
-    foot = [small(without_markup(one_line(careful, _LONGEST_CAREFUL)))] if careful else []
+    # The phase in words; empty while the growing text itself shows progress.
+    if live.activity.phase:
+        phase = live.activity.phase
+    elif any(line.state is ToolState.RUNNING for line in live.activity.tools):
+        phase = WORKING
+    else:
+        phase = THINKING if not last else ""
+    since = "" if elapsed_seconds < 1 else f" ({elapsed(elapsed_seconds)})"
+    head = [small(f"{phase}{since}")] if phase else []
+    foot = [small(without_markup(one_line(careful, 160)))] if careful else []
     foot += [small(FORK)] if in_fork else []
     return (*before, *_with_block(last, head, _details(live.activity), foot))
 
@@ -105,25 +105,12 @@ def elapsed(seconds: float) -> str:
 
 
 def _followed(before: str, text: str) -> str:
-    return _limited(_BETWEEN.join(filter(None, (before, text))))
+    return _limited("\n\n".join(filter(None, (before, text))))
 
 
 def _limited(text: str) -> str:
     """Enough of the text to see whether it is too long."""
     return text[: LONGEST_SHOWN + 1]
-
-
-def _phase(activity: Activity, *, is_silent: bool) -> str:
-    """The phase in words; empty while the growing text itself shows progress."""
-    if activity.phase:
-        return activity.phase
-    if any(line.state is ToolState.RUNNING for line in activity.tools):
-        return WORKING
-    return THINKING if is_silent else ""
-
-
-def _in_brackets(seconds: float) -> str:
-    return "" if seconds < 1 else f" ({elapsed(seconds)})"
 
 
 def _with_block(
@@ -144,23 +131,22 @@ def _with_block(
 
 
 def _details(activity: Activity) -> list[str]:
-    notes = activity.notes[-_MOST_NOTES:]
-    tools = _most_telling(activity.tools, _MOST_LINES - len(notes))
+    notes = activity.notes[-2:]
+    # The last tools; running ones come before finished ones.
+    order = sorted(
+        range(len(activity.tools)),
+        key=lambda at: (activity.tools[at].state is ToolState.RUNNING, at),
+    )
+    tools = [activity.tools[at] for at in sorted(order[-(_MOST_LINES - len(notes)) :])]
     return [
         *(small(without_markup(one_line(note, _LONGEST_LABEL))) for note in notes),
         *(small(_tool(line)) for line in tools),
     ]
 
 
-def _most_telling(tools: Sequence[ToolLine], most: int) -> list[ToolLine]:
-    """The last tools; running ones come before finished ones."""
-    order = sorted(range(len(tools)), key=lambda at: (tools[at].state is ToolState.RUNNING, at))
-    return [tools[at] for at in sorted(order[-most:])]
-
-
 def _tool(line: ToolLine) -> str:
     label = without_markup(one_line(line.label, _LONGEST_LABEL))
-    reason = without_markup(one_line(line.reason, _LONGEST_REASON))
+    reason = without_markup(one_line(line.reason, 100))
     match line.state:
         case ToolState.RUNNING:
             return f"{label} …"
@@ -176,10 +162,6 @@ EYES = "👀"
 
 # Discord accepts one reaction in a quarter of a second: more of them would follow the answers.
 _MOST_WANTED = 5
-_TRIES = 4
-_LONGEST_PAUSE = 60.0
-_REMEMBERED = 500
-_LOOKED_AT = 100
 
 _logger = logging.getLogger(__name__)
 
@@ -197,7 +179,7 @@ class PendingReaction:
         # Reactions that are set, or may be.
         self._shown: dict[str, None] = {}
         self._leaving: dict[str, None] = {}
-        self._over: RecentValues[None] = RecentValues(_REMEMBERED)
+        self._over: RecentValues[None] = RecentValues(500)
         self._is_refused = False
         self._work = asyncio.Event()
 
@@ -254,7 +236,7 @@ class PendingReaction:
         del self._wanted[ref]
         self._shown[ref] = None
         may_be_there = False
-        for tries in range(_TRIES):
+        for tries in range(4):
             if ref in self._over:
                 break
             try:
@@ -273,7 +255,7 @@ class PendingReaction:
     async def _weigh(self, ref: str, refused: DeliveryFailed) -> None:
         """Stop using reactions if Discord refuses one on a message that still exists."""
         try:
-            newest = await self._channel.newest(_LOOKED_AT)
+            newest = await self._channel.newest(100)
         except Unreachable:
             return
         if any(seen.ref == ref for seen in newest):
@@ -282,7 +264,7 @@ class PendingReaction:
             self._wanted.clear()
 
     async def _take_away(self, ref: str) -> None:
-        async for _ in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
+        async for _ in Backoff(self._clock, FIRST_PAUSE, 60.0):
             if ref not in self._leaving:
                 return
             try:

@@ -14,7 +14,6 @@ from uuid import uuid4
 import discord
 
 from ollim_bot.clock import Backoff
-from ollim_bot.conversation.delivery import MayAct, always
 from ollim_bot.domain.careful import CarefulTime
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
@@ -124,20 +123,16 @@ class DiscordDelivery:
             newest = await self._channel.newest(_LOOK_BACK)
             if len(newest) < _LOOK_BACK or newest[0].at < since:
                 return newest
-            return [*await self._channel.after(_ref_at(since)), *newest]
+            # The id that a message of that moment would have.
+            ref = max(0, int(since.timestamp() * 1000) - _DISCORD_EPOCH) << 22
+            return [*await self._channel.after(str(ref)), *newest]
         except HistoryHidden as hidden:
             raise DeliveryUncertain(str(hidden)) from hidden
-
-
-def _ref_at(moment: datetime) -> str:
-    """The id that a message of that moment would have."""
-    return str(max(0, int(moment.timestamp() * 1000) - _DISCORD_EPOCH) << 22)
 
 
 _PAGE_GOES_ON = "The page goes on; what is said meanwhile will arrive there later."
 SHUTTING_DOWN = small("shutting down")
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_LONGEST_GOODBYE = 2.0
 
 _logger = logging.getLogger(__name__)
 
@@ -213,8 +208,8 @@ class DiscordListener:
         self._inbound = inbound
         self._catch_up = catch_up
         self._start_up = start_up
-        self._reactions = ApprovalReactions(reception, say)
-        self._interactions = InteractionRouter(reception, say)
+        self.reaction = ApprovalReactions(reception, say).added
+        self.interaction = InteractionRouter(reception, say).arrived
         self._connected = connected
 
     async def run(self) -> None:
@@ -254,12 +249,6 @@ class DiscordListener:
     async def deleted(self, ref: str) -> None:
         self._inbound.deleted(ref)
 
-    async def reaction(self, ref: str, emoji: str) -> None:
-        await self._reactions.added(ref, emoji)
-
-    async def interaction(self, interaction: discord.Interaction) -> None:
-        await self._interactions.arrived(interaction)
-
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -277,7 +266,7 @@ class Account:
 class DiscordSurface:
     """A `Channel`. `folder` is its own, for files that are being downloaded.
 
-    Nothing is sent, drawn or edited unless `may_act` says so right before.
+    Nothing is sent, drawn or edited unless this process may act, which is asked right before.
     """
 
     name = NAME
@@ -289,9 +278,8 @@ class DiscordSurface:
         opened: OpenAttachment,
         folder: Path,
         clock: Clock,
-        may_act: MayAct = always,
     ) -> None:
-        self._may_act = may_act
+        self._may_act = store.sharing.may_act
         self._account = account
         self._folder = folder
         self._clock = clock
@@ -300,7 +288,10 @@ class DiscordSurface:
         self._background = BackgroundTasks(clock)
         self._facts = DiscordFacts(store)
         self._drafts = Drafts(self._channel, clock, self._background, self._facts)
-        self._delivery = DiscordDelivery(self._channel, self._drafts, clock)
+        delivery = DiscordDelivery(self._channel, self._drafts, clock)
+        self.parts, self.take_drafts = delivery.parts, delivery.take_drafts
+        self.deliver, self.find, self.edit = delivery.deliver, delivery.find, delivery.edit
+        self.discard, self.ended = delivery.discard, delivery.ended
         self._pending_reaction = PendingReaction(self._channel, clock)
         self._presenter = DiscordPresenter(
             self._channel,
@@ -340,7 +331,11 @@ class DiscordSurface:
             for task in done:
                 task.result()
         except asyncio.CancelledError:
-            await self._say_goodbye()
+            try:
+                async with asyncio.timeout(2.0):
+                    await self._attempt(OutgoingMessage(SHUTTING_DOWN))
+            except TimeoutError:
+                _logger.info("Discord could not be told that the bot stops")
             raise
         finally:
             for task in tasks:
@@ -357,41 +352,19 @@ class DiscordSurface:
 
     async def changed(self, status: Status) -> None:
         self._is_in_fork, self._careful = status.fork is not None, status.careful
-        await self._show_model(_answering(status))
-        if not status.is_busy:
-            self._pending_reaction.close_all()
-
-    async def _show_model(self, words: str) -> None:
+        # Others may read it too, so it is without the address of a server.
+        words = "" if status.model == "default" else status.model
+        if status.is_offline:
+            words = status.provider
         if words != self._shown_model:
             self._shown_model = words
             if self._connection is not None:
                 await self._connection.show_status(words)
+        if not status.is_busy:
+            self._pending_reaction.close_all()
 
     def concerns(self, message: ChatMessage) -> bool:  # noqa: ARG002
         return True
-
-    def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
-        return self._delivery.parts(message)
-
-    async def take_drafts(
-        self, message: ChatMessage, parts: Sequence[ChatMessage]
-    ) -> Sequence[str]:
-        return await self._delivery.take_drafts(message, parts)
-
-    async def deliver(self, part: MessagePart) -> str:
-        return await self._delivery.deliver(part)
-
-    async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
-        return await self._delivery.find(part, since, others)
-
-    async def edit(self, ref: str, content: ChatMessage) -> None:
-        await self._delivery.edit(ref, content)
-
-    def discard(self, refs: Sequence[str]) -> None:
-        self._delivery.discard(refs)
-
-    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
-        self._delivery.ended(message, refs)
 
     def _note_connection(self, session: LoggedInClient) -> None:
         self._account_id = str(session.dm)
@@ -418,12 +391,7 @@ class DiscordSurface:
         )
         start_up = StartupTasks(reception, facts, stale_drafts, self._background, clock)
         return DiscordListener(
-            reception,
-            inbound,
-            catch_up,
-            start_up,
-            connected=self._note_connection,
-            say=self._say,
+            reception, inbound, catch_up, start_up, connected=self._note_connection, say=self._say
         )
 
     def _session(self) -> LoggedInClient | None:
@@ -459,22 +427,8 @@ class DiscordSurface:
         for piece in split_notice(text):
             await self._attempt(OutgoingMessage(piece))
 
-    async def _say_goodbye(self) -> None:
-        try:
-            async with asyncio.timeout(_LONGEST_GOODBYE):
-                await self._attempt(OutgoingMessage(SHUTTING_DOWN))
-        except TimeoutError:
-            _logger.info("Discord could not be told that the bot stops")
-
     async def _attempt(self, outgoing: OutgoingMessage) -> None:
         try:
             await self._channel.send(outgoing, uuid4().hex[:24])
         except (DeliveryFailed, Unreachable, DeliveryUncertain) as lost:
             _logger.info("Something could not be said on Discord: %s", lost)
-
-
-def _answering(status: Status) -> str:
-    """Which model answers, in words that others may read too: without the address of a server."""
-    if status.is_offline:
-        return status.provider
-    return "" if status.model == "default" else status.model

@@ -35,7 +35,6 @@ _STYLES: Mapping[ButtonStyle, discord.ButtonStyle] = {
 }
 # The kinds that a person types; Discord or an application makes all others.
 _TYPED = (discord.MessageType.default, discord.MessageType.reply)
-_LONGEST_EMBED = 500
 
 
 def embed_of(card: Card, footer: str) -> discord.Embed:
@@ -92,6 +91,8 @@ def seen(message: discord.Message, owner_id: int, our_id: int) -> ReceivedMessag
         return None
     is_ours = message.author.id == our_id
     reply_to, quote, quote_forwarded = _replied(message)
+    copies = [file for each in message.message_snapshots for file in each.attachments]
+    files = [*message.attachments, *copies]
     return ReceivedMessage(
         ref=str(message.id),
         at=message.created_at,
@@ -105,7 +106,7 @@ def seen(message: discord.Message, owner_id: int, our_id: int) -> ReceivedMessag
         has_card=any(each.type == "rich" for each in message.embeds),
         has_buttons=_has_buttons(message),
         marks=frozenset(str(each.emoji) for each in message.reactions if each.me),
-        files=_files(message),
+        files=tuple(RemoteFile(file.filename, file.size, file.url) for file in files),
         reply_to=reply_to,
         quote=quote,
         forwarded=_forwarded(message),
@@ -130,15 +131,12 @@ def _forwarded(message: discord.Message) -> Forwarded | None:
     if not _is_forward(message):
         return None
     at = next((each.created_at for each in message.message_snapshots), None)
-    return Forwarded(_place(message), at)
-
-
-def _place(message: discord.Message) -> str:
-    reference = message.reference
+    reference, place = message.reference, "another conversation"
     if reference is not None and reference.channel_id == message.channel.id:
-        return "this conversation"
-    is_of_server = reference is not None and reference.guild_id is not None
-    return "a server" if is_of_server else "another conversation"
+        place = "this conversation"
+    elif reference is not None and reference.guild_id is not None:
+        place = "a server"
+    return Forwarded(place, at)
 
 
 def _words_of(message: discord.Message) -> str:
@@ -154,7 +152,7 @@ def _words_of(message: discord.Message) -> str:
 
 def _all_words(part: discord.Message | discord.MessageSnapshot) -> Iterator[str]:
     yield part.content
-    yield from (shortened(_embed_words(each), _LONGEST_EMBED) for each in part.embeds)
+    yield from (shortened(_embed_words(each), 500) for each in part.embeds)
 
 
 def _embed_words(embed: discord.Embed) -> str:
@@ -180,11 +178,3 @@ def _has_buttons(message: discord.Message) -> bool:
     rows = (row for row in message.components if isinstance(row, discord.ActionRow))
     buttons = (each for row in rows for each in row.children if isinstance(each, discord.Button))
     return any(not each.disabled for each in buttons)
-
-
-def _files(message: discord.Message) -> tuple[RemoteFile, ...]:
-    forwarded = [file for each in message.message_snapshots for file in each.attachments]
-    return tuple(
-        RemoteFile(file.filename, file.size, file.url)
-        for file in [*message.attachments, *forwarded]
-    )

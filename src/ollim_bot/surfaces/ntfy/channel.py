@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -45,7 +45,6 @@ from ollim_bot.surfaces.ntfy.allowance import (
 from ollim_bot.surfaces.ntfy.client import (
     LIMITS,
     MESSAGE,
-    Event,
     LinkButton,
     NtfyClient,
     Push,
@@ -69,11 +68,9 @@ _SKEW = timedelta(hours=1)
 _BOT = "ollim-bot"
 
 _NOT_PAIRED = "No phone is paired."
-_SILENT = "The server of the phone wants a pause."
 _DAY_IS_OVER = "The server of the phone takes no more today."
 _RESERVED = "The rest of what the phone takes today is kept for what must come."
 _FORGOTTEN = "The server of the phone keeps nothing that old, or has forgotten it."
-_NEVER_THERE = "That message was never on the phone."
 _RESERVE_BEGUN = (
     "Your phone got {number} messages today, and its server takes {most} a day. Until {until} only "
     "what must come goes there; everything is on the page."
@@ -301,7 +298,13 @@ class NtfyChannel(PushChannel):
                 if part.content.card is not None and not each.has_buttons:
                     await self.edit(each.id, part.content)
                 return self._found(nonce, each.id)
-        if not self._is_witnessed(phone, nonce, events, since, others):
+        # On a server before 2.16 nothing can be found.
+        is_too_old = any(each.id in others and not each.sequence for each in events)
+        # Whether the server surely still has all that it got since then: it has something older.
+        is_older = any(each.id in others or each.at <= since for each in events)
+        if not is_older and (tried := self._doubtful.get(nonce)) is not None:
+            is_older = phone.replies.is_unbroken_since(tried.steady)
+        if is_too_old or not is_older:
             raise DeliveryFailed(_FORGOTTEN)
         self._doubtful.pop(nonce, None)
         return None
@@ -313,7 +316,7 @@ class NtfyChannel(PushChannel):
         """
         phone = self._required()
         if not _REF.fullmatch(ref):
-            raise DeliveryFailed(_NEVER_THERE)
+            raise DeliveryFailed("That message was never on the phone.")
         if is_digest(content) or (is_over(content) and ref in self._cleared):
             return
         sequence = part_nonce(content.id, 0)
@@ -375,7 +378,7 @@ class NtfyChannel(PushChannel):
         if not offer.is_paired:
             raise Unreachable(_NOT_PAIRED)
         if is_silent(offer.state, now):
-            raise Unreachable(_SILENT)
+            raise Unreachable("The server of the phone wants a pause.")
         if offer.is_room:
             _note(self._counted, name, day)
         return offer
@@ -400,21 +403,6 @@ class NtfyChannel(PushChannel):
         if self._page and leads_to_page(message):
             buttons.append(LinkButton("Open", self._page))
         return Push(pairing.topic, sequence, *words, buttons=tuple(buttons))
-
-    def _is_witnessed(
-        self,
-        phone: ServedPhone,
-        nonce: str,
-        events: Sequence[Event],
-        since: datetime,
-        others: Collection[str],
-    ) -> bool:
-        """Whether the server surely still has all that it got since then."""
-        if any(each.id in others and not each.sequence for each in events):
-            return False  # a server before 2.16, on which nothing can be found
-        is_older = any(each.id in others or each.at <= since for each in events)
-        tried = self._doubtful.get(nonce)
-        return is_older or (tried is not None and phone.replies.is_unbroken_since(tried.steady))
 
     def _required(self) -> ServedPhone:
         if self._phone is None:

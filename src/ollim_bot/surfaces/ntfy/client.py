@@ -104,17 +104,11 @@ class NtfyClient:
     """
 
     def __init__(
-        self,
-        server: str,
-        token: Secret | None = None,
-        *,
-        limits: HttpLimits = LIMITS,
-        between: float = BETWEEN,
+        self, server: str, token: Secret | None = None, *, limits: HttpLimits = LIMITS
     ) -> None:
         self._server = server.rstrip("/")
         self._token = token
         self._limits = limits
-        self._between = between
 
     @property
     def out_of_reach(self) -> str:
@@ -164,7 +158,7 @@ class NtfyClient:
 
     def follow(self, topic: str, since: str) -> Following:
         """Open a stream of the topic, which begins with what the server keeps since then."""
-        stream = HttpStream(limits=self._limits, between=self._between, longest=LONGEST_LINE)
+        stream = HttpStream(limits=self._limits, between=BETWEEN, longest=LONGEST_LINE)
         return Following(self, stream, f"{self._server}/{topic}/json?since={since}")
 
     def open(self, stream: HttpStream, address: str) -> None:
@@ -195,7 +189,8 @@ class NtfyClient:
         status = answer.status
         if status == 429:
             is_of_day = _object(answer.body).get("code") == _DAY_IS_USED_UP
-            wait = _seconds(answer.headers.get("retry-after", ""))
+            given = answer.headers.get("retry-after", "")
+            wait = float(given) if given.isascii() and given.isdigit() and len(given) < 8 else None
             return TooMany(self._said(_TOO_MANY), wait, is_of_day=is_of_day)
         if status in (401, 403):
             return NotLetIn(self._said(_NOT_LET_IN, status))
@@ -305,7 +300,3 @@ def _object(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _seconds(given: str) -> float | None:
-    return float(given) if given.isascii() and given.isdigit() and len(given) < 8 else None

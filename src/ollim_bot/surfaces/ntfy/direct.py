@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -24,7 +25,6 @@ from ollim_bot.surfaces.ntfy.rendering import phone_buttons, wording
 from ollim_bot.surfaces.ntfy.replies import NONCE_BYTES
 from ollim_bot.upkeep.direct_channels import LookUp, SentinelClock
 
-_SILENT = "The server of the phone wants a pause."
 _DAY_IS_OVER = "The server of the phone takes no more today."
 _FORGOTTEN = "The server of the phone keeps too little to tell whether it has it."
 
@@ -74,10 +74,14 @@ class NtfyDirect:
         try:
             return self._client.publish(push)
         except TooMany as refused:
-            self._fall_silent(refused)
+            # Keep the pause that the server wants, for the next run and for the bot.
+            until = silent_until(self._clock.now(), 0, refused.wait, is_of_day=refused.is_of_day)
+            self._commit(lambda tx: tx.push.change(lambda state: state.silent_until(until)))
             raise
         except DeliveryUncertain:
-            found = self._found_after_loss(nonce, look)
+            with suppress(Unreachable):
+                look = look._replace(is_in_doubt=False, was_tried=False)
+                found = self._found(nonce, look)
             if found is None:
                 raise
             return found
@@ -96,12 +100,6 @@ class NtfyDirect:
         if look.was_tried and not _is_kept(events, look.since, look.others):
             raise DeliveryUncertain(_FORGOTTEN)
         return None
-
-    def _found_after_loss(self, nonce: str, look: LookUp) -> str | None:
-        try:
-            return self._found(nonce, look._replace(is_in_doubt=False, was_tried=False))
-        except Unreachable:
-            return None
 
     def _push(self, message: ChatMessage, nonce: str) -> Push:
         """The push, after it was counted; raises `Unreachable` if it would be too many."""
@@ -122,7 +120,7 @@ class NtfyDirect:
         kept = self._commit(step)
         state, content, offered = kept or (PushState(), self._access.content, {})
         if is_silent(state, now):
-            raise Unreachable(_SILENT)
+            raise Unreachable("The server of the phone wants a pause.")
         if not is_room(state, now, must=message.must):
             raise Unreachable(_DAY_IS_OVER)
         buttons = [
@@ -134,11 +132,6 @@ class NtfyDirect:
         ]
         words = wording(message, content, self._access.bot)
         return Push(pairing.topic, nonce, *words, buttons=tuple(buttons))
-
-    def _fall_silent(self, refused: TooMany) -> None:
-        """Keep the pause that the server wants, for the next run and for the bot."""
-        until = silent_until(self._clock.now(), 0, refused.wait, is_of_day=refused.is_of_day)
-        self._commit(lambda tx: tx.push.change(lambda state: state.silent_until(until)))
 
 
 def _is_kept(events: Sequence[Event], since: datetime, others: Collection[str]) -> bool:

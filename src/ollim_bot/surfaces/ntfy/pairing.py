@@ -35,8 +35,6 @@ from ollim_bot.surfaces.ntfy.client import (
 
 PUBLIC_SERVER = "https://ntfy.sh"
 TIME_FOR_PRESS = timedelta(minutes=10)
-_LOOK = 0.25
-_BORDER = 3
 _SHORT_PAUSE, _LONG_PAUSE = 0.1, 5.0
 _QUIET, _HIGH = 1, 4
 
@@ -55,11 +53,9 @@ OF_IPHONES = (
     "until you swipe it."
 )
 
-_CHECK = "Checking the server. There is nothing to do for you."
 _TITLE = "Is this your phone?"
+_CHECK = "Checking the server. There is nothing to do for you."
 _TEXT = "Press the button, and ollim-bot knows that it reaches you here."
-_BUTTON = "It reaches me"
-_GOODBYE_TITLE = "No longer used"
 _GOODBYE = "ollim-bot sends nothing more to this topic. Unsubscribe from it in the app."
 
 _KEEPS_NOTHING = (
@@ -153,7 +149,7 @@ class PairingAttempt:
         import segno  # it takes longer to load than a command takes otherwise
 
         code = segno.make_qr(self.subscribe_address, error="m", boost_error=False)
-        return [[bool(is_dark) for is_dark in row] for row in code.matrix_iter(border=_BORDER)]
+        return [[bool(is_dark) for is_dark in row] for row in code.matrix_iter(border=3)]
 
     @property
     def last_reply(self) -> str:
@@ -262,7 +258,7 @@ class PressTest:
 
     def send(self) -> None:
         """Raises as `NtfyClient.publish`; one that may have arrived counts as sent."""
-        button = ReplyButton(_BUTTON, self._reply_topic, self._nonce, self._reply_token)
+        button = ReplyButton("It reaches me", self._reply_topic, self._nonce, self._reply_token)
         push = Push(self._topic, self._sequence, _TITLE, _TEXT, _HIGH, buttons=(button,))
         with suppress(DeliveryUncertain):
             self._client.publish(push)
@@ -278,18 +274,15 @@ class PressTest:
         try:
             while (left := self.ends_at - self._now()) > timedelta() and not is_cancelled():
                 on_wait(left)
-                if (press := watch.next_press(min(_LOOK, left.total_seconds()))) is not None:
+                if (press := watch.next_press(min(0.25, left.total_seconds()))) is not None:
                     self.last_reply = press.id
-                    self._clear()
+                    # Take the test off other phones, too.
+                    with suppress(OllimError):
+                        self._client.clear(self._topic, self._sequence)
                     return self._now()
             return None
         finally:
             watch.close()
-
-    def _clear(self) -> None:
-        """Take the test off other phones, too."""
-        with suppress(OllimError):
-            self._client.clear(self._topic, self._sequence)
 
 
 class _PressWatch:
@@ -329,13 +322,10 @@ class _PressWatch:
                     pause = _SHORT_PAUSE
                     if event.kind == MESSAGE:
                         since = event.id
-                        self._take(event)
+                        if hmac.compare_digest(event.text.encode(), self._nonce.encode()):
+                            self._presses.put(event)
             self._is_over.wait(pause)
             pause = min(pause * 2, _LONG_PAUSE)
-
-    def _take(self, event: Event) -> None:
-        if hmac.compare_digest(event.text.encode(), self._nonce.encode()):
-            self._presses.put(event)
 
 
 def keep(pairing: Pairing, last_reply: str, file: PushFile, rows: Rows) -> None:
@@ -383,7 +373,7 @@ def unpair(pairing: Pairing, account: NtfyAccount, file: PushFile, rows: Rows) -
 def say_goodbye(pairing: Pairing, account: NtfyAccount) -> bool:
     """Send a last message to a topic that is no longer used; returns whether it arrived."""
     token = account_for(pairing.server, account).token
-    push = Push(pairing.topic, secrets.token_hex(8), _GOODBYE_TITLE, _GOODBYE, _QUIET)
+    push = Push(pairing.topic, secrets.token_hex(8), "No longer used", _GOODBYE, _QUIET)
     try:
         NtfyClient(pairing.server, token).publish(push)
     except OllimError:

@@ -60,9 +60,7 @@ _MUST = (
     "that."
 )
 _NO_TOKEN = "{refused} The page takes no token: run `ollim-bot push setup` in a terminal."
-_NOT_PAIRED = "No phone is paired."
 _TEST_TITLE, _TEST = "A test", "ollim-bot reaches you here. There is nothing to do."
-_TEST_SENT = "A test is on its way to your phone."
 _REMOVED = (
     "No phone is paired any more. {told} Unsubscribe from the topic in the app: hold it, then "
     "delete it. {server} keeps the last messages for 12 hours, unless it is set otherwise."
@@ -143,7 +141,7 @@ class NtfyPhone:
         token = account_for(pairing.server, self._account()).token
         push = Push(pairing.topic, secrets.token_hex(8), _TEST_TITLE, _TEST)
         NtfyClient(pairing.server, token).publish(push)
-        return _TEST_SENT
+        return "A test is on its way to your phone."
 
     def remove(self) -> str:
         pairing = self._known()
@@ -153,7 +151,7 @@ class NtfyPhone:
     def _known(self) -> Pairing:
         pairing = self._file.read()
         if pairing is None:
-            raise OllimError(_NOT_PAIRED)
+            raise OllimError("No phone is paired.")
         return pairing
 
 

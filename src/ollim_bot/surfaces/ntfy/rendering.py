@@ -18,7 +18,6 @@ from ollim_bot.domain.text import FROM_UNTRUSTED, one_line, shown_literally, vis
 
 # In bytes, as JSON writes it. The server takes as many, and turns what is longer into a file.
 LONGEST_TEXT = 4096
-_LONGEST_TITLE = 120
 _CUT = "…"
 # Line ends, and what joins letters and emoji.
 _KEPT = "\n\u200c\u200d"
@@ -26,13 +25,9 @@ _LABELS = {DONE: "Done", TAKEN: "Taken"}
 _WAITS = {"10m": "10 min", "1h": "1 h"}
 # Without a sound: what is shown again, or no longer asks.
 _SILENT, _USUAL, _LOUD = 2, 3, 4
-_UNTRUSTED_TAG = "warning"
 _LATE = timedelta(seconds=60)
 _WRITTEN = "late · written "
 
-_WAITING = "A reminder waits for you."
-_DIGEST = "Messages waited while it was quiet."
-_ANNOUNCED = "I need an answer from you."
 _OTHER = "There is something for you."
 
 
@@ -63,10 +58,10 @@ def wording(
         text = f"{_WRITTEN}{describe(message.at.replace(second=0, microsecond=0), now)}\n{text}"
     priority = _LOUD if message.must else _USUAL
     return Wording(
-        one_line(shown_literally(title or name), _LONGEST_TITLE),
+        one_line(shown_literally(title or name), 120),
         cut(visible(shown_literally(text), besides=_KEPT)) or _OTHER,
         _SILENT if is_repeated else priority,
-        () if message.untrusted is None else (_UNTRUSTED_TAG,),
+        () if message.untrusted is None else ("warning",),
     )
 
 
@@ -120,7 +115,12 @@ def _size(text: str) -> int:
 def _words(message: ChatMessage, content: PushContent) -> tuple[str, str]:
     """Title and text; the bot's name stands for an empty one."""
     if content is PushContent.FULL:
-        return _all_words(message)
+        card = message.card
+        if card is None or is_digest(message):
+            title, words = message.job, message.text or (card.text if card else "")
+        else:
+            title, words = card.title, card.text.removeprefix(card.title).strip()
+        return title, "\n\n".join(filter(None, (words.strip(), message.footer.strip())))
     is_own = message.untrusted is None
     if content is PushContent.TITLE and is_own and not is_digest(message):
         head = message.card.title if message.card else message.job
@@ -128,19 +128,10 @@ def _words(message: ChatMessage, content: PushContent) -> tuple[str, str]:
     return "", _sort(message) if is_own else f"{_sort(message)} {FROM_UNTRUSTED}"
 
 
-def _all_words(message: ChatMessage) -> tuple[str, str]:
-    card = message.card
-    if card is None or is_digest(message):
-        title, words = message.job, message.text or (card.text if card else "")
-    else:
-        title, words = card.title, card.text.removeprefix(card.title).strip()
-    return title, "\n\n".join(filter(None, (words.strip(), message.footer.strip())))
-
-
 def _sort(message: ChatMessage) -> str:
     """What came, without a word of it."""
     if is_digest(message):
-        return _DIGEST
+        return "Messages waited while it was quiet."
     if is_announced(message):
-        return _ANNOUNCED
-    return _WAITING if message.card and message.occurrence else _OTHER
+        return "I need an answer from you."
+    return "A reminder waits for you." if message.card and message.occurrence else _OTHER

@@ -28,8 +28,6 @@ from ollim_bot.surfaces.ntfy.requests import Requests
 NONCE_BYTES = 12
 MOST_LINES, PERIOD = 60, 60.0
 _NONCE = re.compile(r"[A-Za-z0-9_-]{16}")
-_JOIN_WITHIN = 5.0
-_LONGEST_PAUSE = 60.0
 # So many tries in a row fail before the owner is shown that the server is away.
 _SHOWN_AFTER = 4
 _FLOOD = (
@@ -44,12 +42,7 @@ class PhoneReplies:
     """The buttons of one pairing."""
 
     def __init__(
-        self,
-        store: Store,
-        pairing: Pairing,
-        client: NtfyClient,
-        requests: Requests,
-        clock: Clock,
+        self, store: Store, pairing: Pairing, client: NtfyClient, requests: Requests, clock: Clock
     ) -> None:
         self._store = store
         self._pairing = pairing
@@ -75,7 +68,9 @@ class PhoneReplies:
                 async with aclosing(self._batches()) as batches:
                     async for events in batches:
                         failures = 0
-                        await self._work_again(service)
+                        if self._trouble and service.status.trouble in ("", self._trouble):
+                            await service.trouble("")
+                        self._trouble = ""
                         await self._take(service, events)
             except TooMany as refused:
                 await self._requests.fall_silent(refused)
@@ -83,8 +78,9 @@ class PhoneReplies:
                 _logger.info("The replies of the phone cannot be read: %s", broken)
                 failures += 1
                 if failures == _SHOWN_AFTER:
-                    await self._fail(service, str(broken))
-            await self._clock.sleep(min(_LONGEST_PAUSE, 2.0 ** min(failures, 6)))
+                    self._trouble = f"Your phone gets nothing now: {broken!s}"
+                    await service.trouble(self._trouble)
+            await self._clock.sleep(min(60.0, 2.0 ** min(failures, 6)))
 
     async def _batches(self) -> AsyncGenerator[Sequence[Event], None]:
         state = await self._store.read(lambda tx: tx.push.get())
@@ -151,15 +147,6 @@ class PhoneReplies:
 
         await self._store.transact(step)
 
-    async def _fail(self, service: ChatService, sentence: str) -> None:
-        self._trouble = f"Your phone gets nothing now: {sentence}"
-        await service.trouble(self._trouble)
-
-    async def _work_again(self, service: ChatService) -> None:
-        if self._trouble and service.status.trouble in ("", self._trouble):
-            await service.trouble("")
-        self._trouble = ""
-
 
 class LineReader:
     """Reads a stream in a thread of its own, at most so many messages in a period.
@@ -211,7 +198,7 @@ class LineReader:
     async def close(self) -> None:
         self._following.close()
         if self._thread.ident is not None:
-            await asyncio.to_thread(self._thread.join, _JOIN_WITHIN)
+            await asyncio.to_thread(self._thread.join, 5.0)
 
     def _read(self) -> None:
         try:

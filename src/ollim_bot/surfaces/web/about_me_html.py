@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import date
 from html import escape
 from itertools import groupby
 
 from ollim_bot.domain.about_me import AboutMe, KnownLine
+from ollim_bot.surfaces.web.marked import section, show_more
 
 _EMPTY = (
     "It has written down nothing about you yet. What it remembers will stand here, line by line: "
@@ -34,19 +35,11 @@ def _parts(known: AboutMe, most: int) -> Iterator[str]:
         yield f'<p class="empty">{_EMPTY}</p>'
         return
     for number, (file, lines) in enumerate(groupby(known.lines[:most], lambda line: line.file)):
-        yield _file(number, file, lines, known.today)
-    left = len(known.lines) - most
-    if left > 0:
-        yield f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
+        shown = "".join(_line(each, known.today) for each in lines)
+        heading = f"<bdi>{escape(file)}</bdi>"
+        yield section(f"about-{number}", heading, f'<ul class="things">{shown}</ul>')
+    yield show_more(len(known.lines) - most)
     yield f'<p class="remark">{_EVERYWHERE}</p>'
-
-
-def _file(number: int, file: str, lines: Iterable[KnownLine], today: date) -> str:
-    shown = "".join(_line(each, today) for each in lines)
-    return (
-        f'<section aria-labelledby="about-{number}"><h3 id="about-{number}"><bdi>{escape(file)}'
-        f'</bdi></h3><ul class="things">{shown}</ul></section>'
-    )
 
 
 def _line(line: KnownLine, today: date) -> str:

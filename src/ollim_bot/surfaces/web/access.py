@@ -19,10 +19,10 @@ from aiohttp.typedefs import Handler, Middleware
 from ollim_bot.domain.surface_state import KnownBrowser, KnownBrowsers
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Clock, Disk
+from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
 from ollim_bot.store.codecs.records import KNOWN_BROWSERS
-from ollim_bot.store.file_store import FileStore, StoreProblem
+from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.surfaces.web import frames
 from ollim_bot.surfaces.web.refusals import RequestRefused, WebLimits
@@ -49,7 +49,6 @@ _REPLACED = (
     "A browser came to the page with a key that had been replaced, so it is shut out. Run "
     "`ollim-bot web url` to let it in again, with `--new` if somebody else may have used it."
 )
-_MOST_SESSIONS = 200
 _TIME_BYTES, _RANDOM_BYTES, _SEAL_BYTES = 8, 12, 16
 
 
@@ -123,17 +122,19 @@ class BrowserKeys:
     """
 
     def __init__(
-        self,
-        paths: DataPaths,
-        clock: Clock,
-        *,
-        disk: Disk | None = None,
-        report: Callable[[str], None] | None = None,
+        self, paths: DataPaths, clock: Clock, *, report: Callable[[str], None] | None = None
     ) -> None:
         self._paths = paths
         self._clock = clock
         self._report = report or _logger.warning
-        self._store = _store(paths, disk or OsDisk(), self._report)
+        path = paths.web_browsers
+        self._store = FileStore(
+            path,
+            KNOWN_BROWSERS,
+            FileLock(paths.lock_of(path)),
+            disk=OsDisk(),
+            report=lambda problem: self._report(str(problem)),
+        )
         self._secret: Secret | None = None
         self._file: tuple[int, int] | None = None
         self._browsers = KnownBrowsers()
@@ -199,13 +200,17 @@ class BrowserKeys:
         browser = self._browsers.find(browser_id, now)
         key = browser_key(self.secret, browser_id, generation)
         is_right = is_equal(proof, mac(key, "session", challenge))
-        if browser is None or not is_right:
-            raise AccessDenied
-        if not self._challenges.is_open(challenge, CHALLENGE_SECONDS):
+        is_open = self._challenges.is_open(challenge, CHALLENGE_SECONDS)
+        if browser is None or not (is_right and is_open):
             raise AccessDenied
         self._challenges.close(challenge)
         if generation < browser.generation:
-            await self._forget(browser_id)
+            self._report(_REPLACED)
+            self._sessions = {
+                name: held for name, held in self._sessions.items() if held[0] != browser_id
+            }
+            await self._keep(self._browsers.without(browser_id))
+            self.ended(browser_id)
             raise AccessDenied
         if generation > browser.generation:
             # Only this bot can have made the newer key.
@@ -217,7 +222,11 @@ class BrowserKeys:
             self._offered[browser_id] = generation + 1
             return self._key_of(replace(browser, generation=generation + 1))
         await self._keep(self._browsers.used(browser_id, now))
-        return self._begun(browser_id)
+        bearer = secrets.token_urlsafe(32)
+        while len(self._sessions) >= 200:
+            del self._sessions[min(self._sessions, key=lambda each: self._sessions[each][1])]
+        self._sessions[_name(bearer)] = browser_id, self._clock.monotonic()
+        return BrowserSession(bearer, browser_id, bot_key(self.secret, browser_id))
 
     def browser_of(self, bearer: str) -> str | None:
         """The browser of a session, which this use prolongs."""
@@ -282,21 +291,6 @@ class BrowserKeys:
         key = browser_key(self.secret, browser.id, browser.generation)
         return BrowserKey(browser.id, browser.generation, key)
 
-    def _begun(self, browser_id: str) -> BrowserSession:
-        bearer = secrets.token_urlsafe(32)
-        while len(self._sessions) >= _MOST_SESSIONS:
-            del self._sessions[min(self._sessions, key=lambda each: self._sessions[each][1])]
-        self._sessions[_name(bearer)] = browser_id, self._clock.monotonic()
-        return BrowserSession(bearer, browser_id, bot_key(self.secret, browser_id))
-
-    async def _forget(self, browser_id: str) -> None:
-        self._report(_REPLACED)
-        self._sessions = {
-            name: held for name, held in self._sessions.items() if held[0] != browser_id
-        }
-        await self._keep(self._browsers.without(browser_id))
-        self.ended(browser_id)
-
     async def _keep(self, browsers: KnownBrowsers) -> None:
         if browsers == self._browsers:
             return
@@ -313,14 +307,6 @@ def _name(bearer: str) -> str:
     return hashlib.sha256(bearer.encode("utf-8", "replace")).hexdigest()
 
 
-def _store(paths: DataPaths, disk: Disk, report: Callable[[str], None]) -> FileStore[KnownBrowsers]:
-    def told(problem: StoreProblem) -> None:
-        report(str(problem))
-
-    path = paths.web_browsers
-    return FileStore(path, KNOWN_BROWSERS, FileLock(paths.lock_of(path)), disk=disk, report=told)
-
-
 HEALTH = "/healthz"
 SOCKET = "/api/socket"
 PROTOCOL = "ollim"
@@ -335,7 +321,6 @@ _ENTER = "/api/enter"
 _CHALLENGE = "/api/challenge"
 _SESSION = "/api/session"
 _ENTRANCES = (_ENTER, _CHALLENGE, _SESSION)
-_STATIC = "/static/"
 # Browsers that an earlier version admitted still have this cookie, and send it to other ports too.
 _FORMER_COOKIE = "ollim"
 _SOCKET_SESSION = "ollim.session."
@@ -383,15 +368,19 @@ class AccessControl:
 
     @web.middleware
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        host = self._known_host(request)
+        # A site may resolve other names here (DNS rebinding).
+        given = request.headers.getall("Host", [])
+        found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
+        host = found[1] if found is not None and found[1] in self._hosts else None
         if host is None:
             raise RequestRefused(403, frames.WRONG_HOST)
         if "Service-Worker" in request.headers:
-            return _without_service_workers()
+            # Remove service workers: the page has none, so another program at the port left it.
+            return web.Response(status=404, headers={"Clear-Site-Data": '"cache", "storage"'})
         is_harmless = request.method in _HARMLESS
         if is_harmless and SHELLS.fullmatch(request.path):
             return _redirect_to_loopback(request, host) or await handler(request)
-        if is_harmless and (request.path == HEALTH or request.path.startswith(_STATIC)):
+        if is_harmless and (request.path == HEALTH or request.path.startswith("/static/")):
             return await handler(request)
         is_entrance = request.method == "POST" and request.path in _ENTRANCES
         browser = None if is_entrance else self._keys.browser_of(_bearer(request))
@@ -406,12 +395,6 @@ class AccessControl:
             request[BROWSER] = browser
             self._trust(request)
         return await handler(request)
-
-    def _known_host(self, request: web.Request) -> str | None:
-        """The host of the request; None for names that a site may resolve here (DNS rebinding)."""
-        given = request.headers.getall("Host", [])
-        found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
-        return found[1] if found is not None and found[1] in self._hosts else None
 
     async def _enter(self, request: web.Request) -> web.Response:
         [code] = await self._texts(request, "code")
@@ -482,11 +465,6 @@ def forget_former_cookie(request: web.Request, response: web.StreamResponse) -> 
         response.del_cookie(_FORMER_COOKIE, path="/", httponly=True, samesite="Strict")
 
 
-def _without_service_workers() -> web.Response:
-    """Remove service workers: the page has none, so another program at the port left it."""
-    return web.Response(status=404, headers={"Clear-Site-Data": '"cache", "storage"'})
-
-
 def _with_empty_cache(answer: web.Response) -> web.Response:
     """Clear the browser's cache: another program at the port may have left pages in it."""
     answer.headers["Clear-Site-Data"] = '"cache"'
@@ -506,11 +484,7 @@ def _bearer(request: web.Request) -> str:
 
 
 def _key_json(given: BrowserKey) -> dict[str, object]:
-    return {
-        "browser": given.browser,
-        "generation": given.generation,
-        "key": encoded(given.key),
-    }
+    return {"browser": given.browser, "generation": given.generation, "key": encoded(given.key)}
 
 
 def refusing_changes(read_only: Callable[[], str]) -> Middleware:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from aiohttp import BodyPartReader, web
@@ -39,7 +39,6 @@ _CHUNK = 256 * 1024
 _LONGEST_MARK = 12
 
 
-_LONGEST_NAME = 120
 _BYTES_PER_CHARACTER = 4
 _MOST_FIELDS = 10
 _MALFORMED = (ValueError, AssertionError, RuntimeError, HttpProcessingError)
@@ -58,41 +57,32 @@ async def send_attachment(
         file = await asyncio.to_thread(opener, attachment)
     except (OSError, ValueError):
         raise RequestRefused(404, frames.NO_ATTACHMENT) from None
-    try:
-        return await _send(request, attachment.name, file)
-    finally:
-        file.close()
-
-
-async def _send(request: web.Request, name: str, file: BinaryIO) -> web.StreamResponse:
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode):
-        raise RequestRefused(404, frames.NO_ATTACHMENT)
-    first = await asyncio.to_thread(file.read, _CHUNK)
-    kind = _image_type(first[:_LONGEST_MARK])
-    how = "inline" if kind else "attachment"
-    answer = web.StreamResponse(
-        headers={
-            "Content-Disposition": f"{how}; filename*=UTF-8''{_quoted(name)}",
-            "Content-Type": kind or "application/octet-stream",
-            "Content-Security-Policy": "default-src 'none'; sandbox",
-        }
-    )
-    answer.content_length = status.st_size
-    await answer.prepare(request)
-    if request.method != "HEAD":
-        await _write(answer, first, file, status.st_size)
-    return answer
-
-
-async def _write(answer: web.StreamResponse, first: bytes, file: BinaryIO, size: int) -> None:
-    """Write no more than `size` bytes, although the file may have grown."""
-    chunk = first
-    while chunk and size > 0:
-        await answer.write(chunk[:size])
-        size -= len(chunk)
-        chunk = await asyncio.to_thread(file.read, _CHUNK)
-    await answer.write_eof()
+    with file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise RequestRefused(404, frames.NO_ATTACHMENT)
+        first = await asyncio.to_thread(file.read, _CHUNK)
+        kind = _image_type(first[:_LONGEST_MARK])
+        how = "inline" if kind else "attachment"
+        quoted = quote(attachment.name, safe="", errors="replace")
+        answer = web.StreamResponse(
+            headers={
+                "Content-Disposition": f"{how}; filename*=UTF-8''{quoted}",
+                "Content-Type": kind or "application/octet-stream",
+                "Content-Security-Policy": "default-src 'none'; sandbox",
+            }
+        )
+        answer.content_length = status.st_size
+        await answer.prepare(request)
+        if request.method != "HEAD":
+            # The file may have grown.
+            chunk, left = first, status.st_size
+            while chunk and left > 0:
+                await answer.write(chunk[:left])
+                left -= len(chunk)
+                chunk = await asyncio.to_thread(file.read, _CHUNK)
+            await answer.write_eof()
+        return answer
 
 
 def _image_type(start: bytes) -> str | None:
@@ -105,10 +95,6 @@ def _image_type(start: bytes) -> str | None:
     if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
         return "image/webp"
     return None
-
-
-def _quoted(name: str) -> str:
-    return quote(name, safe="", errors="replace")
 
 
 @dataclass(slots=True)
@@ -185,28 +171,26 @@ class Uploads:
     async def _take_file(self, part: BodyPartReader, given: str, upload: Upload) -> None:
         if len(upload.files) >= self._limits.files:
             raise RequestRefused(413, frames.too_many_files(self._limits.files))
-        name = _plain_name(given)
+        # Remove folders, and characters that confuse a terminal or a file system.
+        # Browsers escape only quotes in a name.
+        last = given.replace("%22", '"').replace("\\", "/").rpartition("/")[2]
+        name = "".join(each if each.isprintable() else " " for each in last).strip(" .")
+        name = name[-120:] or "file"
         path = upload.folder / str(len(upload.files))
-        with await _on_disk(name, lambda: _created(path)) as target:
-            await self._save(part, name, target)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with await _on_disk(name, lambda: open(open_file(path, flags, 0o600), "wb")) as target:
+            size = 0
+            while chunk := await self._in_time(part.read_chunk(_CHUNK)):
+                size += len(chunk)
+                if size > self._limits.file:
+                    raise RequestRefused(413, frames.file_too_large(name, self._limits.file))
+                await _on_disk(name, target.write, chunk)
             await _on_disk(name, target.flush)
         upload.files.append(IncomingFile(name, path))
-
-    async def _save(self, part: BodyPartReader, name: str, target: BinaryIO) -> None:
-        size = 0
-        while chunk := await self._in_time(part.read_chunk(_CHUNK)):
-            size += len(chunk)
-            if size > self._limits.file:
-                raise RequestRefused(413, frames.file_too_large(name, self._limits.file))
-            await _on_disk(name, target.write, chunk)
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
         async with asyncio.timeout(self._limits.stall_seconds):
             return await step
-
-
-def _created(path: Path) -> BinaryIO:
-    return open(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 async def _on_disk(name: str, step: Callable[..., R], *details: object) -> R:
@@ -215,14 +199,6 @@ async def _on_disk(name: str, step: Callable[..., R], *details: object) -> R:
     except OSError as refused:
         reason = refused.strerror or str(refused)
         raise RequestRefused(507, frames.not_saved(name, reason)) from refused
-
-
-def _plain_name(given: str) -> str:
-    """Remove folders, and characters that confuse a terminal or a file system."""
-    # Browsers escape only quotes in a name.
-    last = given.replace("%22", '"').replace("\\", "/").rpartition("/")[2]
-    name = "".join(each if each.isprintable() else " " for each in last).strip(" .")
-    return name[-_LONGEST_NAME:] or "file"
 
 
 def _emptied(folder: Path) -> None:
@@ -234,11 +210,6 @@ def _emptied(folder: Path) -> None:
 
 
 NAME = "web"
-
-_PAGE = 50
-_LARGEST_PAGE = 100
-_AROUND = 25
-_FOUND = 30
 
 
 class Api:
@@ -300,15 +271,15 @@ class Api:
     async def _older(self, request: web.Request) -> web.Response:
         before = MessageId(request.query.get("before", "")) or None
         wanted = request.query.get("limit", "")
-        limit = int(wanted) if wanted.isdecimal() and len(wanted) < 4 else _PAGE
-        limit = min(max(limit, 1), _LARGEST_PAGE)
+        limit = int(wanted) if wanted.isdecimal() and len(wanted) < 4 else 50
+        limit = min(max(limit, 1), 100)
         messages = await self._reception.history(limit + 1, before)
         shown = await self._book.shown(messages[-limit:])
         return web.json_response({"messages": shown, "has_more": len(messages) > limit})
 
     async def _around(self, request: web.Request) -> web.Response:
         wanted = MessageId(request.query.get("id", ""))
-        messages = await self._reception.around(wanted, _AROUND)
+        messages = await self._reception.around(wanted, 25)
         if not messages:
             raise RequestRefused(404, frames.NO_MESSAGE)
         return web.json_response({"messages": await self._book.shown(messages)})
@@ -319,7 +290,7 @@ class Api:
             terms = terms_of(words)
         except WrongInput as refused:
             raise RequestRefused(400, str(refused)) from refused
-        found = await self._reception.search(words, _FOUND)
+        found = await self._reception.search(words, 30)
         results = await asyncio.to_thread(lambda: [result_json(each, terms) for each in found])
         return web.json_response({"results": results})
 

@@ -14,6 +14,7 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_pages import address_of_run
 from ollim_bot.domain.text import counted, shortened
+from ollim_bot.surfaces.web.marked import section
 
 _EMPTY = (
     "Nothing was changed yet. What you, the bot or an editor change from now on stands here, with "
@@ -44,10 +45,8 @@ def _parts(listed: ChangeList) -> Iterator[str]:
             "</p></li>"
             for at, what in listed.older
         )
-        yield (
-            '<section aria-labelledby="changes-older"><h3 id="changes-older">Older, from the '
-            f'history in git</h3><ul class="things">{lines}</ul></section>'
-        )
+        things = f'<ul class="things">{lines}</ul>'
+        yield section("changes-older", "Older, from the history in git", things)
     if listed.has_more:
         yield '<button type="button" class="plain" data-most>Show more</button>'
 

@@ -12,7 +12,7 @@ from ollim_bot.domain.day import DayLine, DayView, PingGauge, free_stretches
 from ollim_bot.domain.due_items import BREAK_DOWN, LET_GO, SNOOZE
 from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import clock_time, duration_in_words, elapsed
-from ollim_bot.surfaces.web.marked import marked
+from ollim_bot.surfaces.web.marked import marked, section, show_more
 from ollim_bot.surfaces.web.receipt_html import receipt_html
 
 _LISTS = ("overdue", "later", "events", "all_day", "tasks", "put_off", "done")
@@ -41,8 +41,7 @@ def day_html(day: DayView, most: int) -> str:
     lists = {name: getattr(day, name) for name in _LISTS}
     left = sum(max(0, len(each) - most) for each in lists.values())
     shown = replace(day, **{name: each[:most] for name, each in lists.items()})
-    more = f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
-    return _ADD + "".join(_parts(shown, len(day.done))) + (more if left else "")
+    return "".join([_ADD, *_parts(shown, len(day.done)), show_more(left)])
 
 
 def _parts(day: DayView, done: int) -> Iterator[str]:
@@ -75,10 +74,7 @@ def _section(heading: str, name: str, lines: Sequence[DayLine]) -> str:
     if not lines:
         return ""
     items = "".join(_line(each) for each in lines)
-    return (
-        f'<section class="{name}" aria-labelledby="day-{name}"><h3 id="day-{name}">{heading}</h3>'
-        f'<ul class="things">{items}</ul></section>'
-    )
+    return section(f"day-{name}", heading, f'<ul class="things">{items}</ul>', name)
 
 
 def _line(line: DayLine, kind: str = "") -> str:
@@ -133,10 +129,8 @@ def _rest(day: DayView) -> str:
         if at >= day.now
     ]
     whole = [_line(each, "event") for each in day.all_day]
-    return (
-        '<section class="rest" aria-labelledby="day-rest"><h3 id="day-rest">The rest of today</h3>'
-        f"<ol>{''.join((*whole, *begun, mark, *coming))}</ol></section>"
-    )
+    timed = "".join((*whole, *begun, mark, *coming))
+    return section("day-rest", "The rest of today", f"<ol>{timed}</ol>", "rest")
 
 
 def _named(line: DayLine) -> str:
@@ -174,14 +168,11 @@ def _buttons(line: DayLine) -> str:
             f'<details class="more" data-fold="{key}"><summary aria-label="{name}">More</summary>'
             f'<div class="buttons">{more}</div></details>'
         )
-    return f'<div class="buttons">{shown}{_edit(line)}{more}</div>'
-
-
-def _edit(line: DayLine) -> str:
-    if not line.job:
-        return ""
-    name = escape(f"Edit: {line.title}")
-    return f'<a href="{escape(address_of(line.job))}" aria-label="{name}">Edit</a>'
+    edit = ""
+    if line.job:
+        name = escape(f"Edit: {line.title}")
+        edit = f'<a href="{escape(address_of(line.job))}" aria-label="{name}">Edit</a>'
+    return f'<div class="buttons">{shown}{edit}{more}</div>'
 
 
 def _button(button: Button, line: DayLine) -> str:

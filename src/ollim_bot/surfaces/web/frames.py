@@ -16,9 +16,9 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from ollim_bot.domain.activity import Activity
-from ollim_bot.domain.cards import Button, Card, CardField
-from ollim_bot.domain.chat import Attachment, ChatMessage
-from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.ids import MessageId, TurnId
 from ollim_bot.domain.moments import clock_time
 from ollim_bot.domain.search import Term, excerpt
@@ -62,19 +62,15 @@ def for_the_page(state: StateCore) -> None:
     """A rule for the end of the core chain: changes the tokens of a whole text in place."""
     for token in state.tokens:
         if token.type in ("th_open", "td_open"):
-            _style_to_class(token)
+            # The page's security policy allows only styles of its own file.
+            style = str(token.attrs.pop("style", ""))
+            if style:
+                token.attrs["class"] = style.replace("text-align:", "align-")
         if token.type == "inline":
             token.children = list(_with_links(state, token.children or []))
     for (item, paragraph), (_, inline) in pairwise(pairwise(state.tokens)):
         if (item.type, paragraph.type) == ("list_item_open", "paragraph_open"):
             _make_task_box(item, inline)
-
-
-def _style_to_class(token: Token) -> None:
-    # The page's security policy allows only styles of its own file.
-    style = str(token.attrs.pop("style", ""))
-    if style:
-        token.attrs["class"] = style.replace("text-align:", "align-")
 
 
 def _with_links(state: StateCore, tokens: Sequence[Token]) -> Iterator[Token]:
@@ -197,8 +193,6 @@ def block_starts(text: str) -> list[int]:
 
 Json = dict[str, object]
 
-_LONGEST_EXCERPT = 120
-_LONGEST_RESULT = 200
 # A longer text is shown with its markup: to render all results takes time.
 _RENDERED_FOR_RESULT = 2000
 # How much of a text is rendered for an excerpt: markdown is longer than its visible text.
@@ -218,7 +212,13 @@ def message_json(
         "is_typed": message.is_typed,
         "reply_to": None if reply_to is None else _quoted(reply_to),
         "attachments": [
-            _attachment(message.id, index, each) for index, each in enumerate(message.attachments)
+            {
+                "name": each.name,
+                "url": f"/api/attachments/{quote(message.id, safe='')}/{index}",
+                "is_image": each.is_image,
+                "size": each.size,
+            }
+            for index, each in enumerate(message.attachments)
         ],
         "turn": message.turn,
         "is_cut_off": message.is_cut_off,
@@ -240,8 +240,7 @@ def result_json(message: ChatMessage, terms: Sequence[Term]) -> Json:
         "author": message.author.value,
         "job": message.job,
         "parts": [
-            {"text": part.text, "is_match": part.is_match}
-            for part in excerpt(text, terms, _LONGEST_RESULT)
+            {"text": part.text, "is_match": part.is_match} for part in excerpt(text, terms, 200)
         ],
     }
 
@@ -250,17 +249,8 @@ def _quoted(message: ChatMessage) -> Json:
     words = " ".join(plain(message.text[:_READ_FOR_EXCERPT]).split())
     if not words and message.attachments:
         words = message.attachments[0].name
-    excerpt = shortened(words, _LONGEST_EXCERPT)
+    excerpt = shortened(words, 120)
     return {"id": message.id, "author": message.author.value, "excerpt": excerpt}
-
-
-def _attachment(message_id: MessageId, index: int, attachment: Attachment) -> Json:
-    return {
-        "name": attachment.name,
-        "url": f"/api/attachments/{quote(message_id, safe='')}/{index}",
-        "is_image": attachment.is_image,
-        "size": attachment.size,
-    }
 
 
 def status_json(status: Status) -> Json:
@@ -287,17 +277,16 @@ def command_json(command: CommandSpec) -> Json:
         "name": command.name,
         "about": command.about,
         "usage": command.usage,
-        "arguments": [_argument(each) for each in command.arguments],
-    }
-
-
-def _argument(argument: Argument) -> Json:
-    return {
-        "name": argument.name,
-        "about": argument.about,
-        "choices": list(argument.choices),
-        "is_required": argument.is_required,
-        "takes_rest": argument.takes_rest,
+        "arguments": [
+            {
+                "name": each.name,
+                "about": each.about,
+                "choices": list(each.choices),
+                "is_required": each.is_required,
+                "takes_rest": each.takes_rest,
+            }
+            for each in command.arguments
+        ],
     }
 
 
@@ -343,17 +332,16 @@ def card_json(card: Card) -> Json:
         "title": card.title,
         "html": render(card.description),
         "color": card.color.value,
-        "fields": [_field(each) for each in card.fields],
+        "fields": [
+            {"name": each.name, "html": render(each.value), "inline": each.inline}
+            for each in card.fields
+        ],
         "lines": [{"text": each.text, "heading": each.heading} for each in card.lines],
         "buttons": [_button(each) for each in card.buttons],
         "earlier_of": card.earlier_of,
         "until": card.until and card.until.isoformat(),
         "job": card.job,
     }
-
-
-def _field(field: CardField) -> Json:
-    return {"name": field.name, "html": render(field.value), "inline": field.inline}
 
 
 def _button(button: Button) -> Json:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
 
 from ollim_bot.domain.health import HealthLine, HealthReport, WayOut
 from ollim_bot.domain.moments import describe, duration_in_words, elapsed
 from ollim_bot.domain.text import counted
-from ollim_bot.surfaces.web.marked import marked
+from ollim_bot.surfaces.web.marked import marked, section
 
 # State is never told by colour alone.
 _WORDS = {"PASS": "right", "OFF": "off", "WARN": "look at this", "FAIL": "wrong"}
@@ -23,7 +23,8 @@ def _parts(report: HealthReport) -> Iterator[str]:
     yield f"<h2>Health</h2>{_head(report)}"
     wrong = [each for each in report.lines if not each.is_right]
     if wrong:
-        yield _section("What to do", "wrong", wrong)
+        lines = "".join(map(_line, wrong))
+        yield section("health-wrong", "What to do", f'<ul class="things">{lines}</ul>')
     elif report.lines:
         yield "<p>All is well.</p>"
     yield _ways(report)
@@ -46,13 +47,6 @@ def _head(report: HealthReport) -> str:
     age = elapsed(report.looked, report.now)
     ago = "just now" if age.total_seconds() < 60 else f"{duration_in_words(age)} ago"
     return f'<p class="about">Looked {ago}.</p><div class="buttons">{button}</div>'
-
-
-def _section(heading: str, name: str, lines: Sequence[HealthLine]) -> str:
-    return (
-        f'<section aria-labelledby="health-{name}"><h3 id="health-{name}">{heading}</h3>'
-        f'<ul class="things">{"".join(map(_line, lines))}</ul></section>'
-    )
 
 
 def _line(line: HealthLine) -> str:
@@ -78,10 +72,7 @@ def _ways(report: HealthReport) -> str:
         lines.append(f"<li>{told} for the agent, told with its next turn</li>")
     if not lines:
         return ""
-    return (
-        '<section aria-labelledby="health-ways"><h3 id="health-ways">Ways to you</h3>'
-        f"<ul>{''.join(lines)}</ul></section>"
-    )
+    return section("health-ways", "Ways to you", f"<ul>{''.join(lines)}</ul>")
 
 
 def _way(way: WayOut, report: HealthReport) -> str:

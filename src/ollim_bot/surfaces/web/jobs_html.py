@@ -129,18 +129,20 @@ def _lower(words: str) -> str:
 
 
 def _strip(past: JobPast) -> str:
-    """A bar for each day, and the same in words."""
+    """A bar for each day, and the same in words; one path has the bars of a state."""
     if not past.days:
         return ""
-    bars = "".join(
-        f'<rect class="{each.state.replace(" ", "-")}" x="{place * _STEP + 1}" '
-        f'y="{_HEIGHT - _HEIGHTS[each.state]}" width="{_WIDTH}" height="{_HEIGHTS[each.state]}"/>'
-        for place, each in enumerate(past.days)
+    bars: dict[DayState, str] = {}
+    for place, each in enumerate(past.days):
+        bar = f"M{place * _STEP + 1} {_HEIGHT}h{_WIDTH}v-{_HEIGHTS[each.state]}h-{_WIDTH}z"
+        bars[each.state] = bars.get(each.state, "") + bar
+    paths = "".join(
+        f'<path class="{state.replace(" ", "-")}" d="{bar}"/>' for state, bar in bars.items()
     )
     words = escape(visible(shortened(past.sentence, _LONGEST)))
     return (
         f'<figure class="past"><svg viewBox="0 0 {DAYS * _STEP} {_HEIGHT}" aria-hidden="true" '
-        f'class="days">{bars}</svg>'
+        f'class="days">{paths}</svg>'
         f"<figcaption>{DAYS} days: <bdi>{words}</bdi></figcaption></figure>"
     )
 

@@ -11,6 +11,7 @@ from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.domain.run_pages import address_of_run
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.usage import dollars
+from ollim_bot.surfaces.web.marked import section, show_more
 
 _SPANS = (("", "this month"), ("7d", "7 days"), ("30d", "30 days"), ("365d", "a year"))
 _WIDTH, _HEIGHT = 600, 120
@@ -28,7 +29,10 @@ def money_html(report: CostReport, most: int) -> str:
 def _parts(report: CostReport, most: int) -> Iterator[str]:
     yield "<h2>Money</h2>"
     yield _sums(report)
-    yield _span(report.since)
+    links = " ".join(
+        f'<a href="/money{f"?since={span}" if span else ""}">{words}</a>' for span, words in _SPANS
+    )
+    yield f'<p class="choices">Since {_day(report.since)}: {links}</p>'
     if not report.by_day:
         yield f'<p class="empty">{_EMPTY}<br>{_HINT}</p>'
         return
@@ -61,13 +65,6 @@ def _sums(report: CostReport) -> str:
         f"<figure><figcaption>{today}{joint}{rest} today · {cap}</figcaption>"
         f"{bar}</figure><p>{escape(report.month.in_words())} this month{at_pace}</p>{about}"
     )
-
-
-def _span(since: date) -> str:
-    links = " ".join(
-        f'<a href="/money{f"?since={span}" if span else ""}">{words}</a>' for span, words in _SPANS
-    )
-    return f'<p class="choices">Since {_day(since)}: {links}</p>'
 
 
 def _days(days: Sequence[CostLine]) -> str:
@@ -109,12 +106,8 @@ def _table(
         f"<td>{counted(line.uses, 'use')}</td></tr>"
         for line, name in [*zip(lines, names, strict=True)][:most]
     )
-    left = len(lines) - most
-    more = f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
-    return (
-        f'<section aria-labelledby="money-{fold}"><h3 id="money-{fold}">{heading}</h3>'
-        f"<table><tbody>{rows}</tbody></table>{more if left > 0 else ''}</section>"
-    )
+    table = f"<table><tbody>{rows}</tbody></table>{show_more(len(lines) - most)}"
+    return section(f"money-{fold}", heading, table)
 
 
 def _job(line: CostLine, report: CostReport) -> str:

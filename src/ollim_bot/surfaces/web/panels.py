@@ -34,7 +34,6 @@ PAGE = 100
 _PAUSE = 0.2
 # How long a state that was read serves further tabs, unless it changes.
 _KEPT_SECONDS = 0.5
-_MOST_KEPT = 8
 
 _logger = logging.getLogger(__name__)
 
@@ -81,9 +80,18 @@ class Panel(Generic[Shown]):
 
     async def fragment(self, asked: Mapping[str, str], most: int) -> Json:
         """The markup for the words of an address, with `most` lines of each list at most."""
-        change = self._change
-        shown = await self._look({**asked, "most": str(most)} if self._is_paged else asked, change)
-        return {"html": await asyncio.to_thread(self._draw, shown, most), "change": change}
+        change, now = self._change, self._clock.monotonic()
+        if self._is_paged:
+            asked = {**asked, "most": str(most)}
+        key = frozenset(asked.items())
+        kept = self._kept.get(key)
+        # All tabs ask at once after a change.
+        if kept is None or kept.change != change or now - kept.at > _KEPT_SECONDS:
+            kept = _Kept(await self._view.look(asked), change, now)
+            while len(self._kept) >= 8:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = kept
+        return {"html": await asyncio.to_thread(self._draw, kept.shown, most), "change": change}
 
     async def watch(self) -> None:
         """Tell the tabs of each change, until cancelled."""
@@ -99,17 +107,6 @@ class Panel(Generic[Shown]):
             self._send({"type": "stale", "panel": self.name, **await self.state()})
         except OllimError:
             _logger.warning("The page could not be told of a change", exc_info=True)
-
-    async def _look(self, asked: Mapping[str, str], change: int) -> Shown:
-        key, now = frozenset(asked.items()), self._clock.monotonic()
-        kept = self._kept.get(key)
-        # All tabs ask at once after a change.
-        if kept is None or kept.change != change or now - kept.at > _KEPT_SECONDS:
-            kept = _Kept(await self._view.look(asked), change, now)
-            while len(self._kept) >= _MOST_KEPT:
-                del self._kept[next(iter(self._kept))]
-            self._kept[key] = kept
-        return kept.shown
 
 
 class ActingPanel(Panel[Shown]):

@@ -225,13 +225,12 @@ class _Shown:
         }
 
 
-_KEPT = 300
 # Longer texts are rendered in a thread: they would block the event loop.
 _LONG = 2000
 
 
 class RenderedMessages:
-    def __init__(self, reception: ChatService, kept: int = _KEPT) -> None:
+    def __init__(self, reception: ChatService, kept: int = 300) -> None:
         self._reception = reception
         self._most = kept
         self._kept: dict[MessageId, tuple[ChatMessage, Json]] = {}

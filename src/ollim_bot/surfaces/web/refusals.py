@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -59,7 +59,10 @@ def _said(request: web.Request, error: Exception) -> web.Response:
             )
             return refusal(request, status, with_program(str(error), request.app[STATUS]().program))
         case web.HTTPMethodNotAllowed():
-            return _wrong_method(request, sorted(error.allowed_methods))
+            allowed = sorted(error.allowed_methods)
+            answer = refusal(request, 405, frames.wrong_method(", ".join(allowed)))
+            answer.headers["Allow"] = ", ".join(allowed)
+            return answer
         case web.HTTPNotFound():
             return refusal(request, 404, frames.NOT_FOUND)
         case web.HTTPException():
@@ -67,12 +70,6 @@ def _said(request: web.Request, error: Exception) -> web.Response:
         case _:
             _logger.error("A request of the page failed", exc_info=error)
             return refusal(request, 500, frames.FAILED)
-
-
-def _wrong_method(request: web.Request, allowed: Sequence[str]) -> web.Response:
-    answer = refusal(request, 405, frames.wrong_method(", ".join(allowed)))
-    answer.headers["Allow"] = ", ".join(allowed)
-    return answer
 
 
 _MEGABYTE = 1024 * 1024

@@ -20,7 +20,6 @@ from ollim_bot.ports import Disk
 from ollim_bot.settings import Secret
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, create_atomically, remove_durably
 
-_BYTES = 32
 _SHAPE = re.compile(rb"[\w-]{32,128}\n?", re.ASCII)
 
 
@@ -34,10 +33,10 @@ def web_secret(paths: DataPaths, disk: Disk | None = None) -> Secret:
         return kept_secret(paths, disk) or _new(paths, disk)
 
 
-def new_web_secret(paths: DataPaths, disk: Disk | None = None) -> Secret:
+def new_web_secret(paths: DataPaths) -> Secret:
     """Replace the secret: everything derived from the old one becomes invalid."""
     with FileLock(paths.lock_of(paths.web_token)).held():
-        return _new(paths, disk or OsDisk())
+        return _new(paths, OsDisk())
 
 
 def kept_secret(paths: DataPaths, disk: Disk | None = None) -> Secret | None:
@@ -99,7 +98,7 @@ def _key(secret: Secret, *purpose: str) -> bytes:
 
 
 def _new(paths: DataPaths, disk: Disk) -> Secret:
-    value = secrets.token_urlsafe(_BYTES)
+    value = secrets.token_urlsafe(32)
     if paths.web_token.is_dir() and not paths.web_token.is_symlink():
         raise Unreadable(paths.web_token, "is a folder. Move it away; a new file is made then.")
     # Not overwritten: a file that others can read would keep its mode.

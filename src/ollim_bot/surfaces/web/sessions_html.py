@@ -10,6 +10,7 @@ from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.session_list import CompactionLine, SessionLine, SessionList
 from ollim_bot.domain.text import counted, shortened
+from ollim_bot.surfaces.web.marked import section, show_more
 
 _EMPTY = "There are no conversations yet. Write a message, and the first one stands here."
 _NO_WORDS = "no words yet"
@@ -20,8 +21,7 @@ def sessions_html(listed: SessionList, most: int) -> str:
     """The main conversations, those beside them, and what was shortened, `most` of each."""
     lists = (listed.main, listed.side, listed.compactions)
     left = sum(max(0, len(each) - most) for each in lists)
-    more = f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
-    return "".join(_parts(listed, most)) + (more if left else "")
+    return "".join([*_parts(listed, most), show_more(left)])
 
 
 def _parts(listed: SessionList, most: int) -> Iterator[str]:
@@ -31,18 +31,15 @@ def _parts(listed: SessionList, most: int) -> Iterator[str]:
     main = [_session(each, listed.now) for each in listed.main[:most]]
     side = [_session(each, listed.now) for each in listed.side[:most]]
     compactions = [_compaction(each, listed.now) for each in listed.compactions[:most]]
-    yield _section("Conversations", "main", main)
-    yield _section("Side conversations", "side", side)
-    yield _section("Compactions", "compactions", compactions)
-
-
-def _section(heading: str, name: str, lines: Sequence[str]) -> str:
-    if not lines:
-        return ""
-    return (
-        f'<section aria-labelledby="sessions-{name}"><h3 id="sessions-{name}">{heading}</h3>'
-        f'<ul class="things">{"".join(lines)}</ul></section>'
+    parts = (
+        ("main", "Conversations", main),
+        ("side", "Side conversations", side),
+        ("compactions", "Compactions", compactions),
     )
+    for name, heading, lines in parts:
+        if lines:
+            things = f'<ul class="things">{"".join(lines)}</ul>'
+            yield section(f"sessions-{name}", heading, things)
 
 
 def _session(line: SessionLine, now: datetime) -> str:

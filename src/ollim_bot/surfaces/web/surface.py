@@ -37,16 +37,8 @@ from ollim_bot.surfaces.web.frames import Json, command_json, status_json
 from ollim_bot.surfaces.web.panels import Panels
 from ollim_bot.surfaces.web.presenter import RenderedMessages, WebPresenter
 from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
-from ollim_bot.surfaces.web.refusals import (
-    STATUS,
-    RequestRefused,
-    WebLimits,
-    refusals_in_shape,
-)
+from ollim_bot.surfaces.web.refusals import STATUS, RequestRefused, WebLimits, refusals_in_shape
 from ollim_bot.surfaces.web.secret import address
-
-_GOODBYE_SECONDS = 1.0
-
 
 _NEWEST = 60
 _LARGEST_CHANGE = 2**53
@@ -167,7 +159,7 @@ class Tabs:
     async def close(self, _: web.Application | None = None) -> None:
         """Close all sockets, without waiting long for their answers."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_GOODBYE_SECONDS):
+            async with asyncio.timeout(1.0):
                 closing = (tab.close() for tab in tuple(self._tabs))
                 await asyncio.gather(*closing, return_exceptions=True)
 
@@ -235,8 +227,15 @@ class TabSocket:
         """
         # Read the number first: a change in between is then sent twice instead of being lost.
         last = await self._reception.last_change()
-        missed = None if change is None else await self._missed(change)
-        messages, has_more = (None, False) if missed is not None else await self._newest()
+        missed = messages = None
+        has_more = False
+        if change is not None:
+            changes = await self._reception.changes_since(change, self._limits.missed_messages)
+            if changes is not None:
+                missed = await self._book.shown([each.message for each in changes])
+        if missed is None:
+            newest = await self._reception.history(_NEWEST + 1)
+            messages, has_more = await self._book.shown(newest[-_NEWEST:]), len(newest) > _NEWEST
         panels = await self._panels.states()
         known = {str(each["id"]): each for each in messages or missed or ()}
         # No await from here on, so that no frame comes in between.
@@ -256,14 +255,6 @@ class TabSocket:
             },
             known,
         )
-
-    async def _missed(self, change: int) -> list[Json] | None:
-        missed = await self._reception.changes_since(change, self._limits.missed_messages)
-        return None if missed is None else await self._book.shown([each.message for each in missed])
-
-    async def _newest(self) -> tuple[list[Json], bool]:
-        messages = await self._reception.history(_NEWEST + 1)
-        return await self._book.shown(messages[-_NEWEST:]), len(messages) > _NEWEST
 
 
 def _hello(first: object) -> tuple[int | None, str]:
@@ -292,7 +283,6 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 
-_REVALIDATED = "no-cache"
 # An update needs a new start, and that has another folder.
 _KEPT = "private, max-age=31536000, immutable"
 
@@ -350,7 +340,7 @@ def page_app(
     async def static(request: web.Request) -> web.Response:
         name, named = request.match_info["name"], request.match_info.get("folder")
         if named is None:
-            return await send_static(request, name, _REVALIDATED)
+            return await send_static(request, name, "no-cache")
         if named != folder:
             raise RequestRefused(404, frames.NOT_FOUND)
         return await send_static(request, name, _KEPT)

@@ -1,17 +1,22 @@
-"""The coming week as markup for the page. Every text in it is data: it is escaped and set apart."""
+"""The coming week as markup for the page. Every text in it is data: it is escaped and set apart.
+
+The drawings hold numbers only, as attributes. The lists and tables beside them say the same in
+words.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from html import escape
 from urllib.parse import quote
 
-from ollim_bot.domain.calendar import clock_words, day_words, time_words
+from ollim_bot.domain.calendar import clock_words, time_words
 from ollim_bot.domain.job_form import address_of
-from ollim_bot.domain.moments import WEEKDAYS, describe, elapsed
-from ollim_bot.domain.rehearsal import Finding, FindingKind
+from ollim_bot.domain.moments import WEEKDAYS, day_words, describe, elapsed, instant
+from ollim_bot.domain.rehearsal.findings import Finding, FindingKind
 from ollim_bot.domain.week import (
+    MARK_MINUTES,
     MOST_MOMENTS,
     WeekDay,
     WeekEvent,
@@ -21,17 +26,15 @@ from ollim_bot.domain.week import (
     day_name,
     full_hour,
 )
-from ollim_bot.surfaces.web.week_svg import day_svg, pings_svg
+from ollim_bot.surfaces.web.marked import section, show_more
 
 _EMPTY = "Nothing comes in the next seven days. What you add will stand here, hour by hour."
 _HINT = '<a class="back" href="/today">Add one in Today</a>'
-_CLEAR = "Nothing gets in the way of anything else."
 _MOST_FINDINGS = 5
 # The lines of all folded hours together, and of each of very many.
 _MOST_FOLDED = 200
-_LEAST_FOLDED = 1
-_HOUR = timedelta(hours=1)
-_DAY = timedelta(days=1)
+# A mark of so many moments has the full height.
+_HIGHEST_MARK = 5
 
 
 def week_html(week: WeekView, most: int) -> str:
@@ -50,16 +53,18 @@ def _parts(week: WeekView, most: int) -> Iterator[str]:
         return
     yield f'<p class="about">{escape(week.summary)}</p>'
     if week.findings:
-        yield _findings([each for each in week.findings if not _is_of_pings(each)], most)
+        # The line of the pings has what is found about the budget as its sentence.
+        others = [each for each in week.findings if each.kind is not FindingKind.BUDGET]
+        yield _findings(others, most)
     else:
-        yield f'<p class="clear">{_CLEAR}</p>'
+        yield '<p class="clear">Nothing gets in the way of anything else.</p>'
     yield '<div class="sums">'
     yield _pings(week)
     yield _money(week)
     yield "</div>"
     yield from (f'<p class="remark"><bdi>{escape(note)}</bdi></p>' for note in week.notes)
     folds = sum(hour.is_folded for day in week.days for hour in day.hours)
-    each = min(MOST_MOMENTS, max(_LEAST_FOLDED, _MOST_FOLDED // max(folds, 1)))
+    each = min(MOST_MOMENTS, max(1, _MOST_FOLDED // max(folds, 1)))
     yield f'<div class="days">{"".join(_day(day, week, each) for day in week.days)}</div>'
     if not week.rehearsal.is_whole:
         until = _moment(week.until, week.now)
@@ -72,20 +77,14 @@ def _parts(week: WeekView, most: int) -> Iterator[str]:
 
 def _one_hour(week: WeekView, most: int) -> Iterator[str]:
     first = week.only[0]
-    end = clock_words(full_hour(first.at) + _HOUR)
+    end = clock_words(full_hour(first.at) + timedelta(hours=1))
     yield f"<h2>{escape(describe(first.at, week.now))} to {end}</h2>"
     yield '<p><a class="back" href="/week">Back to the week</a></p>'
     yield f'<p class="about">{" · ".join(escape(each.summary) for each in week.only)}</p>'
     lines = [line for hour in week.only for line in hour.lines(most)][:most]
     left = sum(len(hour.groups) for hour in week.only) - len(lines)
     yield f'<ul class="things">{"".join(map(_line, lines))}</ul>'
-    if left:
-        yield f'<button type="button" class="plain" data-most>Show more · {left} left</button>'
-
-
-def _is_of_pings(finding: Finding) -> bool:
-    """Whether the line of the pings has it as its sentence."""
-    return finding.kind is FindingKind.BUDGET
+    yield show_more(left)
 
 
 def _findings(found: Sequence[Finding], most: int) -> str:
@@ -101,10 +100,7 @@ def _findings(found: Sequence[Finding], most: int) -> str:
             f"<ul>{rest}</ul></details>"
         )
     shown = "".join(items[:_MOST_FINDINGS])
-    return (
-        '<section class="findings" aria-labelledby="week-findings">'
-        f'<h3 id="week-findings">Worth a look</h3><ul>{shown}</ul>{more}</section>'
-    )
+    return section("week-findings", "Worth a look", f"<ul>{shown}</ul>{more}", "findings")
 
 
 def _pings(week: WeekView) -> str:
@@ -123,7 +119,7 @@ def _pings(week: WeekView) -> str:
     minutes = budget.refill_rate_minutes
     return (
         f'<figure class="sum">{caption}<div class="gauge" aria-hidden="true">'
-        f"<span>{budget.capacity}</span><span>0</span>{pings_svg(week)}</div>"
+        f"<span>{budget.capacity}</span><span>0</span>{''.join(_pings_svg(week))}</div>"
         '<details data-fold="pings"><summary>As a table</summary>'
         '<div class="wide" tabindex="0" role="region" aria-label="Pings by the hour"><table>'
         f"<caption>One more comes every {minutes} minutes, up to {budget.capacity}.</caption>"
@@ -158,20 +154,14 @@ def _day(day: WeekDay, week: WeekView, most: int) -> str:
     beside = "" if name == date else f" <span>{escape(date)}</span>"
     rows = [row for _, row in sorted(_rows(day, week, most), key=lambda one: one[0])]
     body = f"<ol>{''.join(rows)}</ol>" if rows else '<p class="about">Nothing comes.</p>'
-    return (
-        f'<section class="one-day" aria-labelledby="{key}">'
-        f'<h3 id="{key}">{escape(name)}{beside}</h3>{_facts(day)}{day_svg(day, week)}{body}'
-        "</section>"
-    )
-
-
-def _facts(day: WeekDay) -> str:
     words = []
     if day.moments:
         words.append("1 moment" if day.moments == 1 else f"{day.moments} moments")
     if day.cost is not None and day.cost.micros:
         words.append(f"about {day.cost.in_words()}")
-    return f'<p class="about">{escape(" · ".join(words))}</p>' if words else ""
+    facts = f'<p class="about">{escape(" · ".join(words))}</p>' if words else ""
+    heading = f"{escape(name)}{beside}"
+    return section(key, heading, f"{facts}{''.join(_day_svg(day, week))}{body}", "one-day")
 
 
 def _rows(day: WeekDay, week: WeekView, most: int) -> Iterator[tuple[tuple[float, int], str]]:
@@ -183,7 +173,7 @@ def _rows(day: WeekDay, week: WeekView, most: int) -> Iterator[tuple[tuple[float
     for start, until in day.quiet:
         # The night belongs to the evening that it begins in.
         if start >= day.first:
-            is_night = elapsed(start, until) < _DAY
+            is_night = elapsed(start, until) < timedelta(days=1)
             words = clock_words(until) if is_night else describe(until, week.now)
             row = (
                 f'<li class="ground quiet"><p>{_time(start)} <span>Quiet '
@@ -243,3 +233,88 @@ def _hour_words(at: datetime, now: datetime) -> str:
 
 def _time(moment: datetime) -> str:
     return f'<time datetime="{escape(moment.isoformat())}">{clock_words(moment)}</time>'
+
+
+def _pings_svg(week: WeekView) -> Iterator[str]:
+    """The pings that are left, hour by hour, over the quiet and the days."""
+    yield '<svg class="budget" aria-hidden="true" focusable="false">'
+    whole = elapsed(week.now, week.until)
+
+    def place(moment: datetime) -> float:
+        return _share(elapsed(week.now, moment), whole)
+
+    for start, until in week.quiet:
+        yield _band("quiet", place(start), place(until), 76)
+    for day in week.days[1:]:
+        x = place(day.first)
+        yield f'<line class="midnight" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="76%"/>'
+    for day in week.days:
+        x, end = place(day.first), place(day.last)
+        # A day that is cut short has no room for its name.
+        if end - x > 8:
+            name = WEEKDAYS[day.day.weekday()]
+            yield f'<text x="{(x + end) / 2:.2f}%" y="100%" text-anchor="middle">{name}</text>'
+    yield _levels(week)
+    for each in week.budget:
+        if each.refused:
+            x = place(each.at)
+            yield f'<circle class="refused" cx="{x:.2f}%" cy="76%" r="3.5"/>'
+    yield "</svg>"
+
+
+def _levels(week: WeekView) -> str:
+    """A line of its own scale: 0 to the capacity, over all the hours."""
+    capacity, whole = max(week.start_budget.capacity, 1), elapsed(week.now, week.until)
+    points = []
+    for each in week.budget:
+        x = _share(elapsed(week.now, each.at), whole)
+        levels = (each.left, each.lowest) if each.paid else (each.left,)
+        points += [f"{x:.2f},{100 - 100 * level / capacity:.2f}" for level in levels]
+    points.append(f"100,{points[-1].partition(',')[2]}")
+    line = " ".join(points)
+    return (
+        '<svg class="levels" x="0" y="6%" width="100%" height="70%" viewBox="0 0 100 100" '
+        'preserveAspectRatio="none" overflow="visible">'
+        f'<polygon class="under" points="0,100 {line} 100,100"/>'
+        f'<polyline class="level" points="{line}" vector-effect="non-scaling-stroke"/></svg>'
+    )
+
+
+def _day_svg(day: WeekDay, week: WeekView) -> Iterator[str]:
+    """A strip of 24 hours: the quiet, the events, and a mark where something comes."""
+    midnight = instant(datetime.combine(day.day, time.min), week.rehearsal.zone)
+    yield '<svg class="strip" aria-hidden="true" focusable="false">'
+    for start, until in day.quiet:
+        yield _band("quiet", _hour_share(midnight, start), _hour_share(midnight, until))
+    for each in day.events:
+        if not each.event.all_day:
+            begin, end = _hour_share(midnight, each.begins), _hour_share(midnight, each.ends)
+            yield _band("event", begin, max(end, begin + 1))
+    for hour in (6, 12, 18):
+        x = 100 * hour / 24
+        yield f'<line class="tick" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="60%"/>'
+        yield f'<text x="{x:.2f}%" y="100%" text-anchor="middle">{hour}</text>'
+    if day.first > midnight:
+        x = _hour_share(midnight, day.first)
+        yield f'<line class="now" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="60%"/>'
+    for busy in day.hours:
+        for number, count in sorted(busy.marks.items()):
+            at = elapsed(midnight, busy.at) + (number + 0.5) * timedelta(minutes=MARK_MINUTES)
+            x = _share(at, timedelta(days=1))
+            top = 60 * (1 - (0.4 + 0.6 * min(count, _HIGHEST_MARK) / _HIGHEST_MARK))
+            yield f'<line class="mark" x1="{x:.2f}%" x2="{x:.2f}%" y1="{top:.0f}%" y2="60%"/>'
+    yield "</svg>"
+
+
+def _band(kind: str, start: float, end: float, height: int = 60) -> str:
+    start, end = max(start, 0.0), min(end, 100.0)
+    width = max(end - start, 0.0)
+    return f'<rect class="{kind}" x="{start:.2f}%" y="0" width="{width:.2f}%" height="{height}%"/>'
+
+
+def _hour_share(midnight: datetime, moment: datetime) -> float:
+    return _share(elapsed(midnight, moment), timedelta(days=1))
+
+
+def _share(part: timedelta, whole: timedelta) -> float:
+    return 100 * (part / whole) if whole else 0.0

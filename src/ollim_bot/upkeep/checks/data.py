@@ -20,10 +20,10 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.copies import EVERY, copied_at, copies_of, damage_of
 from ollim_bot.store.journal import Git, GitMissing, GitTrouble, Repository, has_repository
-from ollim_bot.store.machine_id import machine_id
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.server_file import read_servers
+from ollim_bot.store.standby import load_standby
 from ollim_bot.store.state_inspection import (
     StateProblem,
     database_overview,
@@ -56,7 +56,6 @@ _BACKUP = "backup"
 # One is made each day, at an idle moment: a machine that was off for a night is not yet late.
 _LATE_BACKUP = timedelta(days=2)
 _ON_SERVER = "the database is on a server, which has its own; `ollim-bot backup` saves the rows too"
-_UNUSED = "state/ollim.db is not used, since DATABASE_URL is set"
 _WHY = "`ollim-bot standby status` says why."
 _MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
 
@@ -104,7 +103,15 @@ def _left_lock(lock: Path, root: Path, is_at_work: Callable[[Path], bool]) -> Do
 def is_git_at_work(root: Path, proc: Path = Path("/proc")) -> bool:
     """Whether a git may be running in the folder; one whose folder is not known counts."""
     if not (proc / "self" / "comm").exists():
-        return _is_any_git_running()
+        command = ("/bin/ps", "-axo", "comm=")
+        try:
+            ran = subprocess.run(
+                command, env={}, capture_output=True, timeout=_GIT_LIMIT, check=True
+            )
+        except (OSError, subprocess.SubprocessError):
+            return True
+        names = ran.stdout.decode(errors="replace").splitlines()
+        return any(os.path.basename(name.strip()).startswith("git") for name in names)
     real = Path(os.path.realpath(root))
     return any(map(partial(_is_git_in, real), proc.glob("[0-9]*")))
 
@@ -118,16 +125,6 @@ def _is_git_in(root: Path, process: Path) -> bool:
         return False
     except OSError:
         return True
-
-
-def _is_any_git_running() -> bool:
-    command = ("/bin/ps", "-axo", "comm=")
-    try:
-        ran = subprocess.run(command, env={}, capture_output=True, timeout=_GIT_LIMIT, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return True
-    names = ran.stdout.decode(errors="replace").splitlines()
-    return any(os.path.basename(name.strip()).startswith("git") for name in names)
 
 
 def check_subagents(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -177,7 +174,7 @@ def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
             _TOOL_SERVERS, "others may read mcp.json", step, partial(close_file, paths.mcp)
         )
     record = given.read(lambda tx: tx.tool_servers.get())
-    machine = machine_id(paths) if given.is_shared else ""
+    machine = load_standby("machine").machine_id(paths) if given.is_shared else ""
     known = (record or ToolServerRecord()).on(machine).written(reading.specs)
     named = {name: state for name, state in known.servers.items() if state.present}
     for name, state in sorted(named.items()):
@@ -272,24 +269,20 @@ def _written_at(database: Path) -> datetime:
 def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths, now = given.data.paths, given.local_now
     if given.is_shared:
-        yield from _shared_database(given)
+        unused = given.data.paths.state / DATABASE
+        if unused.exists():
+            step = f"Look whether you need it, then `mv {shown(unused)}` out of state/."
+            yield warned(_DATABASE, "state/ollim.db is not used, since DATABASE_URL is set", step)
+        count = given.read(lambda tx: tx.messages.last_seq())
+        if count is None:
+            yield failed(_DATABASE, "the rows on the server cannot be read", _WHY)
+        else:
+            yield passed(_DATABASE, f"on the server, with {counted(count, 'message')} and all else")
         return
     troubles = list(database_troubles(paths, now))
     yield from _findings(_DATABASE, troubles)
     if not troubles:
         yield passed(_DATABASE, database_overview(paths))
-
-
-def _shared_database(given: DoctorInput) -> Iterator[DoctorFinding]:
-    unused = given.data.paths.state / DATABASE
-    if unused.exists():
-        step = f"Look whether you need it, then `mv {shown(unused)}` out of state/."
-        yield warned(_DATABASE, _UNUSED, step)
-    count = given.read(lambda tx: tx.messages.last_seq())
-    if count is None:
-        yield failed(_DATABASE, "the rows on the server cannot be read", _WHY)
-    else:
-        yield passed(_DATABASE, f"on the server, with {counted(count, 'message')} and all else")
 
 
 def check_backup(given: DoctorInput) -> Iterator[DoctorFinding]:

@@ -64,7 +64,14 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFin
         )
     yield from _open_to_others(paths)
     if not closed and paths.locks.exists():
-        yield from _locks(paths)
+        for lock in sorted(paths.locks.iterdir()):
+            if not stat.S_ISREG(lock.lstat().st_mode):
+                yield failed(
+                    DATA_DIRECTORY,
+                    f"state/.locks/{lock.name} is not a file, so what it guards cannot be changed",
+                    f"Run `rm -r {shown(lock)}`.",
+                    partial(_removed_lock, lock),
+                )
         yield from _links(paths)
         yield from _ignored(paths)
     if not closed:
@@ -144,17 +151,6 @@ def files_below(folder: Path) -> Iterator[Path]:
 def shown(path: Path) -> str:
     """The path as a shell takes it."""
     return shlex.quote(str(path))
-
-
-def _locks(paths: DataPaths) -> Iterator[DoctorFinding]:
-    for lock in sorted(paths.locks.iterdir()):
-        if not stat.S_ISREG(lock.lstat().st_mode):
-            yield failed(
-                DATA_DIRECTORY,
-                f"state/.locks/{lock.name} is not a file, so what it guards cannot be changed",
-                f"Run `rm -r {shown(lock)}`.",
-                partial(_removed_lock, lock),
-            )
 
 
 def _removed_lock(lock: Path) -> str:

@@ -7,13 +7,8 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.domain.jobs import (
-    Job,
-    JobKind,
-    Reminder,
-    RepositoryReport,
-    Routine,
-)
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import Job, Reminder, RepositoryReport, Routine
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.schedule import key_of, next_due

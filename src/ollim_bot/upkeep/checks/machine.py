@@ -152,19 +152,15 @@ def memory_of(pid: int) -> int | None:
         kilobytes = re.search(r"VmRSS:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
         return int(kilobytes[1]) * 1024 if kilobytes else None
     except OSError:
-        return _told_by_ps(pid)
-
-
-def _told_by_ps(pid: int) -> int | None:
-    command = ("/bin/ps", "-o", "rss=", "-p", str(pid))
-    try:
-        ran = subprocess.run(
-            command, env={}, capture_output=True, timeout=_LONGEST_WAIT, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    text = ran.stdout.strip()
-    return int(text) * 1024 if text.isdigit() else None
+        command = ("/bin/ps", "-o", "rss=", "-p", str(pid))
+        try:
+            ran = subprocess.run(
+                command, env={}, capture_output=True, timeout=_LONGEST_WAIT, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        text = ran.stdout.strip()
+        return int(text) * 1024 if text.isdigit() else None
 
 
 def _size(count: int) -> str:

@@ -67,12 +67,10 @@ USUAL_ADDRESS = "https://discord.com/api/v10"
 # Of an application in many servers, and of a small one.
 _MESSAGE_CONTENT = (1 << 18) | (1 << 19)
 
-_DISCORD_OFF = "not set up; `ollim-bot setup discord` does it"
 NO_TOKEN = "Discord refused the token"
 _NEW_TOKEN = "Run `ollim-bot setup discord` with a new one, then start the bot again."
 _AWAY = "Discord cannot be reached now"
 _TRIES = "Look at the network; the bot tries again by itself, and `ollim-bot doctor` tells when."
-_BUSY = "Discord asks to wait"
 _WAIT = "Nothing to do: the bot tries again by itself, and `ollim-bot doctor` tells when."
 _STRANGE = "what answers there is not Discord"
 _RIGHT_ADDRESS = "Look at `DISCORD_API_URL` and at the network, then run `ollim-bot doctor`."
@@ -96,7 +94,7 @@ def discord_account(
     token: Secret | None, owner_id: int | None, address: str | None, ask: Ask
 ) -> Iterator[DoctorFinding]:
     if token is None:
-        yield off(DISCORD, _DISCORD_OFF)
+        yield off(DISCORD, "not set up; `ollim-bot setup discord` does it")
         return
     account = look_up_bot(token, address, ask)
     if isinstance(account, DoctorFinding):
@@ -133,7 +131,12 @@ class DiscordBot(NamedTuple):
     def owned_by(self, owner_id: int | None) -> DoctorFinding:
         """Whether it is clear for whom the bot works."""
         if (team := self.team) is not None:
-            return self._of_team(dict(team), owner_id)
+            if owner_id is None:
+                return failed(DISCORD, _TEAM, _SET_OWNER)
+            if (member := dict(team).get(str(owner_id))) is not None:
+                return passed(DISCORD, f"{self.name} is let in, for {member} of the team")
+            wrong = f"`DISCORD_OWNER_ID` is {owner_id}, who is not in the team of the application"
+            return failed(DISCORD, wrong, _OTHER_MEMBER)
         owner = self.application.get("owner")
         if not isinstance(owner, dict):
             return failed(DISCORD, _STRANGE, _RIGHT_ADDRESS)
@@ -142,14 +145,6 @@ class DiscordBot(NamedTuple):
             other = f"{self.name} is for {whom}, and not for `DISCORD_OWNER_ID` {owner_id}"
             return warned(DISCORD, other, _TAKE_OUT)
         return passed(DISCORD, f"{self.name} is let in, for {whom}")
-
-    def _of_team(self, members: Mapping[str, str], owner_id: int | None) -> DoctorFinding:
-        if owner_id is None:
-            return failed(DISCORD, _TEAM, _SET_OWNER)
-        if (member := members.get(str(owner_id))) is not None:
-            return passed(DISCORD, f"{self.name} is let in, for {member} of the team")
-        wrong = f"`DISCORD_OWNER_ID` is {owner_id}, who is not in the team of the application"
-        return failed(DISCORD, wrong, _OTHER_MEMBER)
 
 
 def look_up_bot(token: Secret, address: str | None, ask: Ask) -> DiscordBot | DoctorFinding:
@@ -173,7 +168,7 @@ def _trouble(answer: HttpAnswer) -> DoctorFinding | None:
         case 401:
             return failed(DISCORD, NO_TOKEN, _NEW_TOKEN)
         case 429:
-            return warned(DISCORD, _BUSY, _WAIT)
+            return warned(DISCORD, "Discord asks to wait", _WAIT)
         case status if status >= 500:
             return warned(DISCORD, _AWAY, _TRIES)
         case 200 if isinstance(answer.said, dict):
@@ -183,7 +178,6 @@ def _trouble(answer: HttpAnswer) -> DoctorFinding | None:
 
 PHONE = "phone"
 _NO_PRESS_FOR = timedelta(days=7)
-_NOT_PAIRED = "not paired; `ollim-bot push setup` does it"
 _PAIR_AGAIN = "Run `ollim-bot push setup --new`."
 _PHONE_AWAY = "{host} cannot be reached now, so nothing comes to your phone"
 _PHONE_TRIES = "Look at the network; the bot tries again by itself. `ollim-bot push test` tells."
@@ -209,7 +203,7 @@ def check_phone(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield failed(PHONE, f"state/{paths.push.name} {unreadable.reason}", _PAIR_AGAIN)
         return
     if pairing is None:
-        yield off(PHONE, _NOT_PAIRED)
+        yield off(PHONE, "not paired; `ollim-bot push setup` does it")
         return
     state = given.read(lambda tx: tx.push.get()) or PushState()
     yield from phone(pairing, state, given.valid_settings.ntfy.url, given.local_now, ask)
@@ -243,9 +237,7 @@ def phone(
 
 
 GOOGLE = "Google"
-_NOT_CONNECTED = "not connected; `/google-auth` in the chat connects it"
 _CONNECT_AGAIN = "Run `ollim-bot google login`, or `ollim-bot google logout` to leave it out."
-_NO_CLIENT = "state/credentials.json is not right"
 _SEE_CLIENT = "Run `ollim-bot google login`: it says what is wrong with it."
 _PUBLISH = (
     "Publish the app at https://console.cloud.google.com/auth/audience, then run "
@@ -265,7 +257,7 @@ def check_google(given: DoctorInput) -> Iterator[DoctorFinding]:
         try:
             read_client(paths)
         except SignInNeeded:
-            yield failed(GOOGLE, _NO_CLIENT, _SEE_CLIENT)
+            yield failed(GOOGLE, "state/credentials.json is not right", _SEE_CLIENT)
     yield _connection(GoogleTokenStore(paths, lambda: given.now), given.local_now)
 
 
@@ -284,7 +276,7 @@ def _connection(tokens: GoogleTokenStore, now: datetime) -> DoctorFinding:
     if revoked is not None:
         whom = f" to {revoked.account}" if revoked.account else ""
         return warned(GOOGLE, f"the connection{whom} was revoked or has expired", _CONNECT_AGAIN)
-    return off(GOOGLE, _NOT_CONNECTED)
+    return off(GOOGLE, "not connected; `/google-auth` in the chat connects it")
 
 
 PAGE = "page"
@@ -315,7 +307,6 @@ def check_page(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 
 REACH = "reach"
-_PAGE_ONLY = "nothing reaches you but the page: what comes is seen when you look there"
 
 
 def check_reach(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -332,7 +323,7 @@ def check_reach(given: DoctorInput) -> Iterator[DoctorFinding]:
     if DesktopNotifier(given.environ).can_show(config.desktop_notifications):
         yield passed(REACH, "what comes is shown on the desktop")
     else:
-        yield off(REACH, _PAGE_ONLY)
+        yield off(REACH, "nothing reaches you but the page: what comes is seen when you look there")
 
 
 def page(
@@ -352,7 +343,12 @@ def page(
     except OSError as silent:
         is_late = is_running and isinstance(silent, TimeoutError)
         if is_late or isinstance(silent, ConnectionRefusedError):
-            yield _silent(port, refusal or why_not_free, is_running=is_running)
+            if is_running:
+                yield failed(PAGE, f"the bot runs, but nothing answers at port {port}", _LOOK)
+            elif reason := (refusal or why_not_free)(port):
+                yield failed(PAGE, f"port {port} cannot be used: {reason}", _TURN_ON)
+            else:
+                yield passed(PAGE, f"port {port} is free")
         else:
             yield _taken(port, "another program")
         return
@@ -382,14 +378,6 @@ def why_not_free(port: int) -> str:
         except OSError as refused:
             return refused.strerror or str(refused)
     return ""
-
-
-def _silent(port: int, refusal: Callable[[int], str], *, is_running: bool) -> DoctorFinding:
-    if is_running:
-        return failed(PAGE, f"the bot runs, but nothing answers at port {port}", _LOOK)
-    if reason := refusal(port):
-        return failed(PAGE, f"port {port} cannot be used: {reason}", _TURN_ON)
-    return passed(PAGE, f"port {port} is free")
 
 
 def _taken(port: int, holder: str) -> DoctorFinding:

@@ -15,9 +15,10 @@ from ollim_bot.domain.text import counted
 from ollim_bot.errors import SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.bot_rows import rows_beside_bot
+from ollim_bot.store.backend import SharedBackend
 from ollim_bot.store.file_store import FormatIsNewer, Malformed
 from ollim_bot.store.sentinel import deliveries_left
+from ollim_bot.store.standby import load_standby
 from ollim_bot.upkeep.checks.jobs import heartbeat
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, maintenance_in_progress, read_update
@@ -62,7 +63,7 @@ def check_service(given: DoctorInput) -> Iterator[DoctorFinding]:
     definition = installed.definition
     if definition is None:
         yield failed(SERVICE, f"{installed.file} cannot be understood", _INSTALL)
-    elif not _is_same(definition.data_dir, paths.root):
+    elif os.path.realpath(definition.data_dir) != os.path.realpath(paths.root):
         yield passed(SERVICE, f"installed for the data in {definition.data_dir}, not for this")
     elif not os.access(definition.program, os.X_OK):
         yield failed(SERVICE, f"its program {definition.program} is gone", _INSTALL)
@@ -156,10 +157,6 @@ def _timer(environ: Mapping[str, str]) -> dict[str, str]:
     return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
 
 
-def _is_same(one: Path, other: Path) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
-
-
 NAME = "bot"
 UPDATE = "update"
 # It is written every 30 seconds, and a busy machine may be late.
@@ -185,8 +182,9 @@ def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 
 def _leads(given: DoctorInput) -> bool:
-    by_bot = rows_beside_bot(given.data.paths.commands, lambda: given.now)
-    return by_bot is not None and by_bot.greeting.leads
+    find, path = load_standby("bot_rows").rows_beside_bot, given.data.paths.commands
+    by_bot: SharedBackend | None = find(path, lambda: given.now)
+    return by_bot is not None and by_bot.leads
 
 
 def standing_by(pid: int | None) -> Iterator[DoctorFinding]:

@@ -47,18 +47,13 @@ def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
         yield passed(NAME, f"{counted(len(hooks), 'file')}; the owner's doctor sees the secrets")
         return
     if settings is None or settings.webhook_port is None:
-        yield _switched_off(hooks)
+        unused = f"off, so nothing calls {named(hooks, _MOST_NAMED)}" if hooks else ""
+        yield warned(NAME, unused, _SWITCH_ON) if unused else off(NAME, _OFF)
         return
     is_running = running_pid(settings.paths.bot_pid) is not None
     yield port(settings.webhook_port, hooks, ask, is_running=is_running)
     yield from secrets(settings, hooks)
     yield from screening(hooks, lambda: provider_of(given))
-
-
-def _switched_off(hooks: Sequence[WebhookSpec]) -> DoctorFinding:
-    if not hooks:
-        return off(NAME, _OFF)
-    return warned(NAME, f"off, so nothing calls {named(hooks, _MOST_NAMED)}", _SWITCH_ON)
 
 
 def port(

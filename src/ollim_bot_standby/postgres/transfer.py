@@ -1,0 +1,150 @@
+"""Moves all rows between a file of SQLite and PostgreSQL, all of them or none."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from ollim_bot.errors import WriteFailed
+from ollim_bot.store.connection import (
+    Row,
+    SqliteStatements,
+    Statements,
+    connect,
+    connect_for_reading,
+)
+from ollim_bot.store.errors import Damaged, translated
+from ollim_bot.store.files import OsDisk
+from ollim_bot.store.questions import check_schema
+from ollim_bot.store.schema import Table, migrate, schema_of, tables
+from ollim_bot.store.search_index import can_index
+from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot_standby.postgres.database import PostgresDatabase
+from ollim_bot_standby.postgres.search import TsvectorIndex
+
+R = TypeVar("R")
+
+_PAGE = 500
+
+# How many rows each table has.
+Counts = Mapping[str, int]
+
+
+class ReadRows(Protocol):
+    """Rows on a server, as a question of one state sees them."""
+
+    def query_rows(self, question: Callable[[Statements], R]) -> R:
+        """Raises `StorageError`."""
+
+
+def move_to_server(
+    source: Path,
+    database: PostgresDatabase,
+    now: datetime,
+    *,
+    replace: bool = False,
+    mark: Step[None] = lambda _: None,
+) -> Counts:
+    """Copy all rows of the file, and `mark` them, in one step of the server.
+
+    The file stays as it is.
+
+    No bot may use the file meanwhile. With `replace`, rows that are on the server are dropped;
+    without, they are a `WriteFailed`. Raises `StorageError`; the server is unchanged then.
+    """
+
+    def fill(rows: Statements, target: Statements) -> Counts:
+        if not replace and any(_counts(target).values()):
+            raise WriteFailed(database.path, "has the rows of a bot already. Nothing was changed.")
+        for table in tables():
+            target.write(table.name, f"DELETE FROM {table.name}")
+        target.write("messages", "DELETE FROM search_state")
+        counts = _copy_rows(rows, target, database.path)
+        arrived = Transaction(target, now, TsvectorIndex)
+        arrived.messages.prepare_search(is_supported=True)
+        mark(arrived)
+        return counts
+
+    try:
+        with closing(connect_for_reading(source)) as connection:
+            check_schema(source, schema_of(connection))
+            connection.execute("BEGIN")
+            rows = SqliteStatements(connection, source)
+            return database.run_rows(lambda target: fill(rows, target))[0]
+    except sqlite3.Error as refused:
+        raise translated(source, refused) from refused
+
+
+def move_to_file(database: ReadRows, target: Path, now: datetime) -> Counts:
+    """Write one state of the server into a new file, whole and synced; the server is unchanged.
+
+    Raises `StorageError`; there is no file then.
+    """
+    if target.exists() or target.with_name(f"{target.name}-wal").exists():
+        raise WriteFailed(target, "is there already. Nothing was changed.")
+    temporary = target.with_name(f".{target.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        with closing(connect(temporary)) as connection:
+            connection.execute("PRAGMA journal_mode=DELETE")
+            connection.execute("BEGIN")
+            migrate(connection)
+            new = SqliteStatements(connection, temporary)
+            counts = database.query_rows(lambda rows: _copy_rows(rows, new, target))
+            Transaction(new, now).messages.prepare_search(is_supported=can_index())
+            connection.execute("COMMIT")
+        OsDisk().sync(temporary)
+        os.replace(temporary, target)
+        OsDisk().sync_folder(target.parent)
+    except sqlite3.Error as refused:
+        raise translated(target, refused) from refused
+    except OSError as refused:
+        raise WriteFailed(target, f"could not be written: {refused.strerror}.") from refused
+    finally:
+        temporary.unlink(missing_ok=True)
+    return counts
+
+
+def _copy_rows(source: Statements, target: Statements, place: Path) -> Counts:
+    for table in tables():
+        for page in _pages(source, table):
+            insert_rows(target, table, page)
+    expected, found = _counts(source), _counts(target)
+    for name, count in expected.items():
+        if found[name] != count:
+            raise Damaged(place, f"{found[name]} of {count} rows of {name} have arrived")
+    return found
+
+
+def insert_rows(target: Statements, table: Table, rows: Sequence[Row]) -> None:
+    """Add whole rows to a table."""
+    one = f"({', '.join('?' for _ in table.columns)})"
+    for start in range(0, len(rows), _PAGE):
+        page = rows[start : start + _PAGE]
+        target.write(
+            table.name,
+            f"INSERT INTO {table.name} ({', '.join(table.columns)})"
+            f" VALUES {', '.join(one for _ in page)}",
+            *(value for row in page for value in row),
+        )
+
+
+def _pages(source: Statements, table: Table) -> Iterator[list[Row]]:
+    columns, key = ", ".join(table.columns), ", ".join(table.key)
+    after = f"WHERE ({key}) > ({', '.join('?' for _ in table.key)})"
+    places = [table.columns.index(each) for each in table.key]
+    rest = f"ORDER BY {key} LIMIT {_PAGE}"
+    page = source.rows(f"SELECT {columns} FROM {table.name} {rest}")
+    while page:
+        yield page
+        last = [page[-1][place] for place in places]
+        page = source.rows(f"SELECT {columns} FROM {table.name} {after} {rest}", *last)
+
+
+def _counts(rows: Statements) -> dict[str, int]:
+    return {table.name: rows.number(f"SELECT count(*) FROM {table.name}") for table in tables()}
