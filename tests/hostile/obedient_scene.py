@@ -410,6 +410,8 @@ class ObedientScene(BotScene):
             case "fork":
                 await self.chat.command("test", "/fork")
         await self.idle()
+        self.engine.cell = Cell(self.source, "first prompt", reader)
+        await self.ask()
         if self.find_button(f"Go on: {reader}"):
             self.engine.cell = Cell(self.source, "stored prompt", reader)
             await self.press(f"Go on: {reader}")

@@ -26,8 +26,8 @@ _UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 # Elsewhere the word is the name of the bot, or part of a path.
 _NOUNS = (
     "about-me|auth|backup|cal|changes|completion|config|cost|doctor|doses|forget|gmail|google|help|"
-    "history|mcp|messages|push|receipt|rehearse|restore|runs|sentinel|service|setup|skill|standby|tasks|"
-    f"today|undo|update|version|web|{'|'.join(JobKind)}"
+    "history|marks|mcp|messages|push|receipt|rehearse|restore|runs|sentinel|service|setup|skill|"
+    f"standby|tasks|today|undo|update|version|web|{'|'.join(JobKind)}"
 )
 _COMMAND = rf"(?<![\w./-]){PROGRAM}(?= (?:{_NOUNS})\b|`)"
 _MARKUP = r"([\\`*_~|<>\[\]:#])"
