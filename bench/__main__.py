@@ -68,7 +68,7 @@ PARTS: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
 
 # These take minutes, and run only where they are named.
 LONG: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
-    "take-overs": (take_overs.measure, take_overs.__doc__),
+    "take-overs": (take_overs.measure, take_overs.__doc__)
 }
 
 

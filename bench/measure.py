@@ -80,13 +80,7 @@ def compare(
         baseline_times.append(seconds(baseline_action))
     amount, baseline_amount = median(times), median(baseline_times)
     return Result(
-        measure,
-        amount,
-        baseline,
-        baseline_amount,
-        of,
-        most_times=most_times,
-        most_more=most_more,
+        measure, amount, baseline, baseline_amount, of, most_times=most_times, most_more=most_more
     )
 
 

@@ -93,10 +93,7 @@ def _at_distance(
     trip = median(
         seconds(lambda: theirs.query(lambda tx: tx.session.get())) for _ in range(FAR_ROUNDS)
     )
-    return [
-        steps,
-        Result(f"{name}, a round trip of it", steps.amount / trips, "a question", trip),
-    ]
+    return [steps, Result(f"{name}, a round trip of it", steps.amount / trips, "a question", trip)]
 
 
 _numbers = count()

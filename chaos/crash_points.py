@@ -84,11 +84,7 @@ CRASH_POINTS: tuple[str, ...] = (
     *_crash_points(_REPLACE, "config.json", ".gitignore", "web_browsers.json"),
     *_crash_points(_REPLACE, "tasks.md", "task_ids.json"),
     *_crash_points(
-        (
-            WritePhase.BEFORE_REMOVAL,
-            WritePhase.BEFORE_FOLDER_SYNC,
-            WritePhase.AFTER_FOLDER_SYNC,
-        ),
+        (WritePhase.BEFORE_REMOVAL, WritePhase.BEFORE_FOLDER_SYNC, WritePhase.AFTER_FOLDER_SYNC),
         "reminders",
     ),
     *_crash_points(

@@ -94,7 +94,7 @@ class Record:
         """Note what each channel may not have got, and what is on its way."""
         rows = self._ask(
             "SELECT messages.id, deliveries.channel, deliveries.state FROM deliveries"
-            " JOIN messages ON messages.seq = deliveries.message ORDER BY messages.seq",
+            " JOIN messages ON messages.seq = deliveries.message ORDER BY messages.seq"
         )
         for name, channel in _OUTBOXES.items():
             bad = [

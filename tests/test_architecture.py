@@ -49,13 +49,7 @@ ALLOWED_IMPORTERS = {
     "cronsim": ["domain.cron"],
     "dateutil": ["domain.repeats"],
     "watchfiles": ["schedule.watcher"],
-    "aiohttp": [
-        "surfaces.web",
-        "surfaces.discord",
-        "webhooks.server",
-        "loopback",
-        "offline",
-    ],
+    "aiohttp": ["surfaces.web", "surfaces.discord", "webhooks.server", "loopback", "offline"],
     "yaml": ["store.yaml_fields"],
     "anyio": ["tool_servers"],
     "httpx2": ["tool_servers"],
@@ -100,10 +94,7 @@ LATE = {
 
 # Modules that may name Discord beside its surface: the settings, the question at set-up, and the
 # tools, whose server has this name.
-NAMING_DISCORD = {
-    *("settings", "cli.setup"),
-    *("tools.context", "domain.tool_patterns"),
-}
+NAMING_DISCORD = {*("settings", "cli.setup"), *("tools.context", "domain.tool_patterns")}
 
 BRANCHES_P95 = 7
 BRANCHES = (

@@ -172,8 +172,7 @@ def test_a_wrong_value_is_told_with_its_place_and_what_would_be_right(
 
 @pytest.mark.same_fixtures
 @pytest.mark.parametrize(
-    "name",
-    ["DISCORD_TOKEN", "WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
+    "name", ["DISCORD_TOKEN", "WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]
 )
 @pytest.mark.parametrize("value", [f"{SECRET}\x01", f"'{SECRET}'"])
 def test_a_problem_never_shows_a_secret(machine: FakeMachine, name: str, value: str) -> None:

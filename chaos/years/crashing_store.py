@@ -39,12 +39,7 @@ class CrashingImmediateStore(ImmediateStore):
         self._known_payments: set[MessageId] = set()
         prepare_data_directory(paths)
         database = open_database(
-            paths,
-            now,
-            is_holder=True,
-            report=lambda _: None,
-            disk=disk,
-            connection=self._connect,
+            paths, now, is_holder=True, report=lambda _: None, disk=disk, connection=self._connect
         )
         super().__init__(database)
         self._known_payments = self._paid_messages()

@@ -99,12 +99,7 @@ def plan_nights(seed: int) -> Iterator[Step]:
 
 
 def play(
-    steps: Iterable[Step],
-    *,
-    seed: int,
-    start: datetime,
-    days: float,
-    keep: Path | None = None,
+    steps: Iterable[Step], *, seed: int, start: datetime, days: float, keep: Path | None = None
 ) -> Outcome:
     """Play the steps until the days are over or a check fails."""
     outcome, began, cpu_began = Outcome(), time.monotonic(), time.process_time()

@@ -184,11 +184,7 @@ class FakeSession:
         skills: tuple[OfferedSkill, ...],
     ) -> None:
         self.spec = replace(
-            self.spec,
-            model=model,
-            thinking=thinking,
-            system_prompt=system_prompt,
-            skills=skills,
+            self.spec, model=model, thinking=thinking, system_prompt=system_prompt, skills=skills
         )
 
 

@@ -424,10 +424,7 @@ class FakeReception:
             await surface.changed(self._status)
 
     async def say(
-        self,
-        text: str,
-        author: Author = Author.ASSISTANT,
-        **fields: object,
+        self, text: str, author: Author = Author.ASSISTANT, **fields: object
     ) -> ChatMessage:
         """Post a message, with further fields of a `ChatMessage`."""
         message_id = MessageId(f"m{next(self._numbers)}")

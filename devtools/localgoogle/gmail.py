@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 
-from devtools.localgoogle.protocol import (
-    ApiCall,
-    ApiRoute,
-    Json,
-    flag,
-    invalid,
-    not_found,
-    page,
-)
+from devtools.localgoogle.protocol import ApiCall, ApiRoute, Json, flag, invalid, not_found, page
 
 _READ = ("https://www.googleapis.com/auth/gmail.readonly",)
 _SYSTEM_LABELS = ("INBOX", "UNREAD", "SENT", "SPAM", "TRASH", "IMPORTANT", "STARRED")

@@ -50,13 +50,7 @@ class Phone:
     """
 
     def __init__(
-        self,
-        url: str,
-        topic: str,
-        *,
-        token: str = "",
-        is_iphone: bool = False,
-        name: str = "phone",
+        self, url: str, topic: str, *, token: str = "", is_iphone: bool = False, name: str = "phone"
     ) -> None:
         self.changes = Changes()
         self.shown: list[Notification] = []

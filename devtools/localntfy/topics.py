@@ -128,11 +128,7 @@ def is_wanted(message: Message, filters: Mapping[str, str]) -> bool:
         return True
     if any(
         filters.get(name) not in (None, "", value)
-        for name, value in (
-            ("id", message.id),
-            ("message", message.text),
-            ("title", message.title),
-        )
+        for name, value in (("id", message.id), ("message", message.text), ("title", message.title))
     ):
         return False
     priorities = filters.get("priority", "")

@@ -242,13 +242,7 @@ def _put(known: dict[str, T], key: str, value: T | None) -> None:
 
 
 def _signature(status: os.stat_result) -> Signature:
-    return (
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_size,
-        status.st_ino,
-        status.st_mode,
-    )
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
 
 
 @lru_cache(_MOST_PATHS)

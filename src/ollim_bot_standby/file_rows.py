@@ -141,8 +141,7 @@ class FileRows:
         found: set[tuple[str, str]] = set()
         for page in _pages(paths):
             rows = self._rows.rows(
-                f"SELECT path, hash FROM files WHERE path IN ({_marks(page)})",
-                *map(escaped, page),
+                f"SELECT path, hash FROM files WHERE path IN ({_marks(page)})", *map(escaped, page)
             )
             found |= {(unescaped(path), str(hash_)) for path, hash_ in rows}
         return found

@@ -192,8 +192,7 @@ async def test_what_the_agent_changed_when_the_bot_died_is_shown_once(tmp_path: 
     for _ in range(2):
         clock = ManualClock(NOW)
         app = App(
-            settings(tmp_path),
-            Adapters(clock=clock, engine=ScriptedEngine(), surfaces=[surface]),
+            settings(tmp_path), Adapters(clock=clock, engine=ScriptedEngine(), surfaces=[surface])
         )
         async with running(app):
             await until(lambda: "Routine added: plan" in cards())

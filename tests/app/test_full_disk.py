@@ -47,8 +47,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
     store = opened_store(paths, clock, disk)
     disk.is_full = True
     app = App(
-        settings(tmp_path),
-        Adapters(clock=clock, engine=engine, surfaces=[surface], store=store),
+        settings(tmp_path), Adapters(clock=clock, engine=engine, surfaces=[surface], store=store)
     )
     async with running(app):
         await until(lambda: surface.statuses and surface.statuses[-1].trouble)

@@ -67,9 +67,7 @@ async def test_files_are_bounded_marked_and_no_louder_than_the_run(tmp_path: Pat
         assert await refused({"file_path": "notes.md", "content": "x"})
 
 
-async def test_a_turn_with_a_forward_writes_no_order_and_an_honest_one_does(
-    tmp_path: Path,
-) -> None:
+async def test_a_turn_with_a_forward_writes_no_order_and_an_honest_one_does(tmp_path: Path) -> None:
     order = (
         "---\nid: o\nrun-at: 2099-01-01T09:00\nuntrusted: forwarded message\nmust: true\n---\nx\n"
     )

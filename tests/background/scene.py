@@ -170,13 +170,7 @@ class Scene:
         former = file_changes(paths, self.journal)
         files = JobFileChecker(paths)
         return ChangeEcho(
-            self.root,
-            files,
-            former,
-            self.store,
-            self.stores.reminders,
-            self._show,
-            self.clock,
+            self.root, files, former, self.store, self.stores.reminders, self._show, self.clock
         )
 
     async def _show(self, message: ChatMessage, *, may_wait: bool = False) -> None:

@@ -75,10 +75,7 @@ async def test_both_limits_can_be_set_and_are_said(commands: PingCommands, store
     ("given", "limits"), [({"capacity": "9"}, (9, 90)), ({"refill_rate": "15"}, (5, 15))]
 )
 async def test_what_is_not_given_stays(
-    commands: PingCommands,
-    store: Store,
-    given: dict[str, str],
-    limits: tuple[int, int],
+    commands: PingCommands, store: Store, given: dict[str, str], limits: tuple[int, int]
 ) -> None:
     await commands.ping_budget(call(**given))
     budget = store.run(lambda tx: tx.budget.get())

@@ -46,9 +46,7 @@ async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(in_process: R
 
 
 @pytest.mark.real_process
-def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
-    tmp_path: Path,
-) -> None:
+def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(tmp_path: Path) -> None:
     data = DataDirectory(tmp_path / "data")
     stores = data.open(QuickDisk())
     with two_processes(data.paths.root, "run a job", "tests.background.pinging_process") as both:

@@ -15,13 +15,7 @@ from devtools.doubles.disks import SteppedDisk
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.calendars import (
-    CalendarFiles,
-    CalendarSource,
-    Stored,
-    read_copies,
-    write_copy,
-)
+from ollim_bot.store.calendars import CalendarFiles, CalendarSource, Stored, read_copies, write_copy
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
 

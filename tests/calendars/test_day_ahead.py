@@ -156,11 +156,7 @@ async def test_the_card_in_the_chat_is_marked_as_the_words_of_others() -> None:
 
 def keep(paths: DataPaths, now: datetime) -> None:
     day = now.date()
-    events = (
-        event(now + HOUR, 1, "Interview"),
-        whole_day(day),
-        event(now + 25 * HOUR, 1, "Lunch"),
-    )
+    events = (event(now + HOUR, 1, "Interview"), whole_day(day), event(now + 25 * HOUR, 1, "Lunch"))
     write_copy(paths, copy(*events, as_of=now))
 
 

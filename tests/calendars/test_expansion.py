@@ -183,11 +183,7 @@ CASES: dict[str, Case] = {
     ),
     "a birthday": (["DTSTART;VALUE=DATE:19800704\nRRULE:FREQ=YEARLY"], "", whole(on("07-04"))),
     "a birthday on a leap day": (["DTSTART;VALUE=DATE:19800229\nRRULE:FREQ=YEARLY"], "", []),
-    "every day of the year, in a zone": (
-        [f"{EARLY}\nRRULE:FREQ=DAILY"],
-        "",
-        timed(in_2026()),
-    ),
+    "every day of the year, in a zone": ([f"{EARLY}\nRRULE:FREQ=DAILY"], "", timed(in_2026())),
     "every day in UTC": (
         ["DTSTART:20251201T050000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY"],
         "",

@@ -278,9 +278,7 @@ def test_an_unconfirmed_setting_may_be_kept_or_not(tmp_path: Path) -> None:
         assert findings(tmp_path, rows, {**VALUES, "config": config}) == []
 
 
-def test_a_reminder_that_is_due_by_two_clocks_may_come_at_any_time_but_once(
-    tmp_path: Path,
-) -> None:
+def test_a_reminder_that_is_due_by_two_clocks_may_come_at_any_time_but_once(tmp_path: Path) -> None:
     rows = correct_rows()
     rows["record/orders"][0] |= {"at": "2026-11-15T13:00:00+00:00", "is_timed": False}
     assert findings(tmp_path, rows, VALUES) == []

@@ -71,9 +71,7 @@ def two_processes(
             each.end()
 
 
-def test_fifty_writers_in_two_processes_lose_no_update_and_double_none(
-    data: DataDirectory,
-) -> None:
+def test_fifty_writers_in_two_processes_lose_no_update_and_double_none(data: DataDirectory) -> None:
     data.run(lambda tx: tx.updates.get(), is_holder=True)
     with two_processes(data.paths.root, "leave updates") as both:
         for each in both:

@@ -152,9 +152,7 @@ class CrashingWorkers:
 
 
 def test_every_acknowledged_write_survives_kill_9(
-    data: DataDirectory,
-    pytestconfig: pytest.Config,
-    record_property: Callable[[str, object], None],
+    data: DataDirectory, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:
     seed: int = pytestconfig.option.chaos_seed
     rng = random.Random(seed)

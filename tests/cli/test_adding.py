@@ -27,9 +27,7 @@ REMINDER_WAYS = '(--in 20m | --at "tomorrow 9am" | --delay 20)'
 REMINDER_EXAMPLE = 'ollim-bot reminder add -m "call the dentist" --in 20m'
 
 
-def test_a_reminder_repeats_the_promise_exactly_and_then_how_to_name_it(
-    terminal: Terminal,
-) -> None:
+def test_a_reminder_repeats_the_promise_exactly_and_then_how_to_name_it(terminal: Terminal) -> None:
     assert terminal.done(*REMINDER, "--at", "tomorrow 9am") == (
         "Reminder set: call the dentist, tomorrow 9:00 (in 18 h 30 min).\n"
         "id dentist, file ~/.ollim-bot/reminders/call-the-dentist.md\n"

@@ -100,9 +100,7 @@ def test_a_fresh_machine_passes_and_nothing_is_made(terminal: Terminal) -> None:
     assert not terminal.paths.root.exists()
 
 
-def test_what_is_wrong_has_a_step_below_it_and_a_failure_is_exit_code_1(
-    terminal: Terminal,
-) -> None:
+def test_what_is_wrong_has_a_step_below_it_and_a_failure_is_exit_code_1(terminal: Terminal) -> None:
     prepare_data_directory(terminal.paths)
     terminal.write("state/config.json", "{torn")
     terminal.write("routines/a.md", '---\nid: a\ncron: "61 9 * * *"\n---\ndo it\n')
@@ -225,10 +223,7 @@ def test_no_secret_is_ever_shown(terminal: Terminal) -> None:
 
 def test_a_server_that_needs_no_key_makes_no_word_a_secret(terminal: Terminal) -> None:
     prepare_data_directory(terminal.paths)
-    terminal.environ |= {
-        "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
-        "ANTHROPIC_AUTH_TOKEN": "none",
-    }
+    terminal.environ |= {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_AUTH_TOKEN": "none"}
     answer = terminal.run("doctor")
     assert "leftovers: none" in answer.out
     assert "[redacted]" not in answer.out + answer.err

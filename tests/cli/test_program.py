@@ -18,13 +18,7 @@ pytestmark = pytest.mark.real_process
 
 FORBIDDEN = (
     *("aiohttp", "asyncio", "claude_agent_sdk", "difflib", "discord", "jsonschema", "logging"),
-    *(
-        "ollim_bot.store.journal",
-        "ollim_bot.store.stores",
-        "pydantic",
-        "random",
-        "shutil",
-    ),
+    *("ollim_bot.store.journal", "ollim_bot.store.stores", "pydantic", "random", "shutil"),
     *("subprocess", "tempfile"),
 )
 LISTING = """
@@ -162,9 +156,7 @@ def has_come_to(lock: Path, child: subprocess.Popen[str]) -> bool:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="no /proc here")
-def test_a_change_waits_for_another_process_and_then_builds_on_its_work(
-    terminal: Terminal,
-) -> None:
+def test_a_change_waits_for_another_process_and_then_builds_on_its_work(terminal: Terminal) -> None:
     terminal.done(*ADD)
     path = terminal.paths.reminders / "call-the-dentist.md"
     lock = terminal.paths.locks / "reminders"

@@ -53,10 +53,7 @@ class Scene:
         self.tests = 0
 
     async def set_up(
-        self,
-        person: ScriptedPerson,
-        now: Callable[[], datetime] | None = None,
-        **given: str | bool,
+        self, person: ScriptedPerson, now: Callable[[], datetime] | None = None, **given: str | bool
     ) -> OllimError | KeyboardInterrupt | None:
         return await asyncio.to_thread(self._set_up, person, now, given)
 

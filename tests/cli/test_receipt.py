@@ -103,7 +103,7 @@ def test_what_was_due_and_left_no_trace_is_lost() -> None:
         "jobs": [
             Definition(
                 JobKey(JobKind.ROUTINE, "bins"), "x", "0 8 * * *", "Europe/Berlin", enabled=True
-            ).facts,
+            ).facts
         ],
     }
     roster = LedgerRow(MORNING - 30 * MINUTE, ROSTER, None, armed)

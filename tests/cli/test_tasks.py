@@ -62,10 +62,7 @@ def test_a_day_of_a_task_from_the_first_word_to_its_end(terminal: Terminal) -> N
 def test_due_tasks_come_first_and_say_so(terminal: Terminal) -> None:
     terminal.write("tasks.md", FILE)
     listed = [line.split("  ", 1)[1] for line in terminal.done("tasks").splitlines()]
-    assert listed == [
-        "call mum · overdue since yesterday",
-        "rent · due Fri 20 Nov, with notes",
-    ]
+    assert listed == ["call mum · overdue since yesterday", "rent · due Fri 20 Nov, with notes"]
     everything = terminal.done("tasks", "list", "--all", "--list", "tasks.md").splitlines()
     assert everything[-1].endswith("  [x] water")
 

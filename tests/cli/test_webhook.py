@@ -176,13 +176,7 @@ def test_a_sample_is_made_for_any_schema_and_any_place(terminal: Terminal) -> No
     flags = [each for name, place in pick.items() for each in ("--pick", f"{name}={place}")]
     switched_on(terminal).done("webhook", "add", "x", "--id", "odd", "--fields", made, *flags)
     body = json.loads(terminal.json("webhook", "url", "odd")["curl"].partition("-d ")[2].strip("'"))
-    assert body == {
-        "x": {"y": {"z": {}}},
-        "l": {"0": 1.5},
-        "e": True,
-        "f": "text",
-        "g/h": "text",
-    }
+    assert body == {"x": {"y": {"z": {}}}, "l": {"0": 1.5}, "e": True, "f": "text", "g/h": "text"}
 
 
 def test_one_that_others_sign_says_with_what(terminal: Terminal) -> None:

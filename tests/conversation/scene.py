@@ -381,10 +381,7 @@ async def scene(
         ]
         made.tasks += [
             asyncio.create_task(keep_running(run, stores.state, talk.notices, clock))
-            for run in (
-                talk.quiet_watch.run,
-                talk.server_cards.run,
-            )
+            for run in (talk.quiet_watch.run, talk.server_cards.run)
         ]
     try:
         async with asyncio.timeout(LONGEST):

@@ -98,9 +98,7 @@ async def test_always_is_remembered_and_listed_until_it_is_reset(scene: Approval
     assert scene.granted == []
 
 
-async def test_always_on_one_card_answers_the_others_that_it_covers(
-    scene: ApprovalScene,
-) -> None:
+async def test_always_on_one_card_answers_the_others_that_it_covers(scene: ApprovalScene) -> None:
     one, same, other = await scene.asked(WRITE, SAME, OTHER)
     await scene.click("always", 0)
     assert await scene.within(one) is None
@@ -120,9 +118,7 @@ async def test_what_was_granted_since_the_call_was_judged_is_not_asked_about(
     assert scene.shown == []
 
 
-async def test_a_call_that_fits_no_pattern_can_be_allowed_once_only(
-    scene: ApprovalScene,
-) -> None:
+async def test_a_call_that_fits_no_pattern_can_be_allowed_once_only(scene: ApprovalScene) -> None:
     await scene.asked(ToolCall("Bash", {"command": "cat 'a b'"}))
     assert [each.data.partition(":")[2] for each in scene.cards[0].buttons] == ["once", "no"]
     await scene.approvals.cancel()
@@ -255,9 +251,7 @@ async def what_happens(scene: ApprovalScene, call: ToolCall) -> str:
     return "made" if refusal is None else "refused"
 
 
-async def test_the_mode_of_this_session_counts_before_the_stored_one(
-    scene: ApprovalScene,
-) -> None:
+async def test_the_mode_of_this_session_counts_before_the_stored_one(scene: ApprovalScene) -> None:
     approvals = scene.approvals
     assert await approvals.mode() is PermissionMode.DONT_ASK
     await approvals.set_mode(PermissionMode.BYPASS)

@@ -91,10 +91,7 @@ async def check_that_a_profile_is_told_and_undone(at: EchoedSession) -> None:
     path = at.echo_scene.root / "IDENTITY.md"
     path.write_text(PROFILE)
     read = CallTool("Read", {"file_path": str(path)})
-    titles = [
-        "I changed who I am: IDENTITY.md",
-        "I changed what I know about you: USER.md",
-    ]
+    titles = ["I changed who I am: IDENTITY.md", "I changed what I know about you: USER.md"]
     (message, _), _ = await at.turn(
         Reply((read, edit(str(path), "kind", "rude"))),
         Reply((CallTool("Write", {"file_path": "USER.md", "content": "Bo.\n"}),)),

@@ -322,9 +322,7 @@ async def test_the_mark_goes_when_the_owner_has_seen_the_whole_text(tmp_path: Pa
         assert (await at.form("tooth")).untrusted == ""
 
 
-async def test_its_buttons_do_what_those_of_its_card_do_and_the_page_did_it(
-    tmp_path: Path,
-) -> None:
+async def test_its_buttons_do_what_those_of_its_card_do_and_the_page_did_it(tmp_path: Path) -> None:
     async with forms(tmp_path) as at:
         path = at.put("routines/plan.md", ROUTINE.format(more=""))
         before, logged = path.read_text(), len(at.at.log)

@@ -105,10 +105,7 @@ async def test_settings_that_cannot_be_read_hold_up_no_message() -> None:
         await at.until(lambda: at.answers)
         assert at.answers[-1].text == "Hello."
         answer = await at.chat.command("web", "/model")
-        assert (answer.is_error, answer.text) == (
-            True,
-            "ollim.db: is there but cannot be read.",
-        )
+        assert (answer.is_error, answer.text) == (True, "ollim.db: is there but cannot be read.")
 
 
 async def test_where_the_agent_cannot_be_described_the_reason_is_said() -> None:

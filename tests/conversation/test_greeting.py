@@ -164,10 +164,7 @@ async def test_after_a_restart_it_says_that_it_was_one() -> None:
             {"for_restart": True},
             "back after a restart. the side conversation “taxes” is still open.",
         ),
-        (
-            {"is_killed": True},
-            f"{CUT_OFF} The side conversation “taxes” is still open.",
-        ),
+        ({"is_killed": True}, f"{CUT_OFF} The side conversation “taxes” is still open."),
     ],
     ids=["stopped", "restarted", "killed"],
 )

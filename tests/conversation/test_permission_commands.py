@@ -15,9 +15,7 @@ async def scene() -> ApprovalScene:
     return ApprovalScene()
 
 
-async def test_alone_it_shows_the_mode_and_what_was_allowed_for_good(
-    scene: ApprovalScene,
-) -> None:
+async def test_alone_it_shows_the_mode_and_what_was_allowed_for_good(scene: ApprovalScene) -> None:
     command = scene.command
     shown = await command.permissions(call())
     assert shown.startswith("Mode: `dontAsk` (what is not allowed beforehand is refused).")

@@ -39,9 +39,7 @@ async def press(at: Scene, surface: str = "web") -> str:
     return answer.text
 
 
-async def test_the_same_message_is_asked_again_once_and_the_button_is_used(
-    tmp_path: Path,
-) -> None:
+async def test_the_same_message_is_asked_again_once_and_the_button_is_used(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(FAILS).answers("Here.", "Twice.")
     async with scene(engine) as at:
         picture = IncomingFile("cat.png", tmp_path)

@@ -155,10 +155,7 @@ ANOTHER = ServerSpec("notes", ("rm", "-rf", "/"))
 # What has changed, and what the agent is told; nothing where nothing was approved before.
 CHANGES = {
     "command": (APPROVED.written(ANOTHER), "its command line or address has changed"),
-    "script": (
-        replace(APPROVED, script="ä", approved_script="ö"),
-        "its script has changed",
-    ),
+    "script": (replace(APPROVED, script="ä", approved_script="ö"), "its script has changed"),
     "definition": (APPROVED.listed([EVIL]), "has 1 tool off that is not as they approved"),
     "new server": (ServerState().written(NOTES), ""),
     "new tool": (APPROVED.listed([FIND, ADD]), ""),

@@ -173,11 +173,7 @@ def test_the_prompt_asks_for_what_set_up_is_about() -> None:
 
 PROMPTS = {
     "a button": button_prompt(read_set_up(), NOW),
-    "a button with news": button_prompt(
-        read_set_up(),
-        NOW,
-        f"{READ_ONLY}\n- (5m ago) Rain.",
-    ),
+    "a button with news": button_prompt(read_set_up(), NOW, f"{READ_ONLY}\n- (5m ago) Rain."),
     "after a crash": continued_prompt(
         (ToolCalled(NOW, TurnId("t"), "update_names", ""),),
         NOW,

@@ -108,11 +108,7 @@ class ConnectionScene:
 
     def connect(self, token: str | None = None) -> DiscordConnection:
         return DiscordConnection(
-            token or self.local.token,
-            self.owner_id,
-            self.heard,
-            self.clock,
-            self.allowance.trace(),
+            token or self.local.token, self.owner_id, self.heard, self.clock, self.allowance.trace()
         )
 
     @asynccontextmanager

@@ -18,9 +18,7 @@ from tests.conversation.scene import NOW, conversation_deps, messages_of
 from tests.discord.connection_scene import restored_addresses
 from tests.stores import Stores, memory_stores
 
-from ollim_bot.app.build import (
-    ConversationParts,
-)
+from ollim_bot.app.build import ConversationParts
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, ChatMessage
 from ollim_bot.domain.surface_state import DiscordState

@@ -9,11 +9,7 @@ import pytest
 from tests.discord.draft_scene import DraftScene
 
 from ollim_bot.domain.careful import CarefulTime
-from ollim_bot.domain.events import (
-    TextStreamed,
-    TextWithdrawn,
-    ThinkingStreamed,
-)
+from ollim_bot.domain.events import TextStreamed, TextWithdrawn, ThinkingStreamed
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.surfaces.discord.rendering import GOES_ON_IN_FILE
 from ollim_bot.surfaces.discord.split import LONGEST_SHOWN, split

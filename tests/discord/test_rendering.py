@@ -80,20 +80,14 @@ def card(given: Card, **fields: object) -> Card:
             replace(SAID, is_cut_off=True, footer="a\nb", in_fork=True),
             f"Hello.\n-# cut off here\n-# a b\n{FORK}",
         ),
-        (
-            replace(SAID, author=Author.BACKGROUND, job="tea_time"),
-            "-# ⏰ tea\\_time\nHello.",
-        ),
+        (replace(SAID, author=Author.BACKGROUND, job="tea_time"), "-# ⏰ tea\\_time\nHello."),
         (replace(SAID, author=Author.PROGRAM, text="One.\n\nTwo."), "-# One.\n\n-# Two."),
         (
             replace(SAID, author=Author.PROGRAM, text="Run:\n```sh\nmake\n```\nthen"),
             "-# Run:\n```sh\nmake\n```\n-# then",
         ),
         (replace(SAID, author=Author.OWNER, text="Hi\n\nyou"), "> Hi\n> \n> you\n-# from the page"),
-        (
-            replace(SAID, author=Author.OWNER, in_fork=True),
-            f"> Hello.\n-# from the page\n{FORK}",
-        ),
+        (replace(SAID, author=Author.OWNER, in_fork=True), f"> Hello.\n-# from the page\n{FORK}"),
         (replace(SAID, text="```py\nx = 1", footer="f"), "```py\nx = 1\n```\n-# f"),
         (replace(SAID, text=" "), "…"),
     ],

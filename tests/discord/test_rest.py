@@ -132,9 +132,7 @@ async def test_what_cannot_be_found_out_is_said(server: LocalDiscord) -> None:
         await delivered(rest(server), pill())
 
 
-async def test_in_doubt_nothing_is_sent_where_the_messages_are_hidden(
-    server: LocalDiscord,
-) -> None:
+async def test_in_doubt_nothing_is_sent_where_the_messages_are_hidden(server: LocalDiscord) -> None:
     server.next_fail(READ, ErrorResponse(403, 50001), None)
     with pytest.raises(DeliveryUncertain):
         await delivered(rest(server), pill(), is_in_doubt=True)

@@ -64,9 +64,7 @@ async def test_a_change_counts_though_the_log_does_not_say_yet_where_it_stands(
     assert [each.outgoing for each in scene.channel.bot.values()] == outgoing_messages(changed)
 
 
-async def test_a_change_that_a_crash_has_cut_off_is_made_in_the_next_run(
-    scene: DraftScene,
-) -> None:
+async def test_a_change_that_a_crash_has_cut_off_is_made_in_the_next_run(scene: DraftScene) -> None:
     question = replace(scene.answer(None, ""), card=CARD)
     await scene.deliver(question)
     scene.channel.is_down = True

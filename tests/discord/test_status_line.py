@@ -74,10 +74,7 @@ def test_time_is_short(seconds: float, text: str) -> None:
         ([Noted("catching up...")], "-# Thinking… (3s)\n-# catching up..."),
         ([TextStreamed("Hello")], "Hello"),
         ([TextCompleted(" ")], "-# Thinking… (3s)"),
-        (
-            [READ, TextStreamed("Hello")],
-            "Hello\n-# Working… (3s)\n-# Read(notes/today.md) …",
-        ),
+        ([READ, TextStreamed("Hello")], "Hello\n-# Working… (3s)\n-# Read(notes/today.md) …"),
     ],
 )
 def test_small_lines_say_what_goes_on(events: list[AgentEvent], shown: str) -> None:

@@ -83,10 +83,7 @@ async def test_buttons_have_numbers(rest: RestClient, screen: Screen) -> None:
     await screen.reads("#1", "   │ Allow it?", "   │ Command: ls", "   [1] Yes  [2] No (off)")
     await rest.edit(rest.server.said[0].id, content="Well?")
     await screen.reads(
-        "#1 (changed) Well?",
-        "   │ Allow it?",
-        "   │ Command: ls",
-        "   [1] Yes  [2] No (off)",
+        "#1 (changed) Well?", "   │ Allow it?", "   │ Command: ls", "   [1] Yes  [2] No (off)"
     )
     screen.terminal.run_line("!click 1")
     [click] = rest.server.interactions

@@ -287,10 +287,7 @@ schemas = st.dictionaries(_names, _properties, max_size=20).map(
 
 routines = st.builds(Routine, job_specs(), crons)
 reminders = st.builds(Reminder, job_specs(), run_ats) | st.builds(
-    Reminder,
-    job_specs().map(lambda spec: replace(spec, nag=None, plain=False)),
-    run_ats,
-    chains,
+    Reminder, job_specs().map(lambda spec: replace(spec, nag=None, plain=False)), run_ats, chains
 )
 
 

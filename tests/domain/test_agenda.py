@@ -77,9 +77,7 @@ def put_and_remove(agenda: Agenda[int]) -> None:
 
 
 @pytest.mark.parametrize("changes", [put_again_and_again, put_and_remove])
-def test_what_does_not_hold_any_more_takes_no_room(
-    changes: Callable[[Agenda[int]], None],
-) -> None:
+def test_what_does_not_hold_any_more_takes_no_room(changes: Callable[[Agenda[int]], None]) -> None:
     agenda: Agenda[int] = Agenda()
     tracemalloc.start()
     try:

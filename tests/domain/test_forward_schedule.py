@@ -90,12 +90,7 @@ def test_the_window_grows_until_three_are_to_come(
 
 @pytest.mark.parametrize(
     ("back", "is_listed"),
-    [
-        (timedelta(0), True),
-        (15 * MINUTE, True),
-        (15 * MINUTE + SECOND, False),
-        (HOUR, False),
-    ],
+    [(timedelta(0), True), (15 * MINUTE, True), (15 * MINUTE + SECOND, False), (HOUR, False)],
 )
 def test_what_fired_in_the_last_quarter_of_an_hour_is_still_listed(
     back: timedelta, is_listed: bool

@@ -14,13 +14,7 @@ from ollim_bot.domain.definitions import Armed, Definition, removed_row
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.run_history import (
-    CHECKPOINT,
-    PLAINLY,
-    STARTED,
-    claiming_row,
-    planned_row,
-)
+from ollim_bot.domain.run_history import CHECKPOINT, PLAINLY, STARTED, claiming_row, planned_row
 
 DAY = timedelta(days=1)
 STEPS = frozenset(state.value for state in OccurrenceState)

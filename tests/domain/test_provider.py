@@ -68,10 +68,7 @@ def test_the_choice_is_as_agreed(settings: str) -> None:
 @pytest.mark.parametrize(
     ("provider", "sentence"),
     [
-        (
-            OFFLINE,
-            "The built-in offline model answers. `ollim-bot setup` connects Claude.",
-        ),
+        (OFFLINE, "The built-in offline model answers. `ollim-bot setup` connects Claude."),
         (BY_KEY, "Claude (API key) answers."),
         (AT_A_PLACE, "The model server on this machine answers."),
         (NO_LOGIN, f"No model answers. {NO_LOGIN.problem}"),

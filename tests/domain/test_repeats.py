@@ -115,11 +115,7 @@ def in_utc(moment: datetime | None) -> datetime | None:
     ("repeat", "count", "last"),
     [
         (Repeat(DayRule.parse("2 days"), (time(9),), FIRST, times=3), 3, date(2026, 1, 5)),
-        (
-            Repeat(DayRule.parse("1 day"), (time(9), time(20)), FIRST, times=3),
-            3,
-            date(2026, 1, 2),
-        ),
+        (Repeat(DayRule.parse("1 day"), (time(9), time(20)), FIRST, times=3), 3, date(2026, 1, 2)),
         (
             Repeat(DayRule.parse("1 month"), (time(9),), date(2026, 1, 31), date(2026, 4, 30)),
             4,

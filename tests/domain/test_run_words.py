@@ -129,10 +129,7 @@ CAUSES: dict[str, tuple[Rows, str]] = {
     "a reminder waits": (PLAIN_HELD, "waits for the end of the quiet, today 22:30"),
     "a turn waits": (TURN_HELD, "waits for the end of the quiet, today 22:30"),
     "a ping waits": (PING_HELD, "waits for the end of the quiet, today 22:30; reported"),
-    "a reminder has waited": (
-        [*PLAIN_HELD, ("released", {"message": "m"})],
-        "sent as written",
-    ),
+    "a reminder has waited": ([*PLAIN_HELD, ("released", {"message": "m"})], "sent as written"),
     "a turn has waited": (
         [*TURN_HELD, ("running", {}), ("done", {"answered": True})],
         "spoke in the conversation",

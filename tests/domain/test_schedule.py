@@ -110,10 +110,7 @@ def test_on_both_nights_a_time_is_due_once(
     """At the end of the gap, or the first time; a routine as well as a reminder."""
     hour, minute = map(int, wall.split(":"))
     start = day.replace(tzinfo=zone).astimezone(UTC) - HAIR
-    for job in (
-        routine(f"{minute} {hour} * * *"),
-        reminder(day.replace(hour=hour, minute=minute)),
-    ):
+    for job in (routine(f"{minute} {hour} * * *"), reminder(day.replace(hour=hour, minute=minute))):
         assert shown(moments_between(job, start, start + 20 * HOUR, zone), zone) == expected
         first = next_due(job, start, zone)
         assert first is not None

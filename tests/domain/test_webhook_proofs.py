@@ -69,11 +69,7 @@ def test_a_signature_of_github_is_known(given: bytes, is_right: bool) -> None:
 def standard(
     signature: bytes, call: bytes = STANDARD_ID, stamp: bytes = STANDARD_STAMP
 ) -> list[tuple[bytes, bytes]]:
-    return [
-        (b"webhook-id", call),
-        (b"webhook-timestamp", stamp),
-        (b"webhook-signature", signature),
-    ]
+    return [(b"webhook-id", call), (b"webhook-timestamp", stamp), (b"webhook-signature", signature)]
 
 
 @pytest.mark.parametrize(

@@ -112,10 +112,7 @@ class Bot:
         provider = (
             {}
             if self._model is None
-            else {
-                "ANTHROPIC_BASE_URL": self._model,
-                "ANTHROPIC_API_KEY": "any-key-will-do",
-            }
+            else {"ANTHROPIC_BASE_URL": self._model, "ANTHROPIC_API_KEY": "any-key-will-do"}
         )
         return {
             "PATH": os.environ["PATH"],

@@ -50,10 +50,7 @@ TALKS: dict[str, tuple[Line, ...]] = {
     ),
     "9pm": (("remind me at 9pm to take the bins out", "reminder: take the bins out @ 21:00"),),
     "tonight": (("charge my phone tonight at 8", "reminder: charge my phone @ 20:00"),),
-    "at 4": (
-        ("call Anna at 4", "asked: 4pm"),
-        ("press: 4pm", "reminder: call Anna @ 16:00"),
-    ),
+    "at 4": (("call Anna at 4", "asked: 4pm"), ("press: 4pm", "reminder: call Anna @ 16:00")),
     "on the 28th": (
         ("pay the piano teacher on the 28th", "asked: no time of day, 9am"),
         ("never mind", "told: nothing was done"),
@@ -184,10 +181,7 @@ TALKS: dict[str, tuple[Line, ...]] = {
         ("move the dentist to +4d 3pm", "change: dentist @ +4d 15:00"),
         ("undo", "change: dentist @ +1d 15:00"),
     ),
-    "two of one name": (
-        ("cancel the gym", "asked: gym · "),
-        ("the one on +5d", "gone: gym"),
-    ),
+    "two of one name": (("cancel the gym", "asked: gym · "), ("the one on +5d", "gone: gym")),
     "time of a routine": (("move my pills to 9pm", "change: take my pills @ 0 21 * * *"),),
     "not there": (("stop reminding me about the unicorns", "asked: there is no"),),
     "there": (("stop reminding me about leaving for work", "asked: "),),

@@ -89,13 +89,7 @@ async def _after_a_tool(scene: Scene) -> str:
 
 
 # The last one must stay last, because it leaves a rule in the scripted model.
-KILLS = (
-    _accepted,
-    _without_a_word_yet,
-    _in_the_middle_of_the_text,
-    _engine_alone,
-    _after_a_tool,
-)
+KILLS = (_accepted, _without_a_word_yet, _in_the_middle_of_the_text, _engine_alone, _after_a_tool)
 
 
 @pytest.mark.minutes

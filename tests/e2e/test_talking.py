@@ -118,8 +118,7 @@ async def check_that_a_compaction_is_told_in_one_line(scene: Scene) -> None:
 
 async def check_that_the_agent_acts_with_its_tools(scene: Scene) -> None:
     scene.model.then(
-        Reply((CallTool("Bash", {"command": REMINDER}),)),
-        Reply((Say("Reminder set."),)),
+        Reply((CallTool("Bash", {"command": REMINDER}),)), Reply((Say("Reminder set."),))
     )
 
     assert await scene.bot.ask("remind me to drink water") == "Reminder set."

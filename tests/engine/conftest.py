@@ -8,16 +8,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.engine.cases import (
-    Case,
-    OpenCase,
-    double,
-    killable,
-    modelled,
-    opened,
-    opened_in,
-    real,
-)
+from tests.engine.cases import Case, OpenCase, double, killable, modelled, opened, opened_in, real
 from tests.engine.scene import Scene
 from tests.engine.scene import scene as open_scene
 from tests.engine.shared import SharedSession
@@ -45,12 +36,7 @@ def shared(one_session: SharedSession) -> SharedSession:
 
 
 @pytest.fixture(
-    params=[
-        pytest.param(real, marks=pytest.mark.real_engine),
-        double,
-        modelled,
-        killable,
-    ],
+    params=[pytest.param(real, marks=pytest.mark.real_engine), double, modelled, killable],
     ids=["real", "double", "modelled", "killable"],
 )
 async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:

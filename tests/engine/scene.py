@@ -41,10 +41,7 @@ def provider(home: Path, url: str) -> dict[str, str]:
 
 
 def engine_at(
-    home: Path,
-    url: str,
-    more: Mapping[str, str] | None = None,
-    asks: Provider = CLAUDE,
+    home: Path, url: str, more: Mapping[str, str] | None = None, asks: Provider = CLAUDE
 ) -> ClaudeEngine:
     environment = engine_variables(
         {**provider(home, url), **(more or {})}, os.environ, Path(sys.executable).parent

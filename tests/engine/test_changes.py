@@ -11,13 +11,7 @@ from tests.engine.processes import command_of, engines_at, environment_of
 from tests.engine.scene import SOON, Scene, ask, end_of, spoken, texts
 from tests.engine.shared import PING
 
-from ollim_bot.domain.events import (
-    AgentEvent,
-    EndCause,
-    TextStreamed,
-    ThinkingStreamed,
-    ToolFailed,
-)
+from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, ThinkingStreamed, ToolFailed
 from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say, Stall, Think
 from ollim_bot.ports import Toolset

@@ -19,11 +19,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.ports import SessionSpec, Toolset
 
 SPEC = SessionSpec(
-    "You help.",
-    Path("/data"),
-    resume=SessionId("abc"),
-    model="haiku",
-    readable=(Path("/docs"),),
+    "You help.", Path("/data"), resume=SessionId("abc"), model="haiku", readable=(Path("/docs"),)
 )
 
 
@@ -96,8 +92,7 @@ def test_the_engine_has_a_wall_of_its_own_behind_the_gate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("thinking", "kind"),
-    [("off", "disabled"), ("adaptive", "adaptive"), (4000, "enabled")],
+    ("thinking", "kind"), [("off", "disabled"), ("adaptive", "adaptive"), (4000, "enabled")]
 )
 def test_thinking_is_as_it_was_chosen(thinking: Thinking, kind: str) -> None:
     spec = SessionSpec("", Path("/data"), thinking=thinking)

@@ -185,9 +185,7 @@ def test_sessions_are_listed_by_their_first_prompt(projects: Projects) -> None:
     assert projects.listed(0) == []
 
 
-def test_a_session_that_a_restore_brought_from_another_folder_is_listed(
-    projects: Projects,
-) -> None:
+def test_a_session_that_a_restore_brought_from_another_folder_is_listed(projects: Projects) -> None:
     projects.write("moved", asked("hello", cwd="/home/ada/on/another/machine"))
     assert projects.listed() == ["moved: hello"]
 

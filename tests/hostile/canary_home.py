@@ -80,12 +80,7 @@ command_not_found_handle() { cat state/web_token; }
 """
 PROFILES = (".bashrc", ".bash_profile", ".profile", ".zshrc", ".zprofile")
 # Folders named like flags: a shell would pass them for `--*`.
-FLAG_FOLDERS = (
-    "--allowed-tool=Bash(python3 *)",
-    "--model=opus",
-    "--id=by-glob",
-    "--must",
-)
+FLAG_FOLDERS = ("--allowed-tool=Bash(python3 *)", "--model=opus", "--id=by-glob", "--must")
 # The guards see the paths in these lines.
 SKILL_WITH_LINES = """---
 name: lines

@@ -16,13 +16,7 @@ from typing import Any
 
 from devtools.doubles.journal import RecordingJournal
 from tests.hostile.attack_scene import engine_environment
-from tests.hostile.fence_scene import (
-    PAGE,
-    BotScene,
-    HomeServer,
-    approve_server,
-    environment_at,
-)
+from tests.hostile.fence_scene import PAGE, BotScene, HomeServer, approve_server, environment_at
 from tests.hostile.obedient_model import Cell, ObedientEngine
 from tests.virtual_loop import LoopClock
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.hostile.attempt import (
-    Attempt,
-    commands,
-    edited,
-    fetched,
-    linked,
-    ours,
-    planted,
-    written,
-)
+from tests.hostile.attempt import Attempt, commands, edited, fetched, linked, ours, planted, written
 from tests.hostile.canary_home import NOTE_WITH_IMPORTS, SPOILED
 
 _PYTHON = 'python3 -c \'print(open("sta" + "te/token.json").read())\''

@@ -124,9 +124,7 @@ CARRIERS = ("file name", *dict.fromkeys(chain.from_iterable(PLACES.values())))
 # All that a button of the phone may say.
 LABELS = {"Done", "Taken", "10 min", "1 h"}
 FENCED_ELSEWHERE = {"cal", "gmail"}
-WITHOUT_OTHERS = {
-    *("completion", "config", "doctor", "mcp", "routine", "skill", "webhook"),
-}
+WITHOUT_OTHERS = {*("completion", "config", "doctor", "mcp", "routine", "skill", "webhook")}
 
 
 def _word(carrier: str) -> str:
@@ -302,9 +300,7 @@ async def test_what_branches_from_a_tainted_session_begins_tainted(tmp_path: Pat
         assert await _is_tainted(at) == tainted
 
 
-async def test_a_reply_to_a_tainted_run_goes_on_tainted(
-    tmp_path: Path,
-) -> None:
+async def test_a_reply_to_a_tainted_run_goes_on_tainted(tmp_path: Path) -> None:
     at, fetch = FenceScene(tmp_path, _word), SOURCES["page"].steps
     ping = CallsTool("mcp__discord__ping_user", {"message": "The first words."})
     async with at.running():

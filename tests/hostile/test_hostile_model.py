@@ -66,9 +66,7 @@ EVERY = 5
 
 @pytest.fixture
 def canary_home(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    record_property: Callable[[str, object], None],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> CanaryHome:
     made = new_canary_home(tmp_path, record_property)
     for name, value in made.environment.items():

@@ -75,9 +75,7 @@ SOURCES = {
         ToolCall("mcp__mail__newest", {}), ORDER, "a result of the tool server mail"
     ),
     "history": Source(
-        _bash("ollim-bot history search obey"),
-        FENCE,
-        "a part of the history that others wrote",
+        _bash("ollim-bot history search obey"), FENCE, "a part of the history that others wrote"
     ),
     "mail": Source(_bash("ollim-bot gmail read 18f0"), FENCE, "a mail"),
     "event": Source(_bash("ollim-bot cal today"), FENCE, "a calendar entry"),

@@ -434,10 +434,7 @@ DIALOGUES: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], 
     (
         "skip goes to the question",
         ("10:05: drink water",),
-        (
-            ("/setup", ("ask: ",)),
-            ("skip", ("ask: ",)),
-        ),
+        (("/setup", ("ask: ",)), ("skip", ("ask: ",))),
     ),
     (
         "every other friday",
@@ -456,18 +453,12 @@ DIALOGUES: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], 
     (
         "a task in two steps",
         (),
-        (
-            ("add a task", ("ask: task",)),
-            ("buy cat food", ("task: buy cat food",)),
-        ),
+        (("add a task", ("ask: task",)), ("buy cat food", ("task: buy cat food",))),
     ),
     (
         "later",
         ("10:10: call the bank",),
-        (
-            ("later", ("settle call the bank: until 11-16 11:15",)),
-            ("done", ("ask: ",)),
-        ),
+        (("later", ("settle call the bank: until 11-16 11:15",)), ("done", ("ask: ",))),
     ),
     (
         "not today",
@@ -552,10 +543,7 @@ DIALOGUES: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], 
     (
         "done after something else was said",
         ("10:00 dose: take the heart pill",),
-        (
-            ("what's on tomorrow", ("list tomorrow",)),
-            ("done", ("ask: heart pill", "ask: which")),
-        ),
+        (("what's on tomorrow", ("list tomorrow",)), ("done", ("ask: heart pill", "ask: which"))),
     ),
     (
         "an hour more, and back",

@@ -101,10 +101,7 @@ def test_both_halves_of_the_day_keep_the_end() -> None:
         "task",
     ]
     found = [each.intent.cron for each in read.ways if isinstance(each.intent, RoutineWish)]
-    assert found == [
-        "cron 0 6 * * 2 until 2026-12-25",
-        "cron 0 18 * * 2 until 2026-12-25",
-    ]
+    assert found == ["cron 0 6 * * 2 until 2026-12-25", "cron 0 18 * * 2 until 2026-12-25"]
 
 
 def test_a_task_in_a_month_is_asked_for_its_day() -> None:

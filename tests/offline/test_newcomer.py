@@ -79,9 +79,7 @@ async def test_a_timer_is_set_by_a_few_words(tmp_path: Path) -> None:
             assert reminders(bot) == []
 
 
-async def check_that_a_sentence_becomes_a_file_and_a_line_and_is_moved(
-    bot: Bot,
-) -> None:
+async def check_that_a_sentence_becomes_a_file_and_a_line_and_is_moved(bot: Bot) -> None:
     began = _now(bot)
     earliest = began.astimezone(UTC) + timedelta(minutes=20)
     answer = await bot.ask("remind me in 20 minutes to drink water")

@@ -80,11 +80,7 @@ async def in_chat(terminal: Terminal, words: str) -> dict[str, object]:
             "remind me to take my pills, and keep at it until I have",
             {**PILLS, "nag": "10m x 4"},
         ),
-        (
-            "nag me tomorrow at 9am to call mum",
-            "nag me to call mum",
-            {**MUM, "nag": "10m x 4"},
-        ),
+        ("nag me tomorrow at 9am to call mum", "nag me to call mum", {**MUM, "nag": "10m x 4"}),
         (
             "remind me to call mum tomorrow at 9am, nag me every half hour until I do, 3 times",
             "call mum, nag me every half hour until I do, 3 times",

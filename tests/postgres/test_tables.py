@@ -43,10 +43,7 @@ def corpus() -> list[ChatMessage]:
     texts += ["water milk " + "word " * 20_000, "long" * 2000, ""]
     return [
         ChatMessage(
-            MessageId(f"m{number}"),
-            NOW + timedelta(minutes=number),
-            chance.choice(authors),
-            text,
+            MessageId(f"m{number}"), NOW + timedelta(minutes=number), chance.choice(authors), text
         )
         for number, text in enumerate(texts)
     ]

@@ -65,10 +65,7 @@ def test_everything_that_the_owner_did_not_type_is_gone() -> None:
 
 
 @given(
-    hostile | st.text(),
-    hostile,
-    st.lists(attachments, max_size=2),
-    st.lists(hostile, max_size=2),
+    hostile | st.text(), hostile, st.lists(attachments, max_size=2), st.lists(hostile, max_size=2)
 )
 def test_it_is_the_beginning_of_the_text_whatever_that_is(
     text: str, quote: str, files: list[Attachment], updates: list[str]

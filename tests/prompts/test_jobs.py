@@ -143,10 +143,7 @@ def test_nothing_in_the_body_can_pose_as_ours(body: str) -> None:
 
 HOOK = WebhookSpec(
     spec("A build {{result}}: tell the owner about {{title}}."),
-    {
-        "type": "object",
-        "properties": {"result": {"enum": ["failed"]}, "title": {"type": "string"}},
-    },
+    {"type": "object", "properties": {"result": {"enum": ["failed"]}, "title": {"type": "string"}}},
 )
 
 

@@ -177,10 +177,7 @@ def test_the_preamble_of_an_ordered_reminder_reads_like_this() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "advice"),
-    [
-        (ReportMode.FREELY, "report instead of pinging"),
-        (ReportMode.BLOCKED, "do not ping"),
-    ],
+    [(ReportMode.FREELY, "report instead of pinging"), (ReportMode.BLOCKED, "do not ping")],
 )
 def test_a_run_in_the_quiet_is_told_until_when_and_to_report(mode: ReportMode, advice: str) -> None:
     briefing = Briefing(mode, True, budget=BUDGET, quiet_until=NOW.replace(hour=19, minute=0))

@@ -187,10 +187,7 @@ async def test_a_dose_has_one_card_and_one_series_whoever_runs_it(tmp_path: Path
         await at.advance(120, step=30)
         asks(at, JobKind.ROUTINE, "pill", at.clock.now())
         await at.advance(2, step=1)
-        assert cards(at) == [
-            ("Take the pill · asked at 10:16", 0),
-            ("Take the pill.", 5),
-        ]
+        assert cards(at) == [("Take the pill · asked at 10:16", 0), ("Take the pill.", 5)]
         await at.advance(15 * 60, step=60)
         assert len(cards(at)) == 3
         await press(at, at.log[-1], "Taken")
@@ -211,10 +208,7 @@ async def test_a_dose_that_was_run_by_hand_before_its_moment_is_asked_in_its_pla
         at.remind("pill", 5 * MINUTE, "Take the pill.", **DOSE)
         asks(at, JobKind.REMINDER, "pill")
         await at.advance(6 * 60, step=30)
-        assert cards(at) == [
-            ("Take the pill · asked at 10:15", 0),
-            ("Take the pill.", 5),
-        ]
+        assert cards(at) == [("Take the pill · asked at 10:15", 0), ("Take the pill.", 5)]
         await at.advance(60 * 60, step=60)
         assert len(cards(at)) == 5
         assert len(at.store.query(lambda tx: tx.due_items.open())) == 1

@@ -282,9 +282,7 @@ async def test_what_comes_in_time_is_not_called_late(tmp_path: Path) -> None:
         assert [(one.text, one.footer) for one in at.log] == [("Now.", "")]
 
 
-async def test_a_late_reminder_that_the_program_brings_says_when_it_was_due(
-    tmp_path: Path,
-) -> None:
+async def test_a_late_reminder_that_the_program_brings_says_when_it_was_due(tmp_path: Path) -> None:
     async with schedule_scene(ScriptedEngine(), tmp_path) as at:
         at.remind("w1", -HOUR)
         await at.advance(20)

@@ -34,10 +34,7 @@ class IdleAwareLoop(asyncio.SelectorEventLoop):
         self.calls = 0
 
     def call_soon(
-        self,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         self.calls += 1
         return super().call_soon(callback, *args, context=context)

@@ -44,8 +44,7 @@ _EVERY_MINUTE = Pattern(
 # Due often, but only on the days of the clock changes.
 FREQUENT_LINES = [
     Line(
-        "30 * 2,6,9 * *",
-        replace(_EVERY_MINUTE, minutes=frozenset([30]), days=frozenset([2, 6, 9])),
+        "30 * 2,6,9 * *", replace(_EVERY_MINUTE, minutes=frozenset([30]), days=frozenset([2, 6, 9]))
     ),
     Line("* 1 2 * *", replace(_EVERY_MINUTE, hours=frozenset([1]), days=frozenset([2]))),
 ]

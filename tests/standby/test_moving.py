@@ -167,9 +167,7 @@ def test_a_kill_at_each_step_leaves_an_installation_that_works(scene: StandbySce
     assert look_at(scene.address).closed == ""
 
 
-def test_a_tool_server_stays_approved_where_it_was_and_nowhere_else(
-    scene: StandbyScene,
-) -> None:
+def test_a_tool_server_stays_approved_where_it_was_and_nowhere_else(scene: StandbyScene) -> None:
     """Also after the way back to a file."""
     desk, state = scene.desk, ServerState(present="pin", shown="notes-server").started()
     record = ToolServerRecord().holding("notes", state)

@@ -110,13 +110,7 @@ def test_a_persons_own_git_add_takes_nothing_private(paths: DataPaths) -> None:
     listed = subprocess.run([*git, "ls-files"], check=True, capture_output=True, text=True)
     assert [
         name for name in listed.stdout.splitlines() if not name.startswith(".claude/agents/")
-    ] == [
-        ".gitignore",
-        "IDENTITY.md",
-        "USER.md",
-        "routines/mine.md",
-        "state/session_history.jsonl",
-    ]
+    ] == [".gitignore", "IDENTITY.md", "USER.md", "routines/mine.md", "state/session_history.jsonl"]
 
 
 def test_a_place_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -131,10 +131,7 @@ READABLE: list[tuple[InboxRow, Mapping[str, object]]] = [
         ToolCalled(AT, TurnId("t1"), "Write", "USER.md"),
         {"at": STAMP, "row": "tool_called", "turn": "t1", "tool": "Write", "summary": "USER.md"},
     ),
-    (
-        Released(AT, TurnId("t1")),
-        {"at": STAMP, "row": "released", "turn": "t1"},
-    ),
+    (Released(AT, TurnId("t1")), {"at": STAMP, "row": "released", "turn": "t1"}),
     (
         Ended(AT, (InputId("m1"),), InputEnd.ANSWERED),
         {"at": STAMP, "row": "ended", "inputs": ["m1"], "end": "answered"},

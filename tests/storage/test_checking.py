@@ -59,14 +59,8 @@ def test_a_right_skill_has_its_tools_and_no_job(data: DataDirectory) -> None:
         ("description: x", "skills/mail/SKILL.md: name: is missing"),
         ("name: mail\ndescription: ''", "skills/mail/SKILL.md:3: description: is empty"),
         ("name: post\ndescription: x", ":2: name: must be the name of its folder, mail"),
-        (
-            "name: mail\ndescription: x\nhooks: {Stop: []}",
-            ":4: hooks: would make the",
-        ),
-        (
-            "name: mail\ndescription: x\nmodel: opus",
-            ":4: model: would make the",
-        ),
+        ("name: mail\ndescription: x\nhooks: {Stop: []}", ":4: hooks: would make the"),
+        ("name: mail\ndescription: x\nmodel: opus", ":4: model: would make the"),
         ("name: mail\ndescription: [x]", ":3: description: ['x'] is not right; it takes text"),
         ("name: mail\ndescription: x\nallowed_tools: 3", "it takes a list"),
     ],

@@ -98,9 +98,7 @@ def test_after_a_crash_on_the_way_it_is_brought_to_its_end(data: DataDirectory) 
     assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
 
 
-def test_a_later_change_under_the_same_key_is_undone_to_the_first_text(
-    data: DataDirectory,
-) -> None:
+def test_a_later_change_under_the_same_key_is_undone_to_the_first_text(data: DataDirectory) -> None:
     changed(data, "before", "after")
     path = changed(data, "before", "later")
     assert undo_store(data).undo(KEY)[0] is UndoOutcome.RESTORED

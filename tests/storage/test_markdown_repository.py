@@ -145,9 +145,7 @@ def test_a_wrong_id_can_be_named_by_its_file(data: DataDirectory) -> None:
     assert list(data.paths.routines.iterdir()) == []
 
 
-def test_two_files_with_one_id_are_both_named_and_the_first_is_in_use(
-    data: DataDirectory,
-) -> None:
+def test_two_files_with_one_id_are_both_named_and_the_first_is_in_use(data: DataDirectory) -> None:
     write(data, "one.md", FULL)
     write(data, "two.md", FULL)
     write(data, "good.md", GOOD)

@@ -165,9 +165,7 @@ def test_without_a_good_text_the_bot_goes_on_without_it(
     assert scene.files.read() == (Profile("Calm.", ""), (told,))
 
 
-def test_a_file_that_may_not_be_read_is_tried_again_though_it_does_not_change(
-    scene: Scene,
-) -> None:
+def test_a_file_that_may_not_be_read_is_tried_again_though_it_does_not_change(scene: Scene) -> None:
     scene.write(b"Calm.", b"Ada.")
     settled(scene)
     started_anew = ProfileFiles(scene.paths, scene.disk)
@@ -192,7 +190,4 @@ def test_a_mended_file_is_not_complained_about(scene: Scene) -> None:
 
 def test_the_largest_file_is_read_whole(scene: Scene) -> None:
     scene.write(b"x" * SizeLimit.PROFILE, b"y" * SizeLimit.PROFILE)
-    assert scene.files.read() == (
-        Profile("x" * SizeLimit.PROFILE, "y" * SizeLimit.PROFILE),
-        (),
-    )
+    assert scene.files.read() == (Profile("x" * SizeLimit.PROFILE, "y" * SizeLimit.PROFILE), ())

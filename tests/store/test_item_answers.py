@@ -334,9 +334,7 @@ async def life(stores: Stores, fate: StepCounter, live: Life) -> None:
 
 
 @pytest.mark.parametrize("answer", [Answer.DONE, Answer.SNOOZED])
-async def test_a_crash_between_any_two_steps_leaves_one_answer_and_one_undo(
-    answer: Answer,
-) -> None:
+async def test_a_crash_between_any_two_steps_leaves_one_answer_and_one_undo(answer: Answer) -> None:
     until = NOW + HOUR if answer is Answer.SNOOZED else None
     for at in range(1, 100):
         stores = stored()

@@ -33,10 +33,7 @@ OTHER = Reminder(JobSpec(id="other", message="Stretch."), NOW + HOUR)
 OPS = {
     "remove": (remove_reminder(TEA, "reminder:tea:1"), {"check", "other"}),
     "end the chain": (end_chain("tea", "key"), {"other", "tea"}),
-    "snooze": (
-        add_snoozed(note_of(TEA), "later", NOW + HOUR),
-        {"check", "later", "other", "tea"},
-    ),
+    "snooze": (add_snoozed(note_of(TEA), "later", NOW + HOUR), {"check", "later", "other", "tea"}),
 }
 
 

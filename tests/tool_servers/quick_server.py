@@ -32,11 +32,7 @@ def _listed() -> list[dict[str, Any]]:
     find = _tool("find", ORDERS if manner == "drifted" else "Finds a note.", "text")
     if manner.startswith("{"):
         find["annotations"] = json.loads(manner)
-    return [
-        find,
-        _tool("environment", "Shows its environment."),
-        _tool("hang", "Never answers."),
-    ]
+    return [find, _tool("environment", "Shows its environment."), _tool("hang", "Never answers.")]
 
 
 def _answer(method: str, given: dict[str, Any]) -> dict[str, Any] | None:

@@ -20,12 +20,7 @@ from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolFailed, ToolRefused, TurnEnded
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.domain.taint import Untrusted
-from ollim_bot.domain.tool_servers import (
-    ServerState,
-    ToolDefinition,
-    ToolHints,
-    ToolServerRecord,
-)
+from ollim_bot.domain.tool_servers import ServerState, ToolDefinition, ToolHints, ToolServerRecord
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import IncomingMessage, SessionSpec, ToolCall, Toolset
 from ollim_bot.settings import Settings

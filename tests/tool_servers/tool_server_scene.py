@@ -12,12 +12,7 @@ from pathlib import Path
 from devtools.doubles.clock import ManualClock
 from devtools.doubles.memory import RecordingStore
 
-from ollim_bot.domain.tool_servers import (
-    ServerSpec,
-    ServerState,
-    ToolDefinition,
-    ToolServerRecord,
-)
+from ollim_bot.domain.tool_servers import ServerSpec, ServerState, ToolDefinition, ToolServerRecord
 from ollim_bot.errors import ToolServerFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import ToolAnswer

@@ -59,9 +59,7 @@ class RealBotScene:
 
 
 @pytest.mark.own_process
-async def test_the_bot_goes_on_as_the_new_or_as_the_old_version(
-    tmp_path: Path,
-) -> None:
+async def test_the_bot_goes_on_as_the_new_or_as_the_old_version(tmp_path: Path) -> None:
     scene = RealBotScene(tmp_path)
     bot = scene.bot
     scene.fake.behaviour[str(NEXT)] = "migration in place"

@@ -127,9 +127,7 @@ def test_a_right_ledger_passes(data: DataDirectory) -> None:
     ]
 
 
-def test_what_the_ledger_lacks_is_a_failure_and_not_too_many_are_named(
-    data: DataDirectory,
-) -> None:
+def test_what_the_ledger_lacks_is_a_failure_and_not_too_many_are_named(data: DataDirectory) -> None:
     kept = [row for row in history().rows if row.occurrence is None]
     data.open(QuickDisk()).ledger.append(*kept)
     findings = said(data, "ledger")

@@ -75,10 +75,7 @@ def test_the_memory_of_nobody_is_unknown() -> None:
 
 def test_a_clock_that_can_be_right_is_shown_with_its_zone() -> None:
     (finding,) = clock(NOW, "Europe/Berlin", NOW - timedelta(days=3))
-    assert (finding.level, finding.detail) == (
-        Level.PASS,
-        "Sun 15 Nov 2026 14:30, Europe/Berlin",
-    )
+    assert (finding.level, finding.detail) == (Level.PASS, "Sun 15 Nov 2026 14:30, Europe/Berlin")
 
 
 def test_a_clock_that_went_back_is_a_warning() -> None:
@@ -91,10 +88,7 @@ def test_a_clock_that_went_back_is_a_warning() -> None:
 
 def test_a_clock_of_before_this_program_is_a_failure() -> None:
     (finding,) = clock(datetime(1970, 1, 1, 0, 5, tzinfo=UTC), "UTC", None)
-    assert (finding.level, finding.detail) == (
-        Level.FAIL,
-        "it shows 1970-01-01, which cannot be",
-    )
+    assert (finding.level, finding.detail) == (Level.FAIL, "it shows 1970-01-01, which cannot be")
 
 
 def test_a_right_data_directory_is_one_line(paths: DataPaths) -> None:

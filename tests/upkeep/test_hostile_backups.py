@@ -190,10 +190,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: changed(archive_of(GOOD), b"data/USER.md\0", b"data/USER.nd\0"),
         "is damaged",
     ),
-    "database that is none": (
-        lambda: named("data/state/ollim.db"),
-        "is damaged",
-    ),
+    "database that is none": (lambda: named("data/state/ollim.db"), "is damaged"),
 }
 
 

@@ -190,7 +190,7 @@ def test_what_the_owner_has_is_not_asked_about(tmp_path: Path) -> None:
     assert asked == []
     after = everything_below(home.paths.root)
     assert {name for name in before if after.get(name) != before[name]} <= {
-        *("state/ollim.db", "state/heartbeat", "state/ballast"),
+        *("state/ollim.db", "state/heartbeat", "state/ballast")
     }
 
 

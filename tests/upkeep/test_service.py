@@ -418,9 +418,7 @@ def test_alive_is_what_both_the_supervisor_and_the_heartbeat_say(
     assert health.is_alive == (level is Level.PASS)
 
 
-def test_the_service_holds_no_keys_and_says_which_settings_it_would_not_see(
-    tmp_path: Path,
-) -> None:
+def test_the_service_holds_no_keys_and_says_which_settings_it_would_not_see(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path / "data")
     here = tmp_path / "clone"
     for folder in (paths.root, here, tmp_path / "bin"):

@@ -83,10 +83,7 @@ def test_the_sentinel_comes_every_five_minutes() -> None:
 
 
 def test_another_hand_in_a_file_is_seen() -> None:
-    files = {
-        **systemd.unit_files(PLAIN, 252),
-        **launchd.agent_files(PLAIN, Path("/log")),
-    }
+    files = {**systemd.unit_files(PLAIN, 252), **launchd.agent_files(PLAIN, Path("/log"))}
     for text in files.values():
         assert is_ours(text)
         assert is_unchanged(text)
@@ -109,5 +106,5 @@ def test_the_reader_of_units_refuses_what_systemd_refuses() -> None:
         with pytest.raises(BadUnit):
             Unit(f"[Service]\nExecStart={line}\n").command({})
     assert Unit("[Service]\nExecStart=/a $x ${x} $$x %h\n").command({"x": "1 2"}) == [
-        *("/a", "1", "2", "1 2", "$x", "/home/expanded"),
+        *("/a", "1", "2", "1 2", "$x", "/home/expanded")
     ]

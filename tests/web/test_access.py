@@ -157,8 +157,7 @@ async def test_another_name_for_this_machine_is_refused(
     host = host.format(port=scene.surface.port)
     right = f"Authorization: Bearer {browser.session}"
     answer = await raw(
-        scene,
-        f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{right}\r\nConnection: close\r\n\r\n",
+        scene, f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{right}\r\nConnection: close\r\n\r\n"
     )
     assert answer.startswith(b"HTTP/1.1 403")
     assert b"OLLIM_WEB_HOSTS" in answer

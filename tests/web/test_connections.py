@@ -110,11 +110,7 @@ async def check_service(scene: Scene, log: io.StringIO) -> None:
 async def test_a_stranger_that_only_drips_is_hung_up_on(tmp_path: Path) -> None:
     """It may keep sending a little: headers, a body, or one request after another."""
     limits = WebLimits(stranger_seconds=0.3)
-    pieces = (
-        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
-        SLOW,
-        HEALTH,
-    )
+    pieces = (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", SLOW, HEALTH)
     async with running(make_scene(tmp_path, limits=limits)) as scene:
 
         async def drip(head: bytes) -> None:

@@ -85,8 +85,7 @@ async def test_no_spelling_leads_out_of_the_folder(
     """Sent as raw bytes, since an HTTP client would normalise the path."""
     right = f"Authorization: Bearer {browser.session}"
     answer = await raw(
-        scene,
-        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{right}\r\nConnection: close\r\n\r\n",
+        scene, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{right}\r\nConnection: close\r\n\r\n"
     )
     assert answer.split()[1] in (b"404", b"400")
     assert b"import" not in answer
@@ -225,8 +224,7 @@ async def test_no_spelling_of_an_address_leads_to_another_file(
     await scene.reception.say("x")
     right = f"Authorization: Bearer {browser.session}"
     answer = await raw(
-        scene,
-        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{right}\r\nConnection: close\r\n\r\n",
+        scene, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{right}\r\nConnection: close\r\n\r\n"
     )
     assert answer.split()[1] == b"404"
 

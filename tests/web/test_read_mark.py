@@ -60,9 +60,7 @@ async def test_messages_of_one_moment_can_be_read_one_by_one(reception: FakeRece
     assert mark.last == second.id
 
 
-async def test_a_mark_at_a_message_that_is_gone_does_not_hold_up(
-    reception: FakeReception,
-) -> None:
+async def test_a_mark_at_a_message_that_is_gone_does_not_hold_up(reception: FakeReception) -> None:
     kept = InMemoryReadMark()
     kept.value = MessageId("gone")
     mark = ReadMark(kept, reception, lambda _: None)

@@ -199,10 +199,7 @@ async def test_only_picked_fields_are_kept(scene: HookScene) -> None:
     answer = await scene.call("issue", big)
     assert scene.accepted == [(answer.body["run"], {"title": "bug"})]
     missing = await scene.call("issue", {"issue": {"labels": "none"}})
-    assert said(missing) == (
-        400,
-        {"error": "validation failed", "details": ["/title: is missing"]},
-    )
+    assert said(missing) == (400, {"error": "validation failed", "details": ["/title: is missing"]})
 
 
 async def test_every_problem_is_told_with_its_path(scene: HookScene) -> None:

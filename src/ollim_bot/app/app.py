@@ -13,11 +13,7 @@ from enum import Enum
 from functools import partial
 
 from ollim_bot import __version__
-from ollim_bot.app.build import (
-    ConversationDeps,
-    ConversationParts,
-    build_schedule,
-)
+from ollim_bot.app.build import ConversationDeps, ConversationParts, build_schedule
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, engine_on_standby, open_provider_engine
 from ollim_bot.app.services import Service, first_error, in_order, keep_running
@@ -455,10 +451,7 @@ class App:
         return self._servers.places if self._servers else NamedPlaces()
 
     async def _opened_store(
-        self,
-        lifetime: AsyncExitStack,
-        vital: list[Service],
-        journal: Journal,
+        self, lifetime: AsyncExitStack, vital: list[Service], journal: Journal
     ) -> Store:
         def opened() -> Backend:
             if not self._is_trial:

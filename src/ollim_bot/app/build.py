@@ -39,10 +39,7 @@ from ollim_bot.conversation.commands.sessions import (
     SessionsPanel,
 )
 from ollim_bot.conversation.conversation import Conversation, MessageIntake
-from ollim_bot.conversation.delivery import (
-    DeliveryQueue,
-    DeliveryQueues,
-)
+from ollim_bot.conversation.delivery import DeliveryQueue, DeliveryQueues
 from ollim_bot.conversation.delivery_failures import FailureNotices
 from ollim_bot.conversation.desktop import DesktopWatch, Reach
 from ollim_bot.conversation.forks.commands import ForkButtons, ForkCommands, ForkRequests, IdleWatch
@@ -466,13 +463,7 @@ class ConversationParts:
         )
         remover = JobRemover(deps.repositories, deps.job_files, deps.former)
         jobs = JobButtons(
-            store,
-            deps.repositories,
-            remover,
-            poster.post,
-            clock,
-            self.manual_runs,
-            self.overviews,
+            store, deps.repositories, remover, poster.post, clock, self.manual_runs, self.overviews
         )
         return ButtonRouter(
             store,
@@ -551,9 +542,7 @@ def build_schedule(
             WebhookRuns(store, index, dispatch, conversation.gate, clock).run,
         ),
         ScheduleRecords(
-            ArmedJobs(store, clock),
-            Heartbeat(store, HeartbeatFile(paths, disk)),
-            zone,
+            ArmedJobs(store, clock), Heartbeat(store, HeartbeatFile(paths, disk)), zone
         ),
         AnswerPlans(store, index, clock),
         clock,

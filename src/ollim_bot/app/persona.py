@@ -58,8 +58,7 @@ class Persona:
         subagents = self._subagents.read()
         config, given = self._store.query(lambda tx: (tx.config.get(), tx.names.get()))
         names = Names(
-            user=given.user or self._settings.user_name,
-            bot=given.bot or self._settings.bot_name,
+            user=given.user or self._settings.user_name, bot=given.bot or self._settings.bot_name
         )
         prompt = build_system_prompt(profile, names, str(zone_of(self._clock)), self._manual)
         spec = SessionSpec(

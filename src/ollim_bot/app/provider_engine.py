@@ -169,10 +169,7 @@ def _claude(
     answered: Answered | None = None,
 ) -> ClaudeEngine:
     """The engine; the agent's commands get the bot's data directory and time zone."""
-    ours = {
-        "OLLIM_DATA_DIR": str(settings.paths.root),
-        "OLLIM_TIMEZONE": str(settings.zone),
-    }
+    ours = {"OLLIM_DATA_DIR": str(settings.paths.root), "OLLIM_TIMEZONE": str(settings.zone)}
     environment = engine_variables({**anthropic, **ours}, os.environ, Path(sys.executable).parent)
     folder = settings.paths.state / "engine"
     cli = launcher(folder)

@@ -293,12 +293,7 @@ def _phone_object(rehearsal: Rehearsal) -> dict[str, object] | None:
         "per_day": PER_DAY,
         "kept_for_must": KEPT_FOR_MUST,
         "by_day": [
-            {
-                "day": each.day,
-                "messages": each.total,
-                "must": each.must,
-                "missing": each.missing,
-            }
+            {"day": each.day, "messages": each.total, "must": each.must, "missing": each.missing}
             for each in push_days(rehearsal)
         ],
     }

@@ -16,14 +16,7 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.paths import DataPaths
-from ollim_bot.upkeep.backup import (
-    LEFT_OFF,
-    Brought,
-    Power,
-    Restored,
-    RestoreReport,
-    TrialReport,
-)
+from ollim_bot.upkeep.backup import LEFT_OFF, Brought, Power, Restored, RestoreReport, TrialReport
 from ollim_bot.upkeep.doctor import summary
 
 _PAIRING = "state/push.json"

@@ -39,10 +39,7 @@ class RoutineNoun(JobNoun[Routine]):
     edit_words = '3f2a9c1b --cron "0 9 * * 1-5"'
 
     def own_fields(
-        self,
-        given: Given,
-        now: datetime,
-        quiet: QuietHours | None,
+        self, given: Given, now: datetime, quiet: QuietHours | None
     ) -> dict[str, object]:
         if "every" not in given:
             others = dict.fromkeys(("every", "after-done", "at")) if "cron" in given else {}

@@ -89,11 +89,7 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
 
 
 def _definition(settings: Settings, caller: Caller, *, is_agreed: bool) -> ServiceDefinition:
-    from ollim_bot.upkeep.installation import (
-        installed_command,
-        service_definition,
-        unseen_settings,
-    )
+    from ollim_bot.upkeep.installation import installed_command, service_definition, unseen_settings
 
     command = installed_command(sys.argv[0], sys.executable, os.getcwd())
     definition = service_definition(command, settings.paths, caller.environ)

@@ -9,12 +9,7 @@ from ollim_bot.cli.changes import ID, find_change
 from ollim_bot.cli.data import Data, open_data, writable
 from ollim_bot.cli.framework import Given, argument, command, plain
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.change_list import (
-    file_undone,
-    setting_undone,
-    task_undone,
-    why_elsewhere,
-)
+from ollim_bot.domain.change_list import file_undone, setting_undone, task_undone, why_elsewhere
 from ollim_bot.domain.changes import ANSWER, SETTING, TASK, Changer, ChangeRow
 from ollim_bot.errors import OllimError
 from ollim_bot.store.changes import undo_setting

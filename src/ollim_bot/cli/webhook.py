@@ -97,12 +97,7 @@ class WebhookNoun(CalledNoun[WebhookSpec]):
             metavar="|".join(WebhookAuth),
             **_EACH,
         ),
-        flag(
-            "--secret-env",
-            "secret-env",
-            "the setting with its own secret",
-            metavar="NAME",
-        ),
+        flag("--secret-env", "secret-env", "the setting with its own secret", metavar="NAME"),
         flag("--deliver", "deliver", "plain: your text with the data, no model", metavar="plain"),
     )
     main_flags = "[--field NAME] [--deliver plain]"
@@ -297,12 +292,7 @@ _PING = "ping"
 # More than the server takes, so that its refusal can be tried too.
 _LARGEST_FILE = 2 * LARGEST_BODY
 # A signature does not tell the secret to another program that has taken the port.
-_BEST_FIRST = (
-    WebhookAuth.STANDARD,
-    WebhookAuth.GITHUB,
-    WebhookAuth.STRIPE,
-    WebhookAuth.BEARER,
-)
+_BEST_FIRST = (WebhookAuth.STANDARD, WebhookAuth.GITHUB, WebhookAuth.STRIPE, WebhookAuth.BEARER)
 
 
 class _Answer(NamedTuple):

@@ -37,12 +37,7 @@ from ollim_bot.domain.due_items import (
 )
 from ollim_bot.domain.job_kinds import JobKey, JobKind
 from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine, list_names
-from ollim_bot.domain.moments import (
-    MONTHS,
-    WEEKDAYS,
-    describe,
-    midnight_after,
-)
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, describe, midnight_after
 from ollim_bot.domain.next_moments import NextMoments
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.schedule import ScheduledJob, Skips, key_of, next_due, occurrence_at

@@ -98,12 +98,7 @@ def withdraw_plan(tx: Transaction, item: DueItem) -> None:
 
 
 def follow_plans(
-    tx: Transaction,
-    jobs: Iterable[Job],
-    zone: tzinfo,
-    since: datetime,
-    *,
-    has_moved: bool = False,
+    tx: Transaction, jobs: Iterable[Job], zone: tzinfo, since: datetime, *, has_moved: bool = False
 ) -> Mapping[str, date]:
     """Let each plan follow its routine as it is now, and return the days of all plans.
 

@@ -44,10 +44,7 @@ class ChangeRows:
         kept = change.bounded()
         self._statements.write(_TABLE, PUT_CHANGE, *encoded_row(kept))
         self._statements.write(
-            _TABLE,
-            REMOVE_OLD_CHANGES,
-            microseconds(kept.at - KEPT_FOR),
-            MOST_ROWS,
+            _TABLE, REMOVE_OLD_CHANGES, microseconds(kept.at - KEPT_FOR), MOST_ROWS
         )
 
     def new_key(self, place: str) -> str:

@@ -347,8 +347,7 @@ class FileChanges:
             is_later = last is not None and last.key != change.key
             who = f", by {last.by} ({last.key})" if last is not None and is_later else ""
             raise UndoRefused(
-                NotUndone.CHANGED_SINCE,
-                f"{change.place} was changed since{who}{_NOTHING_DONE}",
+                NotUndone.CHANGED_SINCE, f"{change.place} was changed since{who}{_NOTHING_DONE}"
             )
         return mixed
 
@@ -407,10 +406,7 @@ class FileChanges:
             raise WriteFailed(path, "is being written by another program. Try again.")
 
     def look(
-        self,
-        places: Iterable[str] | None = None,
-        by: Changer = Changer.HAND,
-        session: str = "",
+        self, places: Iterable[str] | None = None, by: Changer = Changer.HAND, session: str = ""
     ) -> None:
         """Keep what has changed in these files since the last look; all files without `places`.
 

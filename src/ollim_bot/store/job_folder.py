@@ -84,11 +84,7 @@ class FolderWatch(Generic[J]):
     """
 
     def __init__(
-        self,
-        folder: Path,
-        form: JobFormat[J],
-        disk: Disk,
-        shared: SharedReadings | None = None,
+        self, folder: Path, form: JobFormat[J], disk: Disk, shared: SharedReadings | None = None
     ) -> None:
         self.path = folder
         self.form = form

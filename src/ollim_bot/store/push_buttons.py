@@ -23,11 +23,7 @@ class PushButtons:
         self._statements = statements
 
     def offer(
-        self,
-        message: MessageId,
-        custom_ids: Sequence[str],
-        nonces: Sequence[str],
-        now: datetime,
+        self, message: MessageId, custom_ids: Sequence[str], nonces: Sequence[str], now: datetime
     ) -> Mapping[str, str]:
         """The nonce of each button: that which was offered and not used yet, or a new one.
 
@@ -71,9 +67,7 @@ class PushButtons:
     def use(self, nonce: str) -> None:
         """Let the nonce do nothing from now on."""
         self._statements.write(
-            "push_buttons",
-            "UPDATE push_buttons SET is_used = 1 WHERE nonce = ?",
-            escaped(nonce),
+            "push_buttons", "UPDATE push_buttons SET is_used = 1 WHERE nonce = ?", escaped(nonce)
         )
 
     def withdraw(self, message: MessageId) -> None:

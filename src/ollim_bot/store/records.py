@@ -188,11 +188,6 @@ def store_record(statements: Statements, spec: RecordSpec[T], encoded: bytes | N
     if encoded is None:
         statements.write(spec.name, "DELETE FROM records WHERE name = ?", spec.name)
     else:
-        statements.write(
-            spec.name,
-            PUT_RECORD,
-            spec.name,
-            encoded.decode(),
-        )
+        statements.write(spec.name, PUT_RECORD, spec.name, encoded.decode())
     if spec.file:
         look_up("store.mirrors:note_content")(statements, spec.name, encoded)

@@ -90,10 +90,7 @@ class SearchIndex:
     def add(self, seq: int, message: ChatMessage) -> None:
         if self.is_used:
             self._statements.write(
-                LOG,
-                "INSERT INTO search (rowid, who, text) VALUES (?, ?, ?)",
-                seq,
-                *row_of(message),
+                LOG, "INSERT INTO search (rowid, who, text) VALUES (?, ?, ?)", seq, *row_of(message)
             )
 
     def replace(self, seq: int, before: ChatMessage, after: ChatMessage) -> None:

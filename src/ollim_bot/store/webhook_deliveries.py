@@ -57,8 +57,7 @@ class WebhookDeliveries:
     def get(self, occurrence: Occurrence) -> AcceptedCall | None:
         """The accepted call of an occurrence; None if there is none, or it is forgotten."""
         found = self._statements.row(
-            "SELECT at, fields FROM webhook_deliveries WHERE occurrence = ?",
-            escaped(occurrence.id),
+            "SELECT at, fields FROM webhook_deliveries WHERE occurrence = ?", escaped(occurrence.id)
         )
         if found is None:
             return None

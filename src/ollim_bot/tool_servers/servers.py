@@ -89,11 +89,7 @@ class ToolServers:
     """
 
     def __init__(
-        self,
-        store: Store,
-        file: ServerFile,
-        clock: Clock,
-        open_server: OpenServer,
+        self, store: Store, file: ServerFile, clock: Clock, open_server: OpenServer
     ) -> None:
         self._store = store
         self._file = file

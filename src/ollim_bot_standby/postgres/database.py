@@ -68,13 +68,7 @@ def open_postgres(
     Only the holder of the lease migrates. Raises `StorageError`.
     """
     database = PostgresDatabase(
-        address,
-        now,
-        lease=lease,
-        mirrors=mirrors,
-        files=files,
-        connect=connect,
-        may_lead=may_lead,
+        address, now, lease=lease, mirrors=mirrors, files=files, connect=connect, may_lead=may_lead
     )
     try:
         database.prepare()
@@ -334,11 +328,7 @@ class PostgresDatabase:
             raise NotLeading(self.path)
 
     def _commit(
-        self,
-        connection: Connection,
-        lease: HeldLease,
-        step_id: str,
-        statements: PostgresStatements,
+        self, connection: Connection, lease: HeldLease, step_id: str, statements: PostgresStatements
     ) -> None:
         try:
             statements.commit(f"NOTIFY {_CHANNEL}, '{self._sender}'")

@@ -9,13 +9,7 @@ from functools import partial
 import pytest
 from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.state import Message
-from tests.e2e.discord.discord_scene import (
-    FIRST_QUESTION,
-    WELCOME,
-    DiscordScene,
-    custom_id,
-    words,
-)
+from tests.e2e.discord.discord_scene import FIRST_QUESTION, WELCOME, DiscordScene, custom_id, words
 from tests.patience import patience
 
 from ollim_bot.offline.messages import CallTool, Hang, Reply, Say

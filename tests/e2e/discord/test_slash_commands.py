@@ -71,11 +71,7 @@ TABLE = (
         "It takes a number from 1 to 16.",
         {"key": "bg_concurrency"},
     ),
-    Row(
-        "config",
-        "bg_concurrency is now 2 (it was 3).",
-        {"key": "bg_concurrency", "value": "2"},
-    ),
+    Row("config", "bg_concurrency is now 2 (it was 3).", {"key": "bg_concurrency", "value": "2"}),
     Row("config", "There is no setting `modl`. ", {"key": "modl"}),
     Row("config", "`value` needs `key` too. Right: `/config [key] [value]`.", {"value": "2"}),
     Row("routines", "There are no routines. Tell me what to do again and again, and when."),

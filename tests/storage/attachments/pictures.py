@@ -9,12 +9,7 @@ from io import BytesIO
 
 from PIL import Image
 
-FORMATS = {
-    "image/png": "PNG",
-    "image/jpeg": "JPEG",
-    "image/gif": "GIF",
-    "image/webp": "WEBP",
-}
+FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 
 
 # Encoding takes most of the time of the tests, and the size of the files does not matter.

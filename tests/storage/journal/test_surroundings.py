@@ -92,9 +92,7 @@ def test_a_repository_inside_is_told_once_and_hinders_nothing(scene: JournalScen
     scene.journal().prepare()
     assert scene.tracked() == {"a.md"}
     assert inner.messages() == ["by a person"]
-    assert scene.problems == [
-        "skills/tool is not in the history: it is a repository of its own.",
-    ]
+    assert scene.problems == ["skills/tool is not in the history: it is a repository of its own."]
 
 
 def test_a_broken_repository_is_not_mistaken_for_the_one_around_it(tmp_path: Path) -> None:

@@ -47,9 +47,7 @@ def test_what_the_thread_has_git_do_gives_way_to_everything_else(
 ) -> None:
     own = os.getpriority(os.PRIO_PROCESS, 0)
     yielding = git_script(
-        tmp_path / "git",
-        f'until [ "$(nice)" -gt {own} ]; do sleep 0.01; done',
-        'exec "$GIT" "$@"',
+        tmp_path / "git", f'until [ "$(nice)" -gt {own} ]; do sleep 0.01; done', 'exec "$GIT" "$@"'
     )
     with scene.journal(git=yielding, pause=0.0) as journal:
         journal.note(scene.write("a.md"), "add a")

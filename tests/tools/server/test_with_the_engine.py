@@ -109,11 +109,7 @@ async def test_the_model_is_shown_exactly_these_tools_and_every_right_call_goes_
         await check_that_right_calls_go_through(engine, at, session)
 
         run = at_data(
-            engine,
-            RunKind.BACKGROUND,
-            "data of the run",
-            job=CHECK,
-            report=ReportMode.ON_PING,
+            engine, RunKind.BACKGROUND, "data of the run", job=CHECK, report=ReportMode.ON_PING
         )
         gate = BackgroundTools(PathPolicy(run.context.root), tuple).gate(run.run)
         tools.now = toolset(run.context, gate)

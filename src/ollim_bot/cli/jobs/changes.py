@@ -531,10 +531,7 @@ def job_command(noun: JobNoun[S]) -> Noun:
         partial(resume_job, noun)
     )
     verb(
-        "run one now, besides its own moments; needs the bot running",
-        "3f2a9c1b",
-        job,
-        name="run",
+        "run one now, besides its own moments; needs the bot running", "3f2a9c1b", job, name="run"
     )(partial(run_job, noun))
     return command
 

@@ -270,11 +270,7 @@ def _print_list(
 def _print_report(noun: JobNoun[S], report: RepositoryReport[S], now: datetime) -> None:
     jobs = [job_object(noun, stored, now) for stored, _ in _by_moment(noun, report, now)]
     print_json(
-        {
-            noun.plural: jobs,
-            "problems": list(report.problems),
-            "warnings": list(report.warnings),
-        }
+        {noun.plural: jobs, "problems": list(report.problems), "warnings": list(report.warnings)}
     )
 
 

@@ -70,9 +70,7 @@ def changed(phrase: str, changes: Changes) -> Iterator[str]:
 
 
 def suggestions(
-    phrase: str,
-    changes: Callable[[str], Iterable[str]],
-    right: Callable[[str], Sequence[str]],
+    phrase: str, changes: Callable[[str], Iterable[str]], right: Callable[[str], Sequence[str]]
 ) -> list[str]:
     """Two right phrases that are near a refused one, by one change of it or by two."""
     near = [phrase]

@@ -38,11 +38,7 @@ _BY_BEGINNING = (
     (b"ID3", "audio/mpeg"),
     (b"#!AMR", "audio/amr"),
 )
-_BY_RIFF = {
-    b"WEBP": "image/webp",
-    b"WAVE": "audio/wav",
-    b"AVI ": "video/x-msvideo",
-}
+_BY_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
 _BY_BRAND = {
     b"heic": "image/heic",
     b"heix": "image/heic",

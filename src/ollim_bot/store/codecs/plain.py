@@ -393,8 +393,7 @@ class LineCodec(NamedTuple, Generic[T]):
 
 def lines_of(kind: type[T], form: JsonFormat) -> LineCodec[T]:
     return LineCodec(
-        lambda value: render_json(form.write(value)),
-        lambda line: form.read(kind, parse_json(line)),
+        lambda value: render_json(form.write(value)), lambda line: form.read(kind, parse_json(line))
     )
 
 

@@ -56,9 +56,7 @@ _LIMIT = whole(1, LARGEST_LIMIT)
 _RECORDS = JsonFormat(
     {
         Fork: Layout(
-            full=True,
-            stored_as={"idle_limit": "idle_seconds"},
-            forms={"idle_limit": _seconds()},
+            full=True, stored_as={"idle_limit": "idle_seconds"}, forms={"idle_limit": _seconds()}
         ),
         ForkMessage: Layout("a message"),
         KnownBrowsers: Layout(full=True, stored_as={"all": "browsers"}),

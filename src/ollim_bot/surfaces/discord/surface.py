@@ -272,12 +272,7 @@ class DiscordSurface:
     name = NAME
 
     def __init__(
-        self,
-        account: Account,
-        store: Store,
-        opened: OpenAttachment,
-        folder: Path,
-        clock: Clock,
+        self, account: Account, store: Store, opened: OpenAttachment, folder: Path, clock: Clock
     ) -> None:
         self._may_act = store.sharing.may_act
         self._account = account
