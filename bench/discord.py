@@ -11,12 +11,12 @@ from pathlib import Path
 from statistics import median
 
 from devtools.localdiscord.server import LocalDiscord, RecordedRequest
+from devtools.scripted_model import ScriptedModel
 
 from bench.bars import Bar
 from bench.fixtures import BOT, cpu_seconds, python_process, resident_bytes, unused_port
 from bench.measure import Result, Unit
 from ollim_bot.offline.messages import Reply, Say
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 
 BARE = ("-m", "bench.bare_discord")

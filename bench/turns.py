@@ -15,6 +15,7 @@ from statistics import median
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, StreamEvent
 from claude_agent_sdk.types import SystemPromptPreset, ThinkingConfig
+from devtools.scripted_model import ScriptedModel
 
 from bench.bars import Bar
 from bench.fixtures import prepared
@@ -25,7 +26,6 @@ from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.shared_files import Names
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.launcher import engine_variables, launcher
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.paths import DataPaths
 from ollim_bot.prompts.turns import build_system_prompt, read_manual

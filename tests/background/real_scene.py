@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 
+from devtools.scripted_model import ScriptedModel
 from tests.background.scene import Scene, background_scene
 from tests.e2e.model_engine import ModelEngine
 from tests.engine.processes import engines_at, eventually
@@ -20,7 +21,6 @@ from tests.storage.data_directory import DataDirectory, QuickDisk
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import AgentEngine, Refusal, SessionSpec, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.registry import MAIN_TOOLS

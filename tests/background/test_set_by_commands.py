@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.background.real_scene import calls
 from tests.background.scene import Scene, background_scene, reminder, routine
 from tests.hostile.calling_engine import CallingEngine
@@ -19,7 +20,6 @@ from tests.stores import Stores
 
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.engine.launcher import engine_variables
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import SessionSpec
 
 pytestmark = pytest.mark.real_process

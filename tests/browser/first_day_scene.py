@@ -14,6 +14,7 @@ from pathlib import Path
 
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
+from devtools.scripted_model import ScriptedModel
 from playwright.async_api import Browser, Locator, Page, ViewportSize, expect
 from tests.browser.scene import box, send
 from tests.discord.connection_scene import restored_addresses
@@ -29,7 +30,6 @@ from tests.web.sign_in import SignInClient
 from ollim_bot.cli.main import main
 from ollim_bot.engine.launcher import engine_variables
 from ollim_bot.offline.rules import OfflineModel
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.settings import Secret, Settings
 from ollim_bot.surfaces.web.secret import address
 

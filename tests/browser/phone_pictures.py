@@ -15,6 +15,7 @@ from pathlib import Path
 
 from devtools.localntfy.phone import Notification, Phone
 from devtools.localntfy.server import LocalNtfy
+from devtools.scripted_model import ScriptedModel
 from PIL import Image
 from playwright.async_api import Browser
 from tests.browser.chromium import chromium
@@ -25,7 +26,6 @@ from tests.e2e.in_process_bot import InProcessBot
 from tests.e2e.test_reminders import remind
 
 from ollim_bot.domain.push import Pairing
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.push_file import PushFile

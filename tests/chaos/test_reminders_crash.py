@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import pytest
+from devtools.scripted_model import Answer
 from tests.e2e.bot import Bot
 from tests.e2e.test_reminders import checked, left, remind
 from tests.storage.data_directory import DataDirectory
@@ -21,7 +22,6 @@ from tests.storage.data_directory import DataDirectory
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.offline.messages import CallTool, Fail, Hang, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import side_answer
-from ollim_bot.offline.scripted import Answer
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.transaction import Transaction

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.conversation.echo_scene import PATH, EchoScene, refuse_marked_calls, routine
 from tests.engine.scene import scene
 
@@ -15,7 +16,6 @@ from ollim_bot.conversation.jobs.echo import ChangeWatch
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.offline.messages import CallTool, Reply
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import AgentSession, Prompt, Toolset
 
 pytestmark = pytest.mark.real_process

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from devtools.doubles.journal import RecordingJournal
+from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.model_engine import ModelEngine
 from tests.patience import patience
@@ -25,7 +26,6 @@ from tests.virtual_loop import LoopClock, VirtualTimeLoop
 from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.clock import MovableClock
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
 from ollim_bot.store.push_file import PushFile

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+from devtools.scripted_model import ScriptedModel
 from tests.e2e import fork_server
 from tests.e2e.bot import Bot
 from tests.e2e.in_process_bot import app_with
@@ -29,7 +30,6 @@ from ollim_bot.domain.ids import SessionId
 from ollim_bot.logs import set_up_logging
 from ollim_bot.loopback import allow_many_descriptors
 from ollim_bot.offline.messages import ModelRequest
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Settings
 

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 
 NAMES = ("WEBHOOK_SECRET", "GITHUB_HOOK_SECRET", "GOOGLE_CLIENT_SECRET", "OF_ANOTHER_PROGRAM")

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.e2e import hostile_callers
 from tests.e2e.conftest import Scene, running
 from tests.e2e.killable_bot import KillableBot, serve_model
@@ -25,7 +26,6 @@ from tests.storage.attachments.pictures import many_scans
 from tests.webhooks import calls
 
 from ollim_bot.loopback import allow_many_descriptors
-from ollim_bot.offline.scripted import ScriptedModel
 
 CROWD = 1200
 PICTURE = many_scans(8000)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.e2e.conftest import Scene, running
 from tests.e2e.in_process_bot import InProcessBot
 
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.surfaces.web import frames
 
 

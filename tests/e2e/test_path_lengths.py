@@ -17,13 +17,13 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from devtools.scripted_model import ScriptedModel
 from tests.e2e.conftest import running
 from tests.e2e.in_process_bot import InProcessBot
 from tests.virtual_loop import LoopClock
 
 import ollim_bot
 from ollim_bot.offline.messages import CallTool, Reply, Say
-from ollim_bot.offline.scripted import ScriptedModel
 
 _SOURCE = Path(ollim_bot.__file__).parent
 _OURS, _MODEL = str(_SOURCE), str(_SOURCE / "offline")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from devtools.localntfy.phone import Phone
 from devtools.localntfy.server import LocalNtfy
+from devtools.scripted_model import ScriptedModel
 from tests.cli.test_push import FOLLOWED, GO_ON, Owner
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
@@ -20,7 +21,6 @@ from tests.e2e.test_reminders import left, printed, remind, said
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.push import set_up_phone
 from ollim_bot.domain.push import Pairing
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.push_file import PushFile
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene, running
 from tests.e2e.in_process_bot import InProcessBot
@@ -19,7 +20,6 @@ from tests.engine.scene import spoken
 
 from ollim_bot.cli.main import main
 from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
-from ollim_bot.offline.scripted import ScriptedModel
 
 TOOLS = "mcp__discord__"
 

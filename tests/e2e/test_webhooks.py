@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.e2e.test_freezing import is_told
@@ -19,7 +20,6 @@ from tests.webhooks import calls
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
 from ollim_bot.offline.messages import CallTool, Hang, ModelRequest, Reply, Say
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

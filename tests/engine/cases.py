@@ -12,6 +12,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from devtools.doubles.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
+from devtools.scripted_model import ScriptedModel
 from tests.e2e.killable_bot import PersistentModelEngine, serve_model
 from tests.e2e.model_engine import ModelEngine
 from tests.engine.scene import engine_at
@@ -22,7 +23,6 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.ports import AgentEngine, AgentSession, SessionSpec, Tool, ToolAnswer, Toolset
 
 _PING_CALL = {"message": "hi"}

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from devtools.scripted_model import ScriptedModel
 from tests.patience import patience
 
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TurnEnded
@@ -20,7 +21,6 @@ from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.launcher import engine_variables, launcher
 from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import ModelRequest
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import AgentSession, Prompt, SessionSpec, Tool, ToolAnswer, Toolset
 

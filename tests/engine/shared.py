@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.engine.scene import ask, engine_at
 from tests.patience import patience
 
@@ -17,7 +18,6 @@ from ollim_bot.domain.runs import Subagent, Subagents
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import Failure, ModelRequest, Reply
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.ports import Refusal, SessionSpec, Tool, ToolAnswer, ToolCall, Toolset
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.e2e.in_process_bot import InProcessBot
@@ -21,7 +22,6 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.engine.launcher import engine_variables
 from ollim_bot.offline import texts
 from ollim_bot.offline.rules import OfflineModel
-from ollim_bot.offline.scripted import ScriptedModel
 
 
 def reminders(bot: Bot) -> list[Reminder]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 
 from ollim_bot.offline.messages import Fail, Message, ModelRequest, Reply, Say
-from ollim_bot.offline.scripted import ScriptedModel
 
 TITLE_FORMAT = {"type": "json_schema", "schema": {"properties": {"title": {"type": "string"}}}}
 COMPACTION = "Your task is to create a detailed summary of the talk, in a <summary> block."

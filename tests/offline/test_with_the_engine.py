@@ -16,6 +16,7 @@ from claude_agent_sdk import (
     create_sdk_mcp_server,
     tool,
 )
+from devtools.scripted_model import ScriptedModel
 
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import (
@@ -28,7 +29,6 @@ from ollim_bot.offline.messages import (
     Think,
 )
 from ollim_bot.offline.rules import OfflineModel
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 
 pytestmark = pytest.mark.real_engine

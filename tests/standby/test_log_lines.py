@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.log_sink import root_logger_restored, sink
 from tests.postgres_server import new_url
 from tests.standby.evenings import FIRST, EveningBot, EveningClock
 
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.settings import LogFormat
 from ollim_bot.store.schema import tables
 from ollim_bot_standby.postgres.connection import Address, connect_to, parse_address

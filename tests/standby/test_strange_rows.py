@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.e2e.test_reminders import printed
@@ -16,7 +17,6 @@ from tests.standby.strangers import put_job_op, put_rows
 from ollim_bot.domain.due_items import note_of
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.offline.messages import CallTool, Reply
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.store.job_files import add_snoozed
 from ollim_bot_standby.postgres.connection import parse_address

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.engine.scene import spoken
@@ -14,7 +15,6 @@ from tests.postgres_server import new_url
 
 from ollim_bot.engine.transcripts import Transcripts
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 
 pytestmark = [pytest.mark.usefixtures("postgres"), pytest.mark.real_engine]

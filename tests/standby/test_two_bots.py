@@ -15,6 +15,7 @@ from urllib.parse import quote
 import pytest
 from devtools.cuttable_socket import CuttableSocket
 from devtools.localdiscord.server import LocalDiscord
+from devtools.scripted_model import ScriptedModel
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import running
 from tests.e2e.discord.discord_scene import account
@@ -24,7 +25,6 @@ from tests.e2e.test_reminders import left, remind, said
 from tests.patience import patience
 from tests.postgres_server import new_url, server
 
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.store.errors import NOT_LEADING
 from ollim_bot_standby.postgres.connection import connect_to, parse_address
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from devtools.scripted_model import ScriptedModel
 from tests.postgres_server import new_url
 from tests.standby.evenings import FIRST, NEW_YORK, EveningBot, EveningClock
 
 from ollim_bot.cli.main import main
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import open_database

@@ -10,6 +10,7 @@ from pathlib import Path
 from devtools.localdiscord.interactions import FIRST_ANSWER_WITHIN, Interaction
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
+from devtools.scripted_model import ScriptedModel
 from tests.discord.connection_scene import restored_addresses
 from tests.e2e.bot import Bot
 from tests.e2e.in_process_bot import InProcessBot
@@ -17,7 +18,6 @@ from tests.e2e.killable_bot import KillableBot, serve_model
 from tests.patience import patience
 
 from ollim_bot.conversation.texts import CATCHING_UP
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 
 WELCOME = "Hello, I am Ollim"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
+from devtools.scripted_model import ScriptedModel
 from tests.discord.connection_scene import restored_addresses
 from tests.e2e import fork_server
 from tests.e2e.bot import Bot
@@ -26,7 +27,6 @@ from tests.e2e.test_reminders import checked, left, remind
 from tests.patience import patience
 
 from ollim_bot.errors import OllimError
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.store.copies import copy_database
 from ollim_bot.surfaces.discord.client import NOT_AUTHORIZED
 from ollim_bot.surfaces.discord.errors import NO_INTENTS, NO_OWNER, NO_TOKEN

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from devtools.localdiscord.interactions import Interaction
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
+from devtools.scripted_model import ScriptedModel
 from tests.discord.connection_scene import restored_addresses
 from tests.e2e.discord.discord_scene import DiscordScene, account
 from tests.e2e.discord.transcript import Transcript, is_at_work
@@ -23,7 +24,6 @@ from tests.e2e.in_process_bot import InProcessBot
 from tests.patience import patience
 
 from ollim_bot.offline.messages import CallTool, Reply
-from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.store.deliveries import DeliveryState
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
