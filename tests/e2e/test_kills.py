@@ -150,7 +150,7 @@ async def test_killed_as_a_write_lands_the_change_is_the_agents_with_its_cause_a
     (bot.data / "downloads").mkdir(exist_ok=True)
     (bot.data / "downloads/käse.md").write_text("Käse ist gut.")
     reading = CallTool("Read", {"file_path": "downloads/käse.md"})
-    row = await _killed_as_it_writes(killable, "idee.md", "Käse kaufen.\n", reading)
+    row = await _killed_as_it_writes(killable, "notes/others/idee.md", "Käse kaufen.\n", reading)
     assert (row.by, row.cause[:5], row.untrusted) == (Changer.AGENT, "turn ", "attachment")
 
 
