@@ -37,9 +37,9 @@ _PING = CallTool("mcp__discord__ping_user", {"message": "Drink now."})
 # pace.
 LIMITS = {
     "message": (270, 60),
-    "plain reminder": (330, 74),
+    "plain reminder": (340, 78),
     "done": (190, 56),
-    "reminder through the agent": (540, 106),
+    "reminder through the agent": (556, 111),
     "fork": (360, 76),
     "save": (230, 54),
 }

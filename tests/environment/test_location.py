@@ -218,6 +218,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
         "known_schedule": "state/known_schedule.db",
         "files_current": "state/files-current",
         "set_aside": "state/set-aside",
+        "waiting_files": "state/waiting-files.json",
         "restored_transcripts": "state/restored_transcripts",
         "commands": "state/commands.sock",
         "led": "state/led",
