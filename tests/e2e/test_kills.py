@@ -136,7 +136,7 @@ WRITES = {
 
 
 @pytest.mark.own_process
-async def test_killed_as_a_write_lands_the_change_is_the_agents_with_its_cause(
+async def test_killed_as_a_write_lands_the_change_is_the_agents_with_its_cause_and_its_source(
     killable: Scene,
 ) -> None:
     bot = killable.bot
@@ -147,14 +147,21 @@ async def test_killed_as_a_write_lands_the_change_is_the_agents_with_its_cause(
         assert (row.by, row.cause[:5], row.untrusted) == (Changer.AGENT, "turn ", ""), place
         if title:
             await bot.title(title)
+    # The owner lets through what needs their word otherwise.
+    await bot.command("/permissions bypassPermissions")
+    (bot.data / "downloads").mkdir(exist_ok=True)
+    (bot.data / "downloads/käse.md").write_text("Käse ist gut.")
+    reading = CallTool("Read", {"file_path": "downloads/käse.md"})
+    row = await _killed_as_it_writes(killable, "idee.md", "Käse kaufen.\n", reading)
+    assert (row.by, row.cause[:5], row.untrusted) == (Changer.AGENT, "turn ", "attachment")
 
 
-async def _killed_as_it_writes(scene: Scene, place: str, text: str) -> ChangeRow:
+async def _killed_as_it_writes(scene: Scene, place: str, text: str, *first: CallTool) -> ChangeRow:
     """Kill the bot when the file is written, and start it; returns the one change of the file."""
     bot, path = scene.bot, scene.bot.data / place
     (bot.data / HOLD_WRITES).touch()
     writing = CallTool("Write", {"file_path": place, "content": text})
-    scene.model.then(Reply((writing,)))
+    scene.model.then(*(Reply((each,)) for each in (*first, writing)))
     await bot.say("Bitte!")
     await bot.until(lambda: path.exists() and path.read_text() == text)
     await bot.kill()
