@@ -32,7 +32,7 @@ COUNT_UP = """
 import sys
 from pathlib import Path
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.codecs.records import MEMORY
+from ollim_bot.store.codecs.config import MEMORY
 from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock, OsDisk
 path = DataPaths(Path(sys.argv[1])).config
