@@ -47,11 +47,12 @@ def texts_of(bot: Bot, line: str) -> list[str]:
     return [each for each in texts if line in each]
 
 
-def is_told(url: str) -> bool:
-    """Whether the owner is about to be told; notices wait for each other."""
+async def is_told(bot: Bot, url: str) -> bool:
+    """Whether the owner is told, or about to be: notices wait for each other."""
     with closing(open_postgres(parse_address(url), lambda: datetime.now(UTC), lease=None)) as rows:
         untold = rows.query(lambda tx: tx.notices.get().untold)
-    return any("another machine has changed tool-policy.yaml" in each.text for each in untold)
+    texts = [*(each.text for each in untold), *await bot.notes()]
+    return any("another machine has changed tool-policy.yaml" in each for each in texts)
 
 
 async def test_a_strange_policy_and_job_run_nothing_until_the_owner_has_seen_them(
@@ -82,7 +83,8 @@ async def test_a_strange_policy_and_job_run_nothing_until_the_owner_has_seen_the
             await shelf.until(lambda: texts_of(shelf, "id: later"))
             assert "python3" not in texts_of(shelf, "id: later")[0]
             assert not (shelf.data / "tool-policy.yaml").exists()
-            await shelf.until(lambda: is_told(settings["DATABASE_URL"]))
+            await shelf.reconnect()
+            await shelf.until(lambda: is_told(shelf, settings["DATABASE_URL"]))
             told = printed(shelf, "standby", "accept", "--yes")
             assert (told.returncode, "Bash(python3 *)" in told.stdout) == (0, True)
             for name, text in reminder("second", 2).items():
