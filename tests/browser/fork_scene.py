@@ -28,7 +28,7 @@ async def enter(scene: PageScene, topic: str = "taxes") -> ChatMessage:
 
 
 async def end(scene: PageScene, card: ChatMessage) -> None:
-    await scene.core.post(replace(card, card=replace(ENTRY, buttons=())))
+    await scene.core.post(replace(card, card=ENTRY._replace(buttons=())))
     await scene.core.say(ENDED.text, Author.PROGRAM, card=ENDED, in_fork=True)
     await scene.core.change(fork=None)
 

@@ -32,7 +32,7 @@ ONCE = Button("Once", "approve", "k1:once", ButtonStyle.PRIMARY)
 ALWAYS = Button("Always", "approve", "k1:always")
 NO = Button("No", "approve", "k1:no", ButtonStyle.DANGER)
 ASK = Card("Allow Bash?", f"```\n{COMMAND}\n```", Color.YELLOW, buttons=(ONCE, ALWAYS, NO))
-ALLOWED = replace(ASK, title="Bash: allowed once", buttons=())
+ALLOWED = ASK._replace(title="Bash: allowed once", buttons=())
 
 
 async def ask(scene: PageScene) -> ChatMessage:
@@ -110,8 +110,8 @@ async def test_it_is_said_that_an_answer_is_needed_until_there_is_one_by_keyboar
     await expect(page).to_have_title("Answer needed · Ollim")
     spoken, _ = await announced(page)
     assert spoken.startswith("Program: Allow Bash?\ncurl -s")
-    used = tuple(replace(each, is_used=True) for each in ASK.buttons)
-    await scene.core.post(replace(asked, card=replace(ASK, buttons=used)))
+    used = tuple(each._replace(is_used=True) for each in ASK.buttons)
+    await scene.core.post(replace(asked, card=ASK._replace(buttons=used)))
     await expect(page).to_have_title("Ollim")
     await expect(doing).to_have_text("Bash(curl)")
     assert len(await announced(page)) == 2

@@ -95,7 +95,7 @@ async def test_while_the_bot_is_away_the_buttons_of_cards_are_off_and_typed_word
     scene: PageScene, page: Page
 ) -> None:
     asks = Button("Later…", "snooze", "k3", asks="When?")
-    await said(scene, replace(TASKS, buttons=(DONE, asks, replace(LATER, is_used=True))))
+    await said(scene, TASKS._replace(buttons=(DONE, asks, LATER._replace(is_used=True))))
     await button(page, "Later…").click()
     question = page.get_by_role("textbox", name="When?")
     await question.fill("übermorgen um neun")
@@ -162,7 +162,7 @@ async def test_a_card_shows_each_thing_once_can_be_heard_and_is_used_by_keyboard
     await page.set_viewport_size({"width": 320, "height": 640})
     assert (await place(due))["y"] < (await place(effort))["y"] < (await place(notes))["y"]
     edge = await page.locator(".card").evaluate("it => getComputedStyle(it).borderLeftColor")
-    await scene.core.post(replace(scene.core.messages[0], card=replace(TASKS, color=Color.RED)))
+    await scene.core.post(replace(scene.core.messages[0], card=TASKS._replace(color=Color.RED)))
     await expect(page.locator(".card")).not_to_have_css("border-left-color", edge)
     await page.set_viewport_size({"width": 1280, "height": 720})
     await can_be_pressed_again(page, button(page, "Snooze"))
@@ -362,7 +362,7 @@ async def test_own_words_stay_in_view_though_a_card_changes_under_the_resting_po
 async def each_line_has_its_buttons_beside_it(scene: PageScene, page: Page) -> None:
     clicks = len(scene.core.clicks)
     lines = (CardLine(f"water {HOSTILE}", "Overdue"), CardLine("tea"), CardLine("slept", "Done"))
-    buttons = (replace(DONE, line=1), replace(LATER, line=2))
+    buttons = (DONE._replace(line=1), LATER._replace(line=2))
     await said(scene, Card("Today", lines=lines, buttons=buttons))
     today = page.get_by_role("article").filter(has=page.get_by_role("group", name="Today"))
     shown = today.get_by_role("listitem")

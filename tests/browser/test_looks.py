@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, Literal
@@ -130,10 +129,10 @@ async def show_everything(scene: PageScene, page: Page) -> None:
     for author in Author:
         said = await scene.core.say(RICH, author, is_cut_off=author is Author.ASSISTANT)
     for color in Color:
-        card = replace(CARD, color=color)
+        card = CARD._replace(color=color)
         await scene.core.say(card.text, Author.BACKGROUND, card=card, job="a long name " * 9)
-    used = tuple(replace(each, is_used=True) for each in CARD.buttons)
-    card = replace(CARD, buttons=used)
+    used = tuple(each._replace(is_used=True) for each in CARD.buttons)
+    card = CARD._replace(buttons=used)
     await scene.core.say(card.text, card=card)
     await scene.core.say("in reply", reply_to=said.id)
     scene.core.answers["/modle"] = CommandAnswer("There is no command `/modle`.", is_error=True)

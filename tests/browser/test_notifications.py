@@ -171,18 +171,18 @@ async def test_what_is_read_or_answered_elsewhere_is_not_notified_or_no_longer(
     card = Card("Allow Bash?", "```\nls\n```", buttons=(Button("No", "approve", "k1:no"),))
     at_once = await scene.core.say(card.text, Author.PROGRAM, card=card)
     await expect(page).to_have_title("(1) Answer needed · Ollim")
-    await scene.core.post(replace(at_once, card=replace(card, buttons=())))
+    await scene.core.post(replace(at_once, card=card._replace(buttons=())))
     await expect(page).to_have_title("(1) Ollim")
     assert await shown(page) == []
 
-    plain = await scene.core.say("Card", Author.PROGRAM, card=replace(card, buttons=()))
+    plain = await scene.core.say("Card", Author.PROGRAM, card=card._replace(buttons=()))
     asked = await scene.core.say(card.text, Author.PROGRAM, card=card)
     await expect(page).to_have_title("(3) Answer needed · Ollim")
     assert await shown(page) == [["Ollim", "Allow Bash?\nls"]]
     await scene.core.post(replace(plain, text="changed"))
     await expect(message(page, "Card")).to_have_count(0)
     assert await page.evaluate("record.closed") == []
-    await scene.core.post(replace(asked, card=replace(card, buttons=())))
+    await scene.core.post(replace(asked, card=card._replace(buttons=())))
     await expect(page).to_have_title("(3) Ollim")
     assert await page.evaluate("record.closed") == [asked.id]
 
@@ -206,7 +206,7 @@ async def test_the_bot_is_told_what_the_page_can_show_and_what_asks_is_heard_unl
     for name, has_sound in (("loud", True), ("silent", False)):
         await scene.core.change(has_sound=has_sound)
         await scene.core.say(f"Only told, {name}.", Author.BACKGROUND)
-        await scene.core.say(card.text, Author.BACKGROUND, card=replace(card, title=name))
+        await scene.core.say(card.text, Author.BACKGROUND, card=card._replace(title=name))
         await expect(message(page, name).last).to_be_attached()
         heard.append(await page.evaluate("record.tones"))
     assert heard == [1, 1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import stat
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
@@ -47,10 +46,10 @@ def paths(tmp_path: Path) -> DataPaths:
 
 def test_a_copy_is_read_back_as_it_was_written(paths: DataPaths) -> None:
     write_copy(paths, COPY)
-    write_copy(paths, replace(COPY, name="home", events=()))
+    write_copy(paths, COPY._replace(name="home", events=()))
     home, work = read_copies(paths)
     assert (home.name, work) == ("home", COPY)
-    write_copy(paths, replace(COPY, name="WORK", events=()))
+    write_copy(paths, COPY._replace(name="WORK", events=()))
     assert [each.name for each in read_copies(paths)] == ["home", "WORK"]
 
 
@@ -65,8 +64,8 @@ def test_every_file_is_private(paths: DataPaths) -> None:
 def test_a_reading_updates_a_calendar_that_is_still_there(paths: DataPaths) -> None:
     files = CalendarFiles(paths)
     files.add(SOURCE, COPY, b"old")
-    newer = replace(SOURCE, etag='"2"')
-    first = replace(COPY, limits="new")
+    newer = SOURCE._replace(etag='"2"')
+    first = COPY._replace(limits="new")
     assert files.update(newer, first, b"new", since=Stored(SOURCE, COPY)) == first
     assert (files.sources(), files.text("work")) == ((newer,), b"new")
     assert files.update(newer, COPY, None, since=Stored(newer, first)) == COPY
@@ -77,13 +76,13 @@ def test_a_reading_keeps_a_good_one_that_ended_before_it(paths: DataPaths) -> No
     files = CalendarFiles(paths)
     files.add(SOURCE, COPY, b"old")
     began = Stored(SOURCE, COPY)
-    newer, at = replace(COPY, limits="new"), datetime(2026, 11, 16, 9, tzinfo=UTC)
-    assert files.update(replace(SOURCE, etag='"2"'), newer, b"new", since=began) == newer
-    late = replace(COPY, events=())
+    newer, at = COPY._replace(limits="new"), datetime(2026, 11, 16, 9, tzinfo=UTC)
+    assert files.update(SOURCE._replace(etag='"2"'), newer, b"new", since=began) == newer
+    late = COPY._replace(events=())
     for copy, text in ((COPY.failed("slow", at), None), (late, b"late"), (late, None)):
-        assert files.update(replace(SOURCE, etag='"3"'), copy, text, since=began) == newer
+        assert files.update(SOURCE._replace(etag='"3"'), copy, text, since=began) == newer
     assert (files.copies(), files.text("Work")) == ((newer,), b"new")
-    assert files.sources() == (replace(SOURCE, etag='"2"'),)
+    assert files.sources() == (SOURCE._replace(etag='"2"'),)
 
 
 def test_a_reading_takes_the_place_of_one_that_failed_before_it(paths: DataPaths) -> None:
@@ -91,7 +90,7 @@ def test_a_reading_takes_the_place_of_one_that_failed_before_it(paths: DataPaths
     files.add(SOURCE, COPY, b"old")
     began, failed = Stored(SOURCE, COPY), COPY.failed("slow", datetime(2026, 11, 16, 9, tzinfo=UTC))
     assert files.update(SOURCE, failed, None, since=began) == failed
-    newer = replace(COPY, limits="new")
+    newer = COPY._replace(limits="new")
     assert files.update(SOURCE, newer, b"new", since=began) == newer
     assert (files.copies(), files.text("Work")) == ((newer,), b"new")
 
@@ -138,10 +137,10 @@ def test_a_text_is_stored_only_with_its_events(paths: DataPaths, step: int) -> N
     """Else the next reading would find the text unchanged, and keep the old events."""
     files = CalendarFiles(paths)
     files.add(SOURCE, COPY, b"old")
-    newer = replace(COPY, events=())
+    newer = COPY._replace(events=())
     with pytest.raises(_Crash):
         CalendarFiles(paths, disk=crash_at(step)).update(
-            replace(SOURCE, etag='"2"'), newer, b"new", since=Stored(SOURCE, COPY)
+            SOURCE._replace(etag='"2"'), newer, b"new", since=Stored(SOURCE, COPY)
         )
     if files.text("Work") == b"new":
         assert files.copies() == (newer,)
@@ -155,7 +154,7 @@ def test_a_reading_that_ends_after_the_removal_brings_nothing_back(paths: DataPa
     files.remove("Work")
     assert files.update(SOURCE, COPY, b"new", since=Stored(SOURCE, COPY)) is None
     assert [*paths.calendars.iterdir()] == []
-    files.add(replace(SOURCE, address="https://y.org/other.ics"), COPY, b"other")
+    files.add(SOURCE._replace(address="https://y.org/other.ics"), COPY, b"other")
     assert files.update(SOURCE, COPY, b"new", since=Stored(SOURCE, COPY)) is None
     assert files.text("Work") == b"other"
 
@@ -168,7 +167,7 @@ def test_a_file_that_cannot_be_understood_is_set_aside(
     told: list[StoreProblem] = []
     files = CalendarFiles(paths, report=told.append)
     files.add(SOURCE, COPY, b"text")
-    write_copy(paths, replace(COPY, name="Home"))
+    write_copy(paths, COPY._replace(name="Home"))
     (path,) = (
         each
         for each in paths.calendars.glob("work-????????.*")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def test_a_run_knows_when_the_owner_is_busy_and_not_why() -> None:
 
 
 def test_free_time_whole_days_and_what_comes_later_make_no_run_wait() -> None:
-    free = replace(event(SUNDAY + HOUR, 1), is_busy=False)
+    free = event(SUNDAY + HOUR, 1)._replace(is_busy=False)
     later = event(SUNDAY + 4 * HOUR, 1)
     assert busy(SUNDAY, copy(free, later, whole_day(SUNDAY.date()), as_of=SUNDAY)) == ""
 
@@ -204,7 +203,7 @@ def test_rehearse_shows_when_to_leave_and_that_it_is_not_said_while_it_is_quiet(
     terminal: Terminal,
 ) -> None:
     near, early = (
-        replace(event(SUNDAY + hours * HOUR, 1, name), location="Main Street 5")
+        event(SUNDAY + hours * HOUR, 1, name)._replace(location="Main Street 5")
         for hours, name in ((2, "Dentist"), (20, "Flight"))
     )
     write_copy(terminal.paths, copy(near, early, as_of=SUNDAY))

@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -203,7 +202,7 @@ def test_a_calendar_that_hangs_is_shown_as_it_was(terminal: Terminal, files: Cal
 
     with served(hang) as server:
         source = CalendarSource("Work", server.address())
-        files.add(source, replace(WORK, as_of=SUNDAY - timedelta(hours=2)), b"")
+        files.add(source, WORK._replace(as_of=SUNDAY - timedelta(hours=2)), b"")
         caller = Caller(terminal.environ, terminal.home, lambda: SUNDAY)
         _, work = current_copies(open_data(caller), caller, patience=0.2)
         assert work.as_of == SUNDAY - timedelta(hours=2)
@@ -227,7 +226,7 @@ def test_a_running_bot_keeps_them_current_so_that_a_command_only_reads(
     terminal: Terminal, files: CalendarFiles
 ) -> None:
     address = f"http://127.0.0.1:{unused_port()}/secret.ics"
-    files.add(CalendarSource("Work", address), replace(WORK, as_of=SUNDAY - timedelta(days=1)), b"")
+    files.add(CalendarSource("Work", address), WORK._replace(as_of=SUNDAY - timedelta(days=1)), b"")
     with held("bot", terminal.paths.bot_pid):
         said = terminal.done("cal", "today")
     assert "Work as of Sat 14 Nov 14:30\n" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -46,7 +45,7 @@ def test_every_surface_takes_the_card_before_and_after_the_answer(
     said = answered_card(card, f"Allowed from now on: `{GRANT}`", Color.GREEN, pressed)
     assert said.problems() == []
     assert (said.title, said.description) == (card.title, card.description)
-    assert said.buttons == (replace(pressed, is_used=True),)
+    assert said.buttons == (pressed._replace(is_used=True),)
     assert all(len(button.custom_id) <= 100 for button in card.buttons)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any, TypeVar
 
@@ -212,7 +211,7 @@ class CutTasks(MemoryTasks):
         return self._changing(lambda: super(CutTasks, self).delete(task_id))
 
     def restore(self, deleted: DeletedTask) -> Task:
-        again = replace(deleted.task, id=f"{deleted.task.id}-again")
+        again = deleted.task._replace(id=f"{deleted.task.id}-again")
         return self._changing(lambda: self._put(again))
 
     def _changing(self, change: Callable[[], T]) -> T:

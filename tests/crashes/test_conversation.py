@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -192,7 +191,7 @@ async def welcomed_once(bot: RestartedBot) -> None:
 
 async def asked_once(bot: RestartedBot) -> None:
     card, *rest = bot.log
-    assert card.card == Card("A question", buttons=(replace(ASK, is_used=True),))
+    assert card.card == Card("A question", buttons=(ASK._replace(is_used=True),))
     assert [each.text for each in rest] == [ASK.label, "Hello."]
     assert bot.store.query(lambda tx: tx.inquiries.get()).waiting == ()
 

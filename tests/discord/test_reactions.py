@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -148,7 +147,7 @@ async def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 
 async def test_only_the_button_that_is_open_counts(scene: ReactionScene) -> None:
-    used = replace(QUESTION.buttons[0], is_used=True)
-    await say(scene, replace(QUESTION, buttons=(used, *QUESTION.buttons[1:])))
+    used = QUESTION.buttons[0]._replace(is_used=True)
+    await say(scene, QUESTION._replace(buttons=(used, *QUESTION.buttons[1:])))
     await scene.react("✅")
     assert (scene.reception.calls, scene.told) == ([], [])

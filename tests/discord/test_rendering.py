@@ -240,12 +240,18 @@ def test_a_card_that_is_named_as_its_job_says_the_name_once() -> None:
 LENGTHS = st.sampled_from([0, 1, 80, 81, 256, 257, 1024, 1025, 4096, 5000])
 STRINGS = st.builds(lambda size, char: char * size, LENGTHS, st.sampled_from("x 漢\n"))
 CARDS = st.builds(
-    Card,
+    lambda title, text, fields, buttons: Card(title, text, fields=fields, buttons=buttons),
     STRINGS,
     STRINGS,
-    fields=st.lists(st.builds(CardField, STRINGS, STRINGS), max_size=30).map(tuple),
-    buttons=st.lists(
-        st.builds(Button, STRINGS, st.sampled_from(["agent", "undo"]), STRINGS), max_size=30
+    st.lists(st.builds(CardField, STRINGS, STRINGS, st.booleans()), max_size=30).map(tuple),
+    st.lists(
+        st.builds(
+            lambda label, action, data: Button(label, action, data),
+            STRINGS,
+            st.sampled_from(["agent", "undo"]),
+            STRINGS,
+        ),
+        max_size=30,
     ).map(tuple),
 )
 

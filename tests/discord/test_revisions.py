@@ -26,8 +26,8 @@ async def scene() -> AsyncIterator[DraftScene]:
 
 
 def with_used_buttons(message: ChatMessage) -> ChatMessage:
-    used = tuple(replace(each, is_used=True) for each in CARD.buttons)
-    return replace(message, card=replace(CARD, buttons=used))
+    used = tuple(each._replace(is_used=True) for each in CARD.buttons)
+    return replace(message, card=CARD._replace(buttons=used))
 
 
 async def test_a_message_that_was_changed_is_edited_once(scene: DraftScene) -> None:

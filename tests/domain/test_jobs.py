@@ -189,7 +189,7 @@ def test_a_chain_of_n_follow_ups_makes_n_and_one_checks(chain: Chain) -> None:
     checks = 1
     step = Chain(chain.max)
     while step.may_follow_up:
-        step = replace(step, depth=step.depth + 1)
+        step = step._replace(depth=step.depth + 1)
         checks += 1
     assert checks == chain.max + 1
     assert chain.may_follow_up is (chain.depth < chain.max)

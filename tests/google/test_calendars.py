@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -424,7 +423,7 @@ def test_what_may_not_be_changed_is_said(connected: GoogleScene) -> None:
     ours = calendars(connected, ("team@group",))
     with pytest.raises(GoogleRefused, match="writer access"):
         ours.delete(copy.events[0].id)
-    feed = replace(copy, name="Feed", events=(replace(copy.events[0], id="f1", calendar="Feed"),))
+    feed = copy._replace(name="Feed", events=(copy.events[0]._replace(id="f1", calendar="Feed"),))
     write_copy(connected.paths, feed)
     with pytest.raises(OllimError, match="Feed is read at its address"):
         ours.delete("f1")

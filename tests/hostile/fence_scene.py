@@ -468,7 +468,7 @@ async def _plant_event(at: FenceScene) -> None:
         lambda tx: tx.config.change(lambda now: now.with_value("travel_minutes", 20))
     )
     await at.until(lambda: any(each.card and place in each.card.text for each in at.surface.posts))
-    write_copy(at.paths, replace(work, events=()))
+    write_copy(at.paths, work._replace(events=()))
 
 
 async def _plant_in_main(at: FenceScene, source: Source) -> None:

@@ -153,10 +153,10 @@ def test_a_terminal_obeys_no_event_and_the_agent_reads_none(
 
 def test_events_are_data_for_the_agent_and_calm_in_a_terminal(terminal: Terminal) -> None:
     events = [
-        replace(copy_with(attempt).events[0], id=f"e{number}")
+        copy_with(attempt).events[0]._replace(id=f"e{number}")
         for number, attempt in enumerate(ATTEMPTS.values())
     ]
-    write_copy(terminal.paths, replace(copy_with(HONEST), events=tuple(events)))
+    write_copy(terminal.paths, copy_with(HONEST)._replace(events=tuple(events)))
     for words in (["today"], ["upcoming"], *(["show", event.id] for event in events[::4])):
         terminal.environ.pop(CALLED_BY, None)
         assert_is_safe_for_a_terminal(terminal.done("cal", *words))

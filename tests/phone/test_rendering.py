@@ -88,7 +88,7 @@ def test_the_phone_has_the_buttons_that_settle_a_card_and_no_others() -> None:
     assert [leads_to_page(each) for each in (DIGEST, APPROVAL, due())] == [True, True, False]
     card = due().card
     assert card is not None
-    used = replace(due(), card=replace(card, buttons=(replace(card.buttons[0], is_used=True),)))
+    used = replace(due(), card=card._replace(buttons=(card.buttons[0]._replace(is_used=True),)))
     assert [is_over(each) for each in (due(), used, APPROVAL)] == [False, True, False]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -114,7 +113,7 @@ async def test_an_event_that_is_found_late_is_told_at_once(tmp_path: Path) -> No
 def test_a_time_to_leave_that_is_over_is_not_told_as_if_it_came(late: float, when: str) -> None:
     begins = datetime(2026, 11, 20, 0, 15, tzinfo=UTC)
     now = (begins - 20 * MINUTE + timedelta(seconds=late)).astimezone(ZoneInfo("Asia/Kathmandu"))
-    there = replace(event(), start=begins, end=begins + HOUR)
+    there = event()._replace(start=begins, end=begins + HOUR)
     (departure,) = departures([CalendarCopy("Łódź", "a.example", (there,), NOW)], 20)
     message = departure.message(now)
     assert message.card is not None

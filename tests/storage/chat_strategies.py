@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from tests.domain.strategies import instants, pending_updates, session_ids, texts
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, CardLine, Color
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, TurnCost
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.ids import MessageId, TurnId
@@ -50,9 +50,18 @@ cards = st.builds(
     st.sampled_from(Color),
     st.lists(st.builds(CardField, texts, texts, st.booleans()), max_size=3).map(tuple),
     st.lists(
-        st.builds(Button, texts, texts, texts, st.sampled_from(ButtonStyle), st.booleans()),
+        st.builds(
+            Button,
+            *(texts, texts, texts, st.sampled_from(ButtonStyle), st.booleans()),
+            line=st.integers(0, 9),
+            asks=texts,
+        ),
         max_size=3,
     ).map(tuple),
+    lines=st.lists(st.builds(CardLine, texts, texts), max_size=3).map(tuple),
+    earlier_of=texts,
+    until=st.none() | instants,
+    job=texts,
 )
 chat_messages = st.builds(
     ChatMessage,

@@ -33,7 +33,7 @@ class ServiceTasks(MemoryTasks):
 
     def restore(self, deleted: DeletedTask) -> Task:
         return super().restore(
-            deleted._replace(task=replace(deleted.task, id=f"new-{next(self.ids)}"))
+            deleted._replace(task=deleted.task._replace(id=f"new-{next(self.ids)}"))
         )
 
     def _put(self, task: Task) -> Task:
@@ -98,7 +98,7 @@ class Kept:
 
 
 def shape(tasks: list[Task]) -> list[Task]:
-    return [replace(each, id="", list="") for each in tasks]
+    return [each._replace(id="", list="") for each in tasks]
 
 
 def test_each_change_is_taken_back_and_that_too() -> None:
@@ -128,7 +128,7 @@ def test_what_was_changed_since_is_left_alone() -> None:
         kept = Kept()
         change = kept.change(kept.ways()[way])
         if way == "deleted":
-            kept.tasks._put(replace(kept.task, title="another"))
+            kept.tasks._put(kept.task._replace(title="another"))
         else:
             kept.tasks.update(kept.task.id, TaskChange("another"))
         now = kept.all
@@ -184,4 +184,4 @@ def test_the_words_of_a_task_have_all_of_it() -> None:
         Task("2", "- [x] odd", None, "", done=True),
         Task("3", "x", DUE, "(due 2026-01-01)"),
     ):
-        assert task_in(task_words(task), task.id) == replace(task, list="")
+        assert task_in(task_words(task), task.id) == task._replace(list="")

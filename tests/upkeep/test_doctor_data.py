@@ -226,7 +226,7 @@ def test_calendars_that_fail_or_are_old_are_named(data: DataDirectory) -> None:
     assert said(data, "calendars") == [(Level.OFF, "none; `ollim-bot cal subscribe -` adds one")]
     copy = CalendarCopy("Work", "x.org (hidden)", as_of=NOW - timedelta(hours=2), limits="- cut.")
     write_copy(data.paths, copy)
-    write_copy(data.paths, replace(copy, name="Home", limits="").failed("It is gone.", NOW))
+    write_copy(data.paths, copy._replace(name="Home", limits="").failed("It is gone.", NOW))
     age = f"as of {clock_time((NOW - timedelta(hours=2)).astimezone(BERLIN))}"
     ages = (Level.PASS, f"Home {age}, Work {age}")
     fails, cut = (Level.WARN, "Home cannot be read: It is gone"), (Level.WARN, "Work: - cut")

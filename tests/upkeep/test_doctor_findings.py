@@ -144,7 +144,7 @@ def of_tool_servers(there: DataDirectory) -> Findings:
 def of_calendars(there: DataDirectory) -> Findings:
     copy = CalendarCopy("Work", "x.org (hidden)", as_of=NOW - DAY, limits="Some are cut.")
     write_copy(there.paths, copy)
-    write_copy(there.paths, replace(copy, name="Home").failed("It is gone.", NOW))
+    write_copy(there.paths, copy._replace(name="Home").failed("It is gone.", NOW))
     with single_instance(there.paths.bot_pid):
         yield from data.check_calendars(given(there.paths))
     next(there.paths.calendars.glob("*.json")).write_text("{")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -94,7 +93,7 @@ async def test_a_card_comes_rendered_and_its_text_only_once(scene: Scene, browse
 
 
 async def test_a_long_card_comes_whole(scene: Scene, browser: Browser) -> None:
-    await said(scene, replace(TEA, description="word " * 800))
+    await said(scene, TEA._replace(description="word " * 800))
     [shown] = (await browser.get("/api/messages")).json["messages"]
     assert TextContent(shown["card"]["html"]).text.split() == ["word"] * 800
 
@@ -142,7 +141,7 @@ async def test_the_words_of_an_answer_come_with_the_click(scene: Scene, browser:
 async def test_a_used_button_answers_with_a_sentence_and_does_nothing(
     scene: Scene, browser: Browser
 ) -> None:
-    message = await said(scene, replace(TEA, buttons=(replace(DONE, is_used=True),)))
+    message = await said(scene, TEA._replace(buttons=(DONE._replace(is_used=True),)))
     reply = await browser.post("/api/clicks", click(message.id))
     assert (reply.status, reply.json["is_error"]) == (200, True)
     assert reply.json["text"].endswith(".")
@@ -165,7 +164,7 @@ async def test_only_a_button_of_that_message_can_be_clicked(
     scene: Scene, browser: Browser, custom_id: str
 ) -> None:
     message = await said(scene)
-    await said(scene, replace(TEA, buttons=(Button("Other", "agent", "k9"),)))
+    await said(scene, TEA._replace(buttons=(Button("Other", "agent", "k9"),)))
     reply = await browser.post("/api/clicks", click(message.id, custom_id))
     assert (reply.status, reply.error) == (404, texts.NO_BUTTON)
     assert scene.reception.calls == []
@@ -226,7 +225,7 @@ async def test_a_tab_that_comes_back_is_told_which_buttons_were_used(
     scene: Scene, browser: Browser
 ) -> None:
     message = await said(scene)
-    await said(scene, replace(TEA, buttons=()))
+    await said(scene, TEA._replace(buttons=()))
     await scene.reception.say("later")
     change = await scene.reception.last_change()
     await browser.post("/api/clicks", click(message.id))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -329,4 +328,4 @@ def as_seen(task: Task, caller: Caller, *, is_whole: bool = False) -> Task:
     if task.untrusted and is_whole:
         source = Untrusted(task.untrusted, "the title of a task")
         title_words = f"\n{fenced(task.title, source)}"
-    return replace(task, title=title_words, notes=notes, section=neutralised(task.section))
+    return task._replace(title=title_words, notes=notes, section=neutralised(task.section))

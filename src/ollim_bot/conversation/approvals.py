@@ -130,8 +130,8 @@ def asking_card(
 
 def answered_card(card: Card, outcome: str, color: Color, pressed: Button | None = None) -> Card:
     """The card with a line that states the outcome; of its buttons only the pressed one stays."""
-    buttons = () if pressed is None else (replace(pressed, is_used=True),)
-    return replace(card, color=color, fields=(CardField("Answer", outcome),), buttons=buttons)
+    buttons = () if pressed is None else (pressed._replace(is_used=True),)
+    return card._replace(color=color, fields=(CardField("Answer", outcome),), buttons=buttons)
 
 
 def read_button(button: Button) -> tuple[str, ApprovalAnswer] | None:

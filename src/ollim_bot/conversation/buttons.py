@@ -90,7 +90,7 @@ class ButtonRouter:
         action = self._actions.get(f"{button.action}:{kind}") or self._actions.get(button.action)
         if action is None:
             return CommandAnswer(texts.BUTTON_IDLE, is_error=True)
-        said = replace(button, data=f"{button.data}:{words}") if button.asks else button
+        said = button._replace(data=f"{button.data}:{words}") if button.asks else button
         answer = await action.run(surface, message, said)
         if action.uses is not Uses.NOTHING and (
             not answer.is_error or answer.text == texts.BUTTON_USED
@@ -137,11 +137,11 @@ class ButtonRouter:
         if message is None or message.card is None:
             return
         buttons = tuple(
-            replace(each, is_used=each.is_used or each == button)
+            each._replace(is_used=each.is_used or each == button)
             for each in message.card.buttons
             if not _is_dropped(each, button, uses)
         )
-        card = replace(message.card, buttons=buttons)
+        card = message.card._replace(buttons=buttons)
         self._poster.add_to_log(tx, replace(message, card=card))
 
 

@@ -214,7 +214,7 @@ class MessageIntake:
             if is_for_agent:
                 tx.inbox.append(Accepted(accepted.at, accepted))
             if shown.is_typed and (asked := open_question(tx)) and asked.card:
-                answered = replace(asked, card=replace(asked.card, buttons=()))
+                answered = replace(asked, card=asked.card._replace(buttons=()))
                 self._poster.add_to_log(tx, answered)
             self._poster.add_received(tx, shown, message.surface, message.refs)
             also(tx)

@@ -130,7 +130,7 @@ class MessagePoster:
         if message.author is Author.PROGRAM:
             card = message.card
             if card is not None:
-                card = replace(card, description=with_program(card.description, self._program))
+                card = card._replace(description=with_program(card.description, self._program))
             message = replace(message, text=with_program(message.text, self._program), card=card)
         tx.messages.add(message, sender)
         if is_new:

@@ -87,7 +87,7 @@ def _close_oldest(tx: Transaction, poster: MessagePoster, digest: Digest) -> Non
     for each in before.kept:
         message = tx.messages.get(each.id)
         if after.find(each.id) is None and message is not None and message.card is not None:
-            closed = replace(message.card, buttons=())
+            closed = message.card._replace(buttons=())
             poster.add_to_log(tx, replace(message, card=closed))
 
 

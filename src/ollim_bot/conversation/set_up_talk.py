@@ -136,7 +136,7 @@ class SetUpTalk:
     def _close(self, tx: Transaction, question: ChatMessage | None) -> None:
         """Take the buttons off a question that has its answer."""
         if question is not None and question.card is not None:
-            card = replace(question.card, buttons=())
+            card = question.card._replace(buttons=())
             self._poster.add_note(tx, replace(question, card=card))
 
     def _ask_bot_name(self, tx: Transaction, _now: datetime) -> str:

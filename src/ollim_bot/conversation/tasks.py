@@ -116,7 +116,7 @@ class TaskCommands:
         task = self._tasks().get(task_id)
         if task.done:
             raise WrongInput(texts.TASK_DONE)
-        return replace(task, done=True), ""
+        return task._replace(done=True), ""
 
     def _to_delete(self, task_id: str) -> tuple[Task, str]:
         deleted = self._tasks().deletion(task_id)

@@ -193,7 +193,7 @@ def steps_card(one: Breakdown) -> Card:
 
 def without_undo(card: Card, key: str) -> Card:
     kept = tuple(each for each in card.buttons if each.data != f"{STEPS}:{key}")
-    return replace(card, buttons=kept)
+    return card._replace(buttons=kept)
 
 
 def taken_back_card(thing: Thing) -> Card:

@@ -5,7 +5,6 @@ Everything that shows events reads `CalendarCopy` values only; feeds and Google 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
@@ -28,8 +27,7 @@ _A_DAY = timedelta(days=1)
 _WRITTEN_BY_OTHERS = frozenset({"summary", "location", "description"})
 
 
-@dataclass(frozen=True, slots=True)
-class CalendarEvent:
+class CalendarEvent(NamedTuple):
     """One instance of an event. `id` is its own among all instances of all calendars.
 
     `start` and `end` are instants; both are dates if `all_day`. The event is over at `end`: an
@@ -56,8 +54,7 @@ class CalendarEvent:
         return _moment(self.end, zone)
 
 
-@dataclass(frozen=True, slots=True)
-class CalendarCopy:
+class CalendarCopy(NamedTuple):
     """The instances of one calendar from the day `first` to the day `last`.
 
     `origin` says where it comes from, without a secret: `calendar.google.com (hidden)`. `as_of` is
@@ -79,7 +76,7 @@ class CalendarCopy:
 
     def failed(self, problem: str, now: datetime) -> CalendarCopy:
         """The same events, after a reading that failed."""
-        return replace(self, problem=problem, failing_since=self.failing_since or now)
+        return self._replace(problem=problem, failing_since=self.failing_since or now)
 
     def is_fresh(self, now: datetime) -> bool:
         """Whether it needs no reading yet. A clock that was set back makes no copy fresh."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 MOST_FIELDS = 25
 MOST_BUTTONS = 5
@@ -29,15 +29,13 @@ class ButtonStyle(StrEnum):
     DANGER = "danger"
 
 
-@dataclass(frozen=True, slots=True)
-class CardField:
+class CardField(NamedTuple):
     name: str
     value: str
     inline: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Button:
+class Button(NamedTuple):
     """`action` and `data` say what a click does, for example `agent` with the key of a prompt.
 
     A button that `is_used` is shown and does nothing. `line` is the line of the card that the
@@ -59,8 +57,7 @@ class Button:
         return f"act:{self.action}:{self.data}"
 
 
-@dataclass(frozen=True, slots=True)
-class CardLine:
+class CardLine(NamedTuple):
     """A line of plain text, which buttons of the card may belong to.
 
     `heading` stands above the line, where a group of lines begins.
@@ -70,8 +67,7 @@ class CardLine:
     heading: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(NamedTuple):
     """`earlier_of` names the thing for which a newer card asks: this one is then a quiet line, and
     the page shows all lines of one thing as one. `until` is the moment to which it counts: surfaces
     show the time left. `job` is the id of the job that it is about, which the page can edit.

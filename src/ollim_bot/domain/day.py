@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import overload
 
@@ -112,7 +112,7 @@ class DayView:
         """The lines with buttons as a card, so that a press here does what it does on a card."""
         lines = [line for line in self._answerable() if line.buttons]
         buttons = (
-            replace(each, line=number)
+            each._replace(line=number)
             for number, line in enumerate(lines, 1)
             for each in line.buttons
         )

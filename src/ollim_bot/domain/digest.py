@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ollim_bot.domain.cards import Button, Card, CardLine
@@ -193,7 +193,7 @@ def digest_message(
     if digest.has_buttons:
         lines = [*(CardLine(line) for line, _ in drawn), *map(CardLine, more)]
         numbered = enumerate(drawn, 1)
-        buttons = [replace(each, line=at) for at, (_, own) in numbered for each in own]
+        buttons = [each._replace(line=at) for at, (_, own) in numbered for each in own]
         if page + 1 < len(pages):
             buttons.append(Button("Show the rest", TURN_PAGE, str(page + 1)))
         elif len(pages) > 1:

@@ -82,7 +82,7 @@ def note_of(job: Reminder | Routine) -> str:
         "nag": str(spec.nag or ""),
         "before": [each.total_seconds() for each in spec.before],
     }
-    return json.dumps({"spec": known, "chain": asdict(job.chain)})
+    return json.dumps({"spec": known, "chain": job.chain._asdict()})
 
 
 @lru_cache(maxsize=256)
@@ -450,7 +450,7 @@ def settled_card(item: DueItem, now: datetime) -> Card:
     card = Card(settled_line(item, now), color=color)
     if not item.can_undo(now):
         return card
-    return replace(card, buttons=(Button("Undo", UNDO, f"{ITEM}:{item.key}"),))
+    return card._replace(buttons=(Button("Undo", UNDO, f"{ITEM}:{item.key}"),))
 
 
 def settled_line(item: DueItem, now: datetime, title: str = "") -> str:

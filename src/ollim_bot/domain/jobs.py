@@ -135,8 +135,7 @@ class JobSpec:
         return self.timezone or default
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(NamedTuple):
     """How often a reminder may follow up: `max` times, of which this is number `depth`."""
 
     max: int = 0

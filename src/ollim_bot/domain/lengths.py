@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.text import as_code
@@ -27,8 +27,7 @@ def length_text(length: timedelta) -> str:
     return f"{length // _UNITS[unit]}{unit}"
 
 
-@dataclass(frozen=True, slots=True)
-class Nag:
+class Nag(NamedTuple):
     """How often an unanswered item comes again, and the pause before each time: `10m x 4`."""
 
     pause: timedelta

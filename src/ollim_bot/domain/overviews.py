@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from types import MappingProxyType
@@ -83,8 +83,7 @@ class OpenOverviews:
     hidden: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     """`name` is the same for the same thing, whatever becomes of it.
 
     `former` are the names of the lines whose place it takes.
@@ -365,15 +364,15 @@ def _kept_in_place(
         lines.append(CardLine(line.text, old.heading))
         # The next page follows the last item that was on this one.
         has = had if name == _PAGE else line.buttons
-        buttons += [replace(each, is_used=True) for each in had[: max(0, len(had) - len(has))]]
+        buttons += [each._replace(is_used=True) for each in had[: max(0, len(had) - len(has))]]
         most = MOST_BUTTONS if had and are_rows else len(had)
-        buttons += [replace(each, line=number) for each in has[:most]]
+        buttons += [each._replace(line=number) for each in has[:most]]
     for line in new:
         heading = "" if any(each.heading == _NEW for each in lines) else _NEW
         lines.append(CardLine(line.text, heading))
         if line.buttons and not (are_rows and len(rows) == MOST_BUTTONS):
             rows.add(len(lines))
-            buttons += [replace(each, line=len(lines)) for each in line.buttons]
+            buttons += [each._replace(line=len(lines)) for each in line.buttons]
     places += [line.name for line in new]
     headed = _with_headings(lines, places, groups)
     card = Card(title, words, lines=tuple(headed), buttons=tuple(buttons[:MOST_ON_LINES]))
@@ -390,7 +389,7 @@ def _with_headings(
         first, *others = lines[start:end]
         found = {group_of[each] for each in places[start:end] if each in group_of}
         is_one = len(found) == 1 and first.heading != _NEW
-        yield replace(first, heading=found.pop()) if is_one else first
+        yield first._replace(heading=found.pop()) if is_one else first
         yield from others
 
 
@@ -411,7 +410,7 @@ def task_lines(
         more = (break_down_button(f"{TASK}:{task.id}"),) if has_room else ()
         yield _Line(task_words(task, now.date()), (done, *more), _place("task", task.id))
     for undo in undos:
-        button = replace(undo.button, label="Undo")
+        button = undo.button._replace(label="Undo")
         yield _Line(undo.words, (button,), _place("task", undo.task.id))
 
 
@@ -447,7 +446,7 @@ def _few(heading: str, lines: Sequence[_Line]) -> Sequence[_Line]:
         ends = [*accumulate(len(each.text) for each in lines)]
         most = max(most, bisect_right(ends, _ROOM_FOR_COMING))
     shown = lines if len(lines) <= most else lines[: most - 1]
-    plain = [replace(each, buttons=()) for each in shown[_MOST_IN_GROUP:]]
+    plain = [each._replace(buttons=()) for each in shown[_MOST_IN_GROUP:]]
     left = _left_of(heading, lines, [each.name for each in shown])
     return [*shown[:_MOST_IN_GROUP], *plain, *left]
 
@@ -546,10 +545,10 @@ def _overview(title: str, words: str, groups: _Groups) -> Card:
     for heading, group in groups.items():
         for number, line in enumerate(group):
             lines.append(CardLine(line.text, "" if number else heading))
-            buttons += [replace(each, line=len(lines)) for each in line.buttons]
+            buttons += [each._replace(line=len(lines)) for each in line.buttons]
     return Card(title, words, lines=tuple(lines), buttons=tuple(buttons[:MOST_ON_LINES]))
 
 
 def closed(card: Card) -> Card:
     """The overview as it was, without buttons: a newer one has taken its place."""
-    return replace(card, buttons=())
+    return card._replace(buttons=())

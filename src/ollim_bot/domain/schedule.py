@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from heapq import heapify, heappop, heappush
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.jobs import Job, Late, Reminder, Routine
@@ -220,8 +220,7 @@ T = TypeVar("T")
 _SKIPS_KEPT = timedelta(days=30)
 
 
-@dataclass(frozen=True, slots=True)
-class GivenNames:
+class GivenNames(NamedTuple):
     """Names that replace those of the settings and the profile."""
 
     user: str | None = None

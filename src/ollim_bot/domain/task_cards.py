@@ -167,7 +167,7 @@ def taken_back_on(card: Card, undo: TaskUndo) -> Card:
 
 def expired_on(card: Card, undo: TaskUndo) -> Card:
     """The card without the Undo; a button that has no line stays, used."""
-    used = () if undo.text else tuple(replace(each, is_used=True) for each in undo.buttons)
+    used = () if undo.text else tuple(each._replace(is_used=True) for each in undo.buttons)
     return _exchanged(card, (undo.button,), used, undo.words)
 
 
@@ -181,10 +181,10 @@ def _exchanged(card: Card, old: Sequence[Button], new: Sequence[Button], text: s
     after = [each for each in card.buttons[places[0] :] if each.custom_id not in gone]
     line = old[0].line
     lines = tuple(
-        replace(each, text=text) if number == line else each
+        each._replace(text=text) if number == line else each
         for number, each in enumerate(card.lines, 1)
     )
-    return replace(card, buttons=(*before, *new, *after), lines=lines)
+    return card._replace(buttons=(*before, *new, *after), lines=lines)
 
 
 # Begins the data of the button, and so tells it from others that move something.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import count, takewhile
 from typing import NamedTuple
@@ -32,8 +31,7 @@ _LONGEST_SHOWN = 200
 _NEAR_DAYS = {-1: "yesterday", 0: "today", 1: "tomorrow"}
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """A thing to do. `due` is a date without a zone; `list` is the name of its list.
 
     `parent` is the id of the task that it is a part of, and in the file `section` the heading above
@@ -251,8 +249,7 @@ class AbsentTask(NamedTuple):
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class TaskIds:
+class TaskIds(NamedTuple):
     """The ids that were given: in the text, recently missing from it, and `gone` for good."""
 
     seen: tuple[SeenTask, ...] = ()

@@ -188,7 +188,7 @@ def ask_agent(tx: Transaction, thing: Thing, input_id: str) -> None:
 def _without_question(tx: Transaction, one: Breakdown) -> Breakdown:
     """Withdraw the card that asks the owner; what comes is a new message."""
     if one.message:
-        _show(tx, one, replace(typing_card(one.thing), buttons=()))
+        _show(tx, one, typing_card(one.thing)._replace(buttons=()))
     return replace(one, at=tx.now, message="")
 
 

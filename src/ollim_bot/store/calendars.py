@@ -12,7 +12,6 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -49,8 +48,7 @@ T = TypeVar("T")
 Report = Callable[[StoreProblem], None]
 
 
-@dataclass(frozen=True, slots=True)
-class CalendarSource:
+class CalendarSource(NamedTuple):
     """Where a calendar is read: `address`, which is a secret, or `file` in the data directory.
 
     `etag` and `modified` are those of the text that was read last.
@@ -237,7 +235,7 @@ def _is_same_reading(one: Stored, other: Stored) -> bool:
 
 
 def _last_good(copy: CalendarCopy | None) -> CalendarCopy | None:
-    return None if copy is None else replace(copy, problem="", failing_since=None)
+    return None if copy is None else copy._replace(problem="", failing_since=None)
 
 
 def read_copies(paths: DataPaths) -> tuple[CalendarCopy, ...]:

@@ -363,7 +363,7 @@ def _as_written(value: object) -> Field:
 
 def written_value(value: object) -> object:
     """A value of a field as a file or a listing shows it."""
-    if isinstance(value, tuple):
+    if type(value) is tuple:
         return [written_value(each) for each in value]
     if isinstance(value, timedelta):
         return length_text(value)

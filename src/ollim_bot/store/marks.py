@@ -224,7 +224,7 @@ class Marks:
         listed = [*tasks]
         found = self.of_tasks(each.title for each in listed)
         return [
-            replace(each, untrusted=found[each.title].source if each.title in found else "")
+            each._replace(untrusted=found[each.title].source if each.title in found else "")
             for each in listed
         ]
 

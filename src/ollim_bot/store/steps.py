@@ -386,7 +386,7 @@ def end_clear_undo(tx: Transaction) -> None:
     cleared = tx.cleared.get()
     note = tx.messages.get(MessageId(cleared.note)) if cleared.note else None
     if note is not None and note.card is not None:
-        tx.messages.add(replace(note, card=replace(note.card, buttons=())))
+        tx.messages.add(replace(note, card=note.card._replace(buttons=())))
     tx.cleared.put(ClearedConversation())
     tx.cleared_fork.put(None)
     tx.cleared_grants.put(Grants())

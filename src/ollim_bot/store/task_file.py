@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -89,8 +88,7 @@ class RemovedLines(NamedTuple):
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskText:
+class TaskText(NamedTuple):
     """`lines` keep their ends."""
 
     lines: tuple[str, ...]
@@ -126,7 +124,7 @@ class TaskText:
             above = [each for each in above if each[0] < indent]
             parent = above[-1][1] if above else None
             above.append((indent, number))
-            yield entry._replace(task=replace(entry.task, section=section), parent=parent)
+            yield entry._replace(task=entry.task._replace(section=section), parent=parent)
 
     def headings(self) -> dict[int, str]:
         """The names of the lists, by the lines of their headings."""
@@ -384,10 +382,8 @@ class _Content(NamedTuple):
     def tasks(self) -> list[Task]:
         pairs = zip(self.entries, self.ids, strict=True)
         return [
-            replace(
-                entry.task,
-                id=task_id,
-                parent="" if entry.parent is None else self.ids[entry.parent],
+            entry.task._replace(
+                id=task_id, parent="" if entry.parent is None else self.ids[entry.parent]
             )
             for entry, task_id in pairs
         ]

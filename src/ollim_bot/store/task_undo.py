@@ -57,7 +57,7 @@ def end_click(tx: Transaction, step: TaskStep) -> None:
     task = step.undo.task
     if task.list == FILE_LIST:
         return
-    before, after = (task, None) if step.undo.is_deletion else (replace(task, done=False), task)
+    before, after = (task, None) if step.undo.is_deletion else (task._replace(done=False), task)
     texts = [None if each is None else task_words(each) for each in (before, after)]
     place, mark = f"{TASK}:{task.id}", tx.marks.of_task(task.title)
     old, new = reversed(texts) if step.takes_back else texts

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ollim_bot.store.connection import Statements, escaped, unescaped
 from ollim_bot.store.file_store import parse_object, render_json
@@ -121,8 +120,7 @@ class Transaction(Records):
 Step = Callable[[Transaction], R]
 
 
-@dataclass(frozen=True, slots=True)
-class JobOp:
+class JobOp(NamedTuple):
     """A change of a job file that belongs to a commit; `what` describes only the change."""
 
     id: str

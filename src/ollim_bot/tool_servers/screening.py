@@ -24,7 +24,6 @@ from ollim_bot.errors import ToolServerFailed
 LONGEST_MESSAGE = 8 * 1024 * 1024
 # A longer message is not parsed by the bot itself. This one takes some milliseconds.
 _LONGEST_PARSED_HERE = 32 * 1024
-_REDUCTION_SECONDS = 20.0
 _LIST_CHANGED = "notifications/tools/list_changed"
 _JSON, _EVENTS = "application/json", "text/event-stream"
 _MOST_LINES = 1000
@@ -87,7 +86,7 @@ class Screen:
         if len(raw) > LONGEST_MESSAGE:
             self.refuse(f"sent a message of more than {LONGEST_MESSAGE // 1024**2} MB.")
         is_short = len(raw) <= _LONGEST_PARSED_HERE
-        message = reduce_message(raw) if is_short else await _reduce_elsewhere(raw)
+        message = reduce_message(raw) if is_short else await self._reduced_elsewhere(raw)
         if message is None:
             self.count_odd()
             return None
@@ -100,26 +99,25 @@ class Screen:
             self.left_out = result.pop(LEFT_OUT)
         return message
 
-
-async def _reduce_elsewhere(raw: bytes) -> dict[str, Any] | None:
-    command = (sys.executable, "-I", "-S", server_messages.__file__)
-    pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=pipe, stdout=pipe, stderr=nowhere, env={}
-    )
-    try:
-        async with asyncio.timeout(_REDUCTION_SECONDS):
+    async def _reduced_elsewhere(self, raw: bytes) -> dict[str, Any] | None:
+        # The process limits its own time and memory, however busy the machine is.
+        command = (sys.executable, "-I", "-S", server_messages.__file__)
+        pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=pipe, stdout=pipe, stderr=nowhere, env={}
+        )
+        try:
             reduced, _ = await process.communicate(raw)
-    except TimeoutError:
-        return None
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-    # Longer than one parsed here, but nothing in it is larger than a listing may be.
-    found: dict[str, Any] | None = json.loads(reduced) if process.returncode == 0 else None
-    return found
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            self.refuse("sent a message that takes too long to read.")
+        # Longer than one parsed here, but nothing in it is larger than a listing may be.
+        found: dict[str, Any] | None = json.loads(reduced)
+        return found
 
 
 async def screen_response(screen: Screen, response: httpx2.Response) -> None:

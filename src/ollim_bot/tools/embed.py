@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.domain.agent_caller import MARKED, Does, asks
@@ -148,11 +147,11 @@ def _with_prompts(context: ToolContext, card: Card) -> tuple[Card, Sequence[Butt
     for place, button in enumerate(buttons):
         if button.action == "agent":
             prompts.append(new_prompt(button.data, context.clock.now(), taint.sources))
-            buttons[place] = replace(button, data=prompts[-1].key)
+            buttons[place] = button._replace(data=prompts[-1].key)
         elif button.action == QUIET:
             # Its label says what it does, and nothing that the agent would have it say.
-            buttons[place] = replace(button, label=_quiet_label(button, context.clock.now()))
-    return replace(card, buttons=tuple(buttons)), prompts
+            buttons[place] = button._replace(label=_quiet_label(button, context.clock.now()))
+    return card._replace(buttons=tuple(buttons)), prompts
 
 
 def _quiet_label(button: Button, now: datetime) -> str:

@@ -137,11 +137,11 @@ def _as_item(context: ToolContext, outgoing: _Outgoing) -> _Outgoing:
     item = DueItem.of(job, occurrence, message.id, now)
     card = open_card(item, now, message.text)
     if message.card is not None:
-        card = replace(message.card, buttons=(*message.card.buttons, *card.buttons))
+        card = message.card._replace(buttons=(*message.card.buttons, *card.buttons))
     if run.label != " ".join(job.spec.title.split()):
         # The label that names the job is cut off, and its own words have to reach the owner.
         said = (card.description, job.spec.title)
-        card = replace(card, description="\n\n".join(part for part in said if part))
+        card = card._replace(description="\n\n".join(part for part in said if part))
     return _Outgoing(replace(message, card=card), outgoing.prompts, item)
 
 

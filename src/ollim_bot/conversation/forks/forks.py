@@ -419,7 +419,7 @@ class Forks:
         if entry is None or entry.card is None:
             return
         buttons = ways_out(fork) if is_open else ()
-        self._poster.add_to_log(tx, replace(entry, card=replace(entry.card, buttons=buttons)))
+        self._poster.add_to_log(tx, replace(entry, card=entry.card._replace(buttons=buttons)))
 
 
 def _number_of(message_id: MessageId, tx: Transaction) -> int | None:

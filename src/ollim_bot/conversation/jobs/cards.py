@@ -7,7 +7,6 @@ characters are shown, the text is short, and it cannot pass for the program's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import PurePosixPath
@@ -84,7 +83,7 @@ def with_sources(card: Card, read: Taint) -> Card:
     """The card with the untrusted sources that the agent had read in the day before the change."""
     if not read.sources:
         return card
-    return replace(card, fields=(*card.fields, CardField("Read before", read.in_words)))
+    return card._replace(fields=(*card.fields, CardField("Read before", read.in_words)))
 
 
 def moved_card(job: Job, moment: datetime, now: datetime) -> Card:

@@ -356,7 +356,7 @@ class ChangeWatch:
         is_first = len(self._echo.reminders.all()) == 1
         if not is_first or not self._echo.store.query(self._echo.reach.is_page_only):
             return card
-        return replace(card, description=f"{card.description}\n{ONLY_HERE}".strip())
+        return card._replace(description=f"{card.description}\n{ONLY_HERE}".strip())
 
     async def _tell(
         self, watched: _Watched, after: str | None, card: Card, job: str, *, in_fork: bool
@@ -375,7 +375,7 @@ class ChangeWatch:
         change = self._change(watched, after)
         is_kept = await asyncio.to_thread(self._kept, change, written.mark)
         if card.buttons and not is_kept:
-            card = replace(card, buttons=())
+            card = card._replace(buttons=())
         message = ChatMessage(
             watched.card,
             now,

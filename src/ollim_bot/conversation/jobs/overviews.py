@@ -225,7 +225,7 @@ class Overviews:
             marks += [EVENT_TEXT.source] if has_events else []
             card = found.card
             if self._reach.is_page_only(tx):
-                card = replace(card, description=f"{card.description} {ONLY_HERE}".strip())
+                card = card._replace(description=f"{card.description} {ONLY_HERE}".strip())
             drawn = _drawn_from(card, marks)
             return drawn._replace(places=tuple(found.places), hidden=hidden)
 

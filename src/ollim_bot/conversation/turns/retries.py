@@ -72,8 +72,8 @@ class Retries:
                 for each in tx.messages.of_turn(failed.turn):
                     card = each.message.card
                     if card is not None and any(button.action == RETRY for button in card.buttons):
-                        buttons = tuple(replace(button, is_used=True) for button in card.buttons)
-                        shown = replace(each.message, card=replace(card, buttons=buttons))
+                        buttons = tuple(button._replace(is_used=True) for button in card.buttons)
+                        shown = replace(each.message, card=card._replace(buttons=buttons))
                         self._poster.add_to_log(tx, shown)
             return ""
 

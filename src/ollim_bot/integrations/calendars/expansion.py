@@ -15,7 +15,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from hashlib import sha256
 from time import process_time
@@ -168,7 +168,7 @@ def expand(
     # Leave so much text that the copy can always be read again.
     longest = _ALL_TEXT // max(1, len(found.events))
     found.events = [
-        replace(event, description=shortened(event.description, longest)) for event in found.events
+        event._replace(description=shortened(event.description, longest)) for event in found.events
     ]
     return found
 
@@ -493,7 +493,7 @@ def _with_own_id(event: CalendarEvent, seen: set[str]) -> CalendarEvent:
         number += 1
         own = f"{event.id}-{number}"
     seen.add(own)
-    return event if own == event.id else replace(event, id=own)
+    return event if own == event.id else event._replace(id=own)
 
 
 def _one(instance: _Component, name: str) -> str:

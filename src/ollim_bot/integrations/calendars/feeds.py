@@ -14,7 +14,6 @@ import sys
 import zlib
 from base64 import b64encode
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -264,10 +263,10 @@ class CalendarFeeds:
         if fetched is None:
             raise CalendarFailed(_NO_TEXT)
         if name is None and not name_problem(own := _own_name(fetched.text), taken):
-            source = replace(source, name=own)
+            source = source._replace(name=own)
         origin = source.file or shown_host(source.address)
         copy = self._expanded(CalendarCopy(source.name, origin), fetched.text, now)
-        marked = replace(source, etag=fetched.etag, modified=fetched.modified)
+        marked = source._replace(etag=fetched.etag, modified=fetched.modified)
         return NewCalendar(marked, copy, fetched.text)
 
     def add(self, new: NewCalendar) -> None:
@@ -295,12 +294,12 @@ class CalendarFeeds:
         since = Stored(source, self._files.copy(source.name))
         text = self._files.text(source.name)
         copy = since.copy or CalendarCopy(source.name, source.file or shown_host(source.address))
-        asked = source if text is not None else replace(source, etag="", modified="")
+        asked = source if text is not None else source._replace(etag="", modified="")
         new_text = None
         try:
             fetched = self._fetched(asked, seconds)
             if fetched is not None:
-                asked = replace(asked, etag=fetched.etag, modified=fetched.modified)
+                asked = asked._replace(etag=fetched.etag, modified=fetched.modified)
                 new_text = None if fetched.text == text else fetched.text
             content = new_text if new_text is not None else text
             if content is None:
@@ -321,7 +320,7 @@ class CalendarFeeds:
         )
         if is_new or not is_of_today:
             return self._expanded(copy, text, now)
-        return replace(copy, as_of=now.replace(microsecond=0), problem="", failing_since=None)
+        return copy._replace(as_of=now.replace(microsecond=0), problem="", failing_since=None)
 
     def _source(self, where: str, name: str) -> CalendarSource:
         if "://" in where:
@@ -367,7 +366,7 @@ class CalendarFeeds:
         except (subprocess.SubprocessError, OSError, ValueError, Malformed):
             raise CalendarFailed(_TOO_MUCH) from None
         as_of = now.replace(microsecond=0)
-        return replace(expanded, as_of=as_of, zone=str(now.tzinfo))
+        return expanded._replace(as_of=as_of, zone=str(now.tzinfo))
 
 
 def _version(status: os.stat_result) -> str:

@@ -338,7 +338,7 @@ class GoogleCalendars:
             copy = self._files.copy(known.calendar)
             if copy is not None:
                 kept = tuple(each for each in copy.events if each.id != known.id)
-                self._files.write_copy(replace(copy, events=kept))
+                self._files.write_copy(copy._replace(events=kept))
         return known
 
     def find(self, event_id: str) -> CalendarEvent:
@@ -380,7 +380,7 @@ class GoogleCalendars:
                 raise Unreachable("Google's answer could not be understood. Try again later.")
             copy = self._files.copy(synced.name) or CalendarCopy(synced.name, _origin(calendar_id))
             others = tuple(each for each in copy.events if each.id != event.id)
-            self._files.write_copy(replace(copy, events=(*others, event)))
+            self._files.write_copy(copy._replace(events=(*others, event)))
             if calendar_id not in known:
                 self._keep({**known, calendar_id: synced})
         return event
@@ -451,7 +451,7 @@ class GoogleCalendars:
         last = date.fromisoformat(synced.read_on) + _AHEAD
         copy = CalendarCopy(synced.name, _origin(synced.id), tuple(events.values()))
         within = between([copy], self._midnight(first), self._midnight(last))
-        return replace(copy, events=within, as_of=now, first=first, last=last, zone=str(self._zone))
+        return copy._replace(events=within, as_of=now, first=first, last=last, zone=str(self._zone))
 
     def _named(self, calendar_id: str) -> _Synced:
         """A calendar that was not read before, with a name that no other has."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date
 from typing import Any
 from urllib.parse import quote
@@ -88,7 +87,7 @@ class GoogleTasks:
         """Google gives a deleted task no way back, so a new one takes its place."""
         path = _tasks_path(deleted.receipt)
         answer = self._client.call("POST", path, body=_fields(deleted.task))
-        return replace(_task_of(answer, deleted.task.list), done=deleted.task.done)
+        return _task_of(answer, deleted.task.list)._replace(done=deleted.task.done)
 
     def add_steps(self, steps: Sequence[str], task_id: str = "", title: str = "") -> Sequence[Task]:
         """Google takes one task at a call: those of a call that was cut off are found again."""

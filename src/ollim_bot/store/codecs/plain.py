@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, datetime
 from enum import StrEnum
 from operator import attrgetter
@@ -76,11 +76,11 @@ class Wrong(Malformed):
 
 
 class JsonFormat:
-    """Reads and writes dataclasses of texts, numbers, flags, choices, moments, days and objects.
+    """Reads and writes objects of texts, numbers, flags, choices, moments, days and objects.
 
-    A missing field has its default; fields that the class does not have are passed over. `layouts`
-    are by class, `other` is that of all other classes. `forms` are of types that are not known
-    here, or are written in another way.
+    An object is a dataclass or a named tuple. A missing field has its default; fields that the
+    class does not have are passed over. `layouts` are by class, `other` is that of all other
+    classes. `forms` are of types that are not known here, or are written in another way.
     """
 
     def __init__(
@@ -123,8 +123,8 @@ class JsonFormat:
             return _row_of([self.form(part) for part in parts])
         if origin is Mapping:
             return _TEXTS_BY_NAME if self._is_text(parts[1]) else _by_name(self.form(parts[1]))
-        if is_dataclass(kind):
-            return self._object(cast(type, kind))
+        if is_dataclass(kind) or hasattr(kind, "_field_defaults"):
+            return self._object(kind)
         if isinstance(kind, type) and issubclass(kind, StrEnum):
             return _choice(kind)
         return self.form(kind.__supertype__)
@@ -132,35 +132,35 @@ class JsonFormat:
     def _is_text(self, kind: Any) -> bool:
         return self.form(kind) is _KNOWN[str]
 
-    def _object(self, kind: type) -> Form:
+    def _object(self, kind: Any) -> Form:
         layout, hints = self._layouts.get(kind, self._other), get_type_hints(kind)
-        known = {each.name: each for each in fields(kind) if each.name != layout.rest}
+        if is_dataclass(kind):
+            known = {
+                one.name: one.default if one.default_factory is MISSING else one.default_factory()
+                for one in fields(kind)
+            }
+        else:
+            known = {name: kind._field_defaults.get(name, MISSING) for name in kind._fields}
         plan = [
-            self._planned(known[name], hints[name], layout)
+            self._planned(name, known[name], hints[name], layout)
             for name in dict.fromkeys((*layout.first, *known))
+            if name != layout.rest
         ]
         return _reader(kind, plan, layout), _writer(plan, layout.rest)
 
-    def _planned(self, one: Field[Any], hint: Any, layout: Layout) -> _PlannedField:
-        name = one.name
-        default = _NO_DEFAULT if one.default is MISSING else one.default
-        if one.default_factory is not MISSING:
-            default = one.default_factory()
+    def _planned(self, name: str, default: object, hint: Any, layout: Layout) -> _PlannedField:
         is_optional = type(None) in get_args(hint)
-        is_needed = name in layout.needed or (default is _NO_DEFAULT and not is_optional)
+        is_needed = name in layout.needed or (default is MISSING and not is_optional)
         is_always = layout.full or is_needed or name in layout.always
         return _PlannedField(
             name,
             layout.stored_as.get(name, name),
             *(layout.forms.get(name) or self.form(hint)),
-            unless=_NO_DEFAULT if is_always else default,
+            unless=MISSING if is_always else default,
             is_needed=is_needed,
-            is_none_if_missing=default is _NO_DEFAULT and is_optional,
+            is_none_if_missing=default is MISSING and is_optional,
             null_is_missing=not is_needed and hint in (str, int, float),
         )
-
-
-_NO_DEFAULT = object()
 
 
 class _PlannedField(NamedTuple):
@@ -217,7 +217,7 @@ def _writer(plan: Sequence[_PlannedField], rest: str) -> Write:
         stored: dict[str, object] = {}
         for found, (name, write_part, unless) in zip(values_of(value), parts, strict=False):
             # Identity first: most fields of a message are their default.
-            if found is not unless and (unless is _NO_DEFAULT or found != unless):
+            if found is not unless and (unless is MISSING or found != unless):
                 stored[name] = found if write_part is None else write_part(found)
         return {**stored, **getattr(value, rest), **stored} if rest else stored
 

@@ -268,8 +268,7 @@ def fitted(card: Card, footer: str) -> Card:
     description = shortened(card.description, min(_LONGEST_DESCRIPTION, left))
     fields = tuple(_fields(card.fields, left - len(description)))
     is_blank = not fields and not title.strip() and not description.strip()
-    return replace(
-        card,
+    return card._replace(
         title=_LEFT_OUT if is_blank else title,
         description=description,
         fields=fields,
@@ -289,10 +288,10 @@ def _with_lines(card: Card) -> Card:
         rows += [f"**{each.heading}**"] if each.heading else []
         rows.append(f"{mark}{_FOOTER_MARKUP.sub(_ESCAPED, each.text)}")
     buttons = tuple(
-        replace(each, label=f"{numbers[each.line]} · {each.label}") if each.line else each
+        each._replace(label=f"{numbers[each.line]} · {each.label}") if each.line else each
         for each in sorted(card.buttons, key=lambda each: each.line or len(card.lines) + 1)
     )
-    return replace(card, description="\n".join(rows), buttons=buttons, lines=())
+    return card._replace(description="\n".join(rows), buttons=buttons, lines=())
 
 
 def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
@@ -303,7 +302,7 @@ def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
         # Fill an empty name or value, which Discord refuses.
         name = shortened(each.name, _LONGEST_NAME) if each.name.strip() else _LEFT_OUT
         value = shortened(each.value, _LONGEST_VALUE) if each.value.strip() else _LEFT_OUT
-        fitting = replace(each, name=name, value=value)
+        fitting = each._replace(name=name, value=value)
         size = len(fitting.name) + len(fitting.value)
         is_last = missing == 1
         kept = 0 if is_last else len(rest.name) + len(rest.value)
@@ -319,9 +318,9 @@ def _buttons(buttons: Sequence[Button]) -> Iterator[Button]:
     known = set[str]()
     for number, button in enumerate(buttons[:_MOST_BUTTONS]):
         label = shortened(button.label, _LONGEST_LABEL) if button.label.strip() else _LEFT_OUT
-        shown = replace(button, label=label)
+        shown = button._replace(label=label)
         if len(shown.custom_id) > _LONGEST_ID or shown.custom_id in known:
-            shown = replace(shown, action="none", data=str(number), is_used=True)
+            shown = shown._replace(action="none", data=str(number), is_used=True)
         known.add(shown.custom_id)
         yield shown
 
