@@ -309,8 +309,8 @@ class FakeReception:
         answer = self.answers.get(custom_id, CommandAnswer(f"{buttons[custom_id].label}: done."))
         if not answer.is_error:
             self.clicks.append((surface, message_id, custom_id))
-            buttons[custom_id] = buttons[custom_id]._replace( is_used=True)
-            await self.post(replace(message, card=card._replace( buttons=tuple(buttons.values()))))
+            buttons[custom_id] = buttons[custom_id]._replace(is_used=True)
+            await self.post(replace(message, card=card._replace(buttons=tuple(buttons.values()))))
         return answer
 
     async def go_on(self, key: str) -> CommandAnswer:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from itertools import count
 
@@ -59,19 +58,19 @@ class MemoryTasks:
         return self._put(Task(task_id, one_line(title), due, note_lines(notes), list=self._name))
 
     def complete(self, task_id: str) -> Task:
-        return self._put(self.get(task_id)._replace( done=True))
+        return self._put(self.get(task_id)._replace(done=True))
 
     def reopen(self, task_id: str) -> Task:
-        return self._put(self.get(task_id)._replace( done=False))
+        return self._put(self.get(task_id)._replace(done=False))
 
     def update(self, task_id: str, change: TaskChange) -> Task:
         task = self.get(task_id)
         if change.title is not None:
-            task = task._replace( title=one_line(change.title))
+            task = task._replace(title=one_line(change.title))
         if change.notes is not None:
-            task = task._replace( notes=note_lines(change.notes))
+            task = task._replace(notes=note_lines(change.notes))
         if change.due is not None or change.clears_due:
-            task = task._replace( due=change.due)
+            task = task._replace(due=change.due)
         return self._put(task)
 
     def deletion(self, task_id: str) -> DeletedTask:
@@ -94,7 +93,7 @@ class MemoryTasks:
         for words in steps:
             parts = (each for each in self._tasks.values() if each.parent == parent.id)
             found = next((each for each in parts if is_titled(each, words)), None)
-            made.append(found or self._put(self.add(words)._replace( parent=parent.id)))
+            made.append(found or self._put(self.add(words)._replace(parent=parent.id)))
         return [parent, *made]
 
     def remove_open(self, task_ids: Sequence[str]) -> Sequence[str]:
@@ -154,7 +153,7 @@ class TaskListContract(ABC):
         tasks = self.make()
         task = tasks.add("water")
         done = tasks.complete(task.id)
-        assert done == task._replace( done=True)
+        assert done == task._replace(done=True)
         assert list(tasks.tasks()) == []
         assert list(tasks.tasks(with_done=True)) == [done]
 
@@ -185,7 +184,7 @@ class TaskListContract(ABC):
             with raising(TaskNotFound):
                 vain(task.id)
         restored = tasks.restore(deleted)
-        assert restored._replace( id=task.id) == task
+        assert restored._replace(id=task.id) == task
         assert list(tasks.tasks()) == [restored]
 
     def test_steps_become_parts_of_their_task_once(self) -> None:
