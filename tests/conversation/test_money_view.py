@@ -21,7 +21,7 @@ async def test_the_costs_are_read_again_after_a_use_a_new_limit_or_a_minute() ->
     first = await view.look({})
     assert first.month.micros == 1_000_000
     assert await view.look({}) is first
-    await state.transact(lambda tx: tx.usage.add(replace(TURN, turn="t2")))
+    await state.transact(lambda tx: tx.usage.add(TURN._replace(turn="t2")))
     assert (await view.look({})).month.micros == 2_000_000
     await state.transact(lambda tx: tx.config.put(replace(tx.config.get(), daily_cost_cap=3.0)))
     second = await view.look({})

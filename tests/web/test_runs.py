@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from tests.web.browser import Browser
@@ -49,7 +48,7 @@ def hostile_list(now: datetime) -> RunList:
 def hostile_run(now: datetime) -> RunPage:
     story = next(each for each in run_stories(hostile_rows(now)) if each.occurrence == SPOKE)
     spent = Amount(250_000, prices=frozenset({Price.LISTED}))
-    return RunPage(now, replace(story, spent=spent), [HOSTILE], "webhook:door")
+    return RunPage(now, story._replace(spent=spent), [HOSTILE], "webhook:door")
 
 
 async def fragment(browser: Browser, path: str) -> tuple[str, str]:

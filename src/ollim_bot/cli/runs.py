@@ -286,7 +286,7 @@ def _all_right(runs: int) -> str:
 
 def _as_seen(record: RunStory, caller: Caller) -> RunStory:
     """The run; for the agent, without the words of a run that had read untrusted text."""
-    return replace(record, rows=[_row_as_seen(row, caller) for row in record.rows])
+    return record._replace(rows=[_row_as_seen(row, caller) for row in record.rows])
 
 
 def _row_as_seen(row: LedgerRow, caller: Caller) -> LedgerRow:

@@ -67,7 +67,7 @@ class Screening:
                                 return ScreeningVerdict(is_safe(text))
                     return ScreeningVerdict(error="the engine stopped without a word")
                 finally:
-                    self.usage = replace(agent.usage, cost_usd=before + agent.usage.cost_usd)
+                    self.usage = agent.usage._replace(cost_usd=before + agent.usage.cost_usd)
         except EngineError as refused:
             return ScreeningVerdict(error=str(refused).removesuffix("."))
 

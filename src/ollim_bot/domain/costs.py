@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,8 +21,7 @@ _DAY = timedelta(days=1)
 _MOST_RUNS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(NamedTuple):
     """A sum in millionths of a dollar at list prices, and the prices that it was made of.
 
     `included` is the part that a subscription has paid for.
@@ -65,8 +63,7 @@ class Amount:
         return {"cost_usd": self.usd, "included_usd": included, "prices": prices}
 
 
-@dataclass(frozen=True, slots=True)
-class CostLine:
+class CostLine(NamedTuple):
     """One line of a table; `name` is the day, the job or the model."""
 
     name: str
@@ -80,8 +77,7 @@ class CostLine:
         return cls(name, Amount.of(rows), uses, sum(row.tokens for row in rows))
 
 
-@dataclass(frozen=True, slots=True)
-class CostReport:
+class CostReport(NamedTuple):
     """What everything since `since` has cost, with today, this month and the daily limit.
 
     `month_at_pace` is what the whole month costs if it goes on like this; None if nothing has a
@@ -174,8 +170,7 @@ def _month_at_pace(month: Amount, now: datetime) -> int:
     return round(month.micros * (days * _DAY / passed))
 
 
-@dataclass(frozen=True, slots=True)
-class PastRun:
+class PastRun(NamedTuple):
     """What one occurrence of a job has cost, in all its attempts."""
 
     job: str

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 from zlib import crc32
 
 from ollim_bot.domain.moments import duration_in_words
@@ -75,8 +74,7 @@ def short_id_of(run: str) -> str:
     return f"{crc32(run.encode()):08x}"
 
 
-@dataclass(frozen=True, slots=True)
-class RunStory:
+class RunStory(NamedTuple):
     """All rows of one occurrence, oldest first.
 
     Who shows it to the owner adds what the ledger does not know: `is_open` says that its card waits
@@ -213,8 +211,7 @@ class RunStory:
         return Progress(self.state, self.attempts, self.had_effect)
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """The stories by occurrence, in the order in which they began."""
 
     stories: Mapping[Occurrence, RunStory]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -38,8 +37,7 @@ class ModelCost(NamedTuple):
     cost_usd: float
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Tokens of the last request, and the cost since the session was opened.
 
     `context` includes cached tokens. `window` is how many tokens the model takes; None until a turn
@@ -68,8 +66,7 @@ class UsageKind(StrEnum):
         return self in (UsageKind.RUN, UsageKind.SCREENING)
 
 
-@dataclass(frozen=True, slots=True)
-class UsageRow:
+class UsageRow(NamedTuple):
     """What one model was used for in one turn of the conversation, or in one attempt of a run.
 
     `micros` are millionths of a dollar, so that sums are exact; they are 0 where no price is known.
@@ -146,4 +143,4 @@ def usage_after(before: Usage, used: Usage) -> Usage:
     """The reading from which the next rows count; a turn that asked nothing may know no cost."""
     if used.price.is_listed and used.cost_usd >= before.cost_usd:
         return used
-    return replace(used, cost_usd=before.cost_usd, by_model=before.by_model)
+    return used._replace(cost_usd=before.cost_usd, by_model=before.by_model)

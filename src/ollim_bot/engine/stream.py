@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -197,7 +197,7 @@ class TurnReader:
         provider: Provider = CLAUDE,
     ) -> None:
         self.is_over = False
-        self.usage = replace(usage, price=provider.price)
+        self.usage = usage._replace(price=provider.price)
         self._cost = cost
         self._provider = provider
         self._text = StreamedText()
@@ -252,7 +252,7 @@ class TurnReader:
             case {"delta": {"type": "thinking_delta", "thinking": str(text)}}:
                 yield ThinkingStreamed(text)
             case {"type": "message_delta", "usage": {"output_tokens": int(output)}}:
-                self.usage = replace(self.usage, output=output)
+                self.usage = self.usage._replace(output=output)
                 yield UsageReported(self.usage)
 
     def _said(self, message: AssistantMessage) -> Iterator[AgentEvent]:
@@ -266,11 +266,8 @@ class TurnReader:
         )
         if context:
             self._model = message.model
-            self.usage = replace(
-                self.usage,
-                context=context,
-                output=usage.get("output_tokens") or 0,
-                model=message.model,
+            self.usage = self.usage._replace(
+                context=context, output=usage.get("output_tokens") or 0, model=message.model
             )
         for block in message.content:
             if isinstance(block, TextBlock):
@@ -330,8 +327,8 @@ class TurnReader:
         usage: Mapping[str, Any] = (result.model_usage or {}).get(self._model) or {}
         window = usage.get("contextWindow") or self.usage.window
         models = [*(result.model_usage or {})] or [name for name in [self._model] if name]
-        self.usage = replace(self.usage, price=self._provider.price_of(models))
-        self.usage = replace(self._priced(result), window=window)
+        self.usage = self.usage._replace(price=self._provider.price_of(models))
+        self.usage = self._priced(result)._replace(window=window)
         if result.terminal_reason in _INTERRUPTED:
             yield TurnEnded(EndCause.INTERRUPTED, usage=self.usage)
         elif result.is_error:
@@ -344,11 +341,11 @@ class TurnReader:
     def _priced(self, result: ResultMessage) -> Usage:
         total = result.total_cost_usd
         if not self.usage.price.is_listed:
-            return replace(self.usage, cost_usd=0.0, by_model=())
+            return self.usage._replace(cost_usd=0.0, by_model=())
         if total is None:
             return self.usage
         by_model = self._cost.by_model(total, result.model_usage or {})
-        return replace(self.usage, cost_usd=self._cost.with_total(total), by_model=by_model)
+        return self.usage._replace(cost_usd=self._cost.with_total(total), by_model=by_model)
 
 
 class StreamedText:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -83,7 +82,7 @@ def _completed(
     for row in usage:
         by_run.setdefault(row.occurrence, []).append(row)
     spent = {name: Amount.of(each) for name, each in by_run.items() if name}
-    found = [replace(each, is_open=each.id in waiting, spent=spent.get(each.id)) for each in found]
+    found = [each._replace(is_open=each.id in waiting, spent=spent.get(each.id)) for each in found]
     asked = {each.occurrence.job_id: each for each in found if each.answer or each.is_open}
     return [_with_later(each, asked) for each in found]
 
@@ -92,4 +91,4 @@ def _with_later(story: RunStory, asked: Mapping[str, RunStory]) -> RunStory:
     """The story with the run of the reminder to which it was put off."""
     others = {name: each for name, each in asked.items() if name != story.occurrence.job_id}
     later = others.get(str(story.answer.facts.get("reminder"))) if story.answer else None
-    return story if later is None else replace(story, later=_with_later(later, others))
+    return story if later is None else story._replace(later=_with_later(later, others))

@@ -454,7 +454,7 @@ class TurnRunner:
         answer = None
         if _is_wanted(turn, asked, end, self._state.inbox):
             answer = self._answer(turn, dialogue, end)
-        usage = replace(end.usage, cost_usd=cost_of(spent))
+        usage = end.usage._replace(cost_usd=cost_of(spent))
         explain: Step[None] = (
             partial(_note_answered, jobs=jobs, over=new_notice(""))
             if is_complete
