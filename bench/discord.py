@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -17,10 +18,11 @@ from devtools.scripted_model import ScriptedModel
 from bench.fixtures import (
     BOT,
     cpu_seconds,
+    has_page,
     python_process,
     resident_bytes,
+    until,
     unused_port,
-    wait_for_page,
 )
 from bench.measure import Bar, Result, Unit
 from ollim_bot.offline.messages import Reply, Say
@@ -192,8 +194,8 @@ async def _start(folder: Path, provider: Mapping[str, str]) -> Result:
         began = time.monotonic()
         port = unused_port()
         settings = {**provider, "OLLIM_WEB_PORT": str(port)}
-        with python_process(folder / f"without-{number}", BOT, settings):
-            await asyncio.to_thread(wait_for_page, port)
+        with python_process(folder / f"without-{number}", BOT, settings) as process:
+            await asyncio.to_thread(until, partial(has_page, port), process)
             up.append(time.monotonic() - began)
     page = "page, without Discord"
     return Result("start until connected", median(connected), page, median(up), most_times=1.5)

@@ -171,11 +171,10 @@ def until(
         time.sleep(0.01)
 
 
-def wait_for_page(port: int) -> None:
-    while True:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-            return
-        time.sleep(0.01)
+def has_page(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
 
 
 def ledger_row(data: Path, state: str) -> tuple[int, str] | None:

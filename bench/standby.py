@@ -29,10 +29,11 @@ from bench.fixtures import (
     BOT,
     NOW,
     cpu_seconds,
+    has_page,
     new_database,
     python_process,
+    until,
     unused_port,
-    wait_for_page,
 )
 from bench.measure import Bar, Result, Unit, compare, seconds
 from bench.turns import WARM_UP, Scene, TimingSurface, asked_after, make_scene, soon, watched
@@ -414,7 +415,7 @@ def _two_machines_rows(folder: Path, leader: FarServer, standby: FarServer) -> l
             settings = {"DATABASE_URL": url, "OLLIM_WEB_PORT": str(port)}
             process = stack.enter_context(python_process(folder / name, BOT, settings))
             pids.append(process.pid)
-            wait_for_page(port)  # the first one leads
+            until(partial(has_page, port), process)  # the first one leads
         time.sleep(AFTER_A_START)
         before = [cpu_seconds(pid) for pid in pids], leader.traffic(), standby.traffic()
         time.sleep(IDLE_SECONDS)

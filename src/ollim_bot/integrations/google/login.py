@@ -20,8 +20,7 @@ from ollim_bot.domain.google import (
 from ollim_bot.domain.moments import describe
 from ollim_bot.errors import GoogleRefused, OllimError, StorageError, Unreachable, WrongInput
 from ollim_bot.integrations.google.client import GoogleClient
-from ollim_bot.integrations.google.token import GoogleToken
-from ollim_bot.integrations.google.tokens import GoogleTokenStore, read_client
+from ollim_bot.integrations.google.tokens import GoogleToken, GoogleTokenStore, read_client
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.files import PRIVATE
@@ -94,7 +93,7 @@ class SignIn:
         now: Callable[[], datetime],
         services: Sequence[GoogleService] = EVERYTHING,
     ) -> None:
-        from ollim_bot.integrations.google.oauth import ask_consent
+        from ollim_bot.integrations.google.oauth import Consent
 
         client = read_client(paths)
         os.chmod(paths.credentials, PRIVATE)
@@ -106,7 +105,7 @@ class SignIn:
         self._answered = threading.Lock()
         try:
             scopes = scopes_of(services)
-            self._asked = ask_consent(client, scopes, self.redirects.address, addresses)
+            self._asked = Consent(client, scopes, self.redirects.address, addresses)
         except BaseException:  # also if interrupted: nobody else would close the port
             self.redirects.server_close()
             raise
@@ -147,9 +146,9 @@ class SignIn:
         self.redirects.server_close()
 
     def _connected(self, code: str) -> Connected:
-        from ollim_bot.integrations.google.oauth import redeem, revoke
+        from ollim_bot.integrations.google.oauth import revoke
 
-        token = redeem(self._asked, code, self._now(), self._addresses)
+        token = self._asked.redeem(code, self._now())
         if not token.services:
             with suppress(OllimError):
                 revoke(token, self._addresses)
