@@ -403,7 +403,6 @@ class DiscordSurface:
                     self._account.token.reveal(),
                     self._account.owner_id,
                     service,
-                    self._clock,
                     self._allowance.trace(),
                 )
                 await self._connection.show_status(self._shown_model)
