@@ -35,12 +35,8 @@ from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
-from ollim_bot.integrations.google.tokens import (
-    GoogleToken,
-    GoogleTokenStore,
-    OAuthClient,
-    with_answer,
-)
+from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
+from ollim_bot.integrations.google.tokens import GoogleTokenStore
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
 from ollim_bot.store.calendars import write_copy

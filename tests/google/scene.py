@@ -19,12 +19,8 @@ from devtools.localgoogle.server import LocalGoogle, in_thread
 
 from ollim_bot.http_exchange import HttpLimits
 from ollim_bot.integrations.google.client import GoogleClient
-from ollim_bot.integrations.google.tokens import (
-    GoogleToken,
-    GoogleTokenStore,
-    OAuthClient,
-    with_answer,
-)
+from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
+from ollim_bot.integrations.google.tokens import GoogleTokenStore
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import GoogleAddresses, Secret
 

@@ -20,7 +20,8 @@ from ollim_bot.domain.google import (
 from ollim_bot.domain.moments import describe
 from ollim_bot.errors import GoogleRefused, OllimError, StorageError, Unreachable, WrongInput
 from ollim_bot.integrations.google.client import GoogleClient
-from ollim_bot.integrations.google.tokens import GoogleToken, GoogleTokenStore, read_client
+from ollim_bot.integrations.google.token import GoogleToken
+from ollim_bot.integrations.google.tokens import GoogleTokenStore, read_client
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.files import PRIVATE

@@ -18,7 +18,7 @@ from requests import RequestException
 
 from ollim_bot.errors import GoogleRefused, Unreachable
 from ollim_bot.http_exchange import HttpResponse
-from ollim_bot.integrations.google.tokens import GoogleToken, OAuthClient, with_answer
+from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
 from ollim_bot.integrations.google.wire import (
     Pause,
     Transient,
