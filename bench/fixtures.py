@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sqlite3
@@ -142,6 +143,14 @@ def cpu_seconds(pid: int) -> float:
     """The processor time of our own process, without the engine's."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def own_share(seconds: float) -> float:
+    """CPU seconds of this process per second, while nothing happens."""
+    await asyncio.sleep(2.0)
+    began = time.process_time()
+    await asyncio.sleep(seconds)
+    return (time.process_time() - began) / seconds
 
 
 def unused_port() -> int:

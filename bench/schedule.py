@@ -26,6 +26,7 @@ from bench.fixtures import (
     BOT,
     ledger_row,
     new_database,
+    own_share,
     prepared,
     python_process,
     until,
@@ -129,7 +130,8 @@ async def _schedule_rows(few: DataPaths, many: DataPaths, bare: Path) -> list[Re
                 starts.append(start)
             readings.append(await asyncio.to_thread(seconds, lambda: _read_bytes(many)))
         async with running(many) as (stores, _):
-            idle = await _idle()
+            # Half a minute has all checks of the files in it.
+            idle = await own_share(IDLE_SECONDS)
             more = [await _until_armed(many, stores, number) for number in range(ROUNDS)]
             edits = [await _until_changed(many, stores, number) for number in range(ROUNDS)]
     heard, listening = await asyncio.to_thread(_bare, bare)
@@ -232,14 +234,6 @@ async def _schedule_until(stores: Stores, state: str, name: str) -> None:
         if rows and rows[-1].state == state and rows[-1].facts["job"] == name:
             return
         await asyncio.sleep(0.002)
-
-
-async def _idle() -> float:
-    """CPU seconds per second, including all checks of the files in half a minute."""
-    await asyncio.sleep(2.0)
-    began = time.process_time()
-    await asyncio.sleep(IDLE_SECONDS)
-    return (time.process_time() - began) / IDLE_SECONDS
 
 
 def heard_after(folder: Path, write: Callable[[int], object], rounds: int) -> float:

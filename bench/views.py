@@ -25,6 +25,7 @@ from bench.fixtures import (
     live_long,
     new_database,
     open_item,
+    own_share,
     prepared,
     run_rows,
     talked,
@@ -103,9 +104,9 @@ async def _views_rows(folder: Path) -> list[Result]:
             new = {name: [await _look(page, name) for _ in range(ROUNDS)] for name in KEPT}
         async with _page(folder / "old", JOBS) as page:
             await asyncio.to_thread(live_long, page.stores.state, SystemClock(UTC).now())
-            closed = await _share()
+            closed = await own_share(IDLE_SECONDS)
             first = {name: await _look(page, name) for name in KEPT}
-            opened = await _share()
+            opened = await own_share(IDLE_SECONDS)
             for name in KEPT:
                 kept = [await _look(page, name) for _ in range(ROUNDS)]
                 rows += _rows(f"{name}, kept", _medians(kept), _medians(new[name]), MOST_KEPT)
@@ -222,13 +223,6 @@ def _idle(before: float, after: float) -> Result:
         most_more=MOST_MORE_IDLE,
         unit=Unit.SHARE,
     )
-
-
-async def _share() -> float:
-    await asyncio.sleep(2.0)
-    began = time.process_time()
-    await asyncio.sleep(IDLE_SECONDS)
-    return (time.process_time() - began) / IDLE_SECONDS
 
 
 MOST_OF_CHAT, MOST_OF_VIEW, MOST_IN_ALL = 203_776, 25_000, 350_000

@@ -108,15 +108,11 @@ def _encoded(image: Image, *, is_photo: bool) -> tuple[str, bytes]:
         data = _saved(image, "PNG")
         if len(data) <= _MOST_PNG_BYTES:
             return "image/png", data
-    return "image/jpeg", _saved(_on_white(image), "JPEG", quality=_JPEG_QUALITY)
-
-
-def _on_white(image: Image) -> Image:
-    if image.mode != "RGBA":
-        return image
-    flat = new("RGB", image.size, _WHITE)
-    flat.paste(image, mask=image.getchannel("A"))
-    return flat
+    flat = image
+    if image.mode == "RGBA":
+        flat = new("RGB", image.size, _WHITE)
+        flat.paste(image, mask=image.getchannel("A"))
+    return "image/jpeg", _saved(flat, "JPEG", quality=_JPEG_QUALITY)
 
 
 def _saved(image: Image, form: str, **options: int) -> bytes:
