@@ -20,9 +20,9 @@ from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock, TurnStart
 from ollim_bot.surfaces.discord.background_tasks import (
+    LONGEST_PAUSE,
     BackgroundTasks,
     finishes_within,
-    retry_delay,
 )
 from ollim_bot.surfaces.discord.rendering import (
     DmChannel,
@@ -416,9 +416,8 @@ class DraftRenderer:
         self._news.set()
         while True:
             await self._news.wait()
-            await self._clock.sleep(
-                max(self._channel.pause_before_edit(), retry_delay(self._failures))
-            )
+            wait = min(LONGEST_PAUSE, 2.0 ** min(self._failures, 6) / 2) if self._failures else 0.0
+            await self._clock.sleep(max(self._channel.pause_before_edit(), wait))
             # A more important request may have used the allowance in the meantime.
             await self._clock.sleep(self._channel.pause_before_edit())
             self._news.clear()

@@ -21,12 +21,7 @@ from ollim_bot.errors import (
     WriteFailed,
 )
 from ollim_bot.ports import ChatService, Clock, IncomingFile, IncomingMessage
-from ollim_bot.surfaces.discord.background_tasks import (
-    FIRST_PAUSE,
-    RecentValues,
-    finishes_within,
-    retry_delay,
-)
+from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE, RecentValues, finishes_within
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.rendering import (
     NAME,
@@ -52,6 +47,7 @@ NOT_TAKEN = "That message could not be taken in. Write it in other words, or on 
 _COMMAND_FIRST = 1.0
 _LONGEST_PAUSE = 60.0
 _SAID_AFTER = 3
+_TRIES_FOR_A_FILE = 4
 _logger = logging.getLogger(__name__)
 
 
@@ -201,16 +197,17 @@ class FileFetcher:
 
     async def _fetch(self, file: RemoteFile, target: Path) -> str:
         """Return why the file could not be fetched; empty if it was."""
-        for tries in range(4):
-            await self._clock.sleep(retry_delay(tries))
+        async for failures in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
             try:
                 await self._channel.fetch(file, target, MOST_BYTES)
             except DeliveryFailed:
                 return "not there any more, or too large"
             except (Unreachable, DeliveryUncertain):
-                continue
-            return ""
-        return "Discord does not answer"
+                if failures + 1 == _TRIES_FOR_A_FILE:
+                    return "Discord does not answer"
+            else:
+                break
+        return ""
 
 
 def _problem(file: RemoteFile, number: int) -> str:
@@ -386,24 +383,18 @@ class Inbound:
         while True:
             ref, text = await self._changes.get()
             async for _ in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
-                if await self._apply_change(ref, text):
-                    break
-
-    async def _apply_change(self, ref: str, text: str | None) -> bool:
-        """Apply the change; False if it has to be tried again."""
-        try:
-            if text is None:
-                await self._reception.withdraw(input_of(ref))
-            else:
-                await self._reception.edit(
-                    input_of(ref), _with_notes(text, self._notes.get(ref) or "")
-                )
-        except StorageError:
-            _logger.warning("A change of a message waits for the disk", exc_info=True)
-            return False
-        except Exception:  # a failed change must not block those behind it
-            _logger.exception("A change of a message could not be taken in")
-        return True
+                try:
+                    if text is None:
+                        await self._reception.withdraw(input_of(ref))
+                    else:
+                        words = _with_notes(text, self._notes.get(ref) or "")
+                        await self._reception.edit(input_of(ref), words)
+                except StorageError:
+                    _logger.warning("A change of a message waits for the disk", exc_info=True)
+                    continue
+                except Exception:  # a failed change must not block those behind it
+                    _logger.exception("A change of a message could not be taken in")
+                break
 
     async def _say(self, ref: str, text: str) -> None:
         """Try once to tell the owner.
