@@ -140,12 +140,8 @@ class InboundQueue:
         return [each for each in (*self._line, *self._apart) if each.seen.ref == ref]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedFiles:
-    """`notes` has a line for each file that could not be fetched."""
-
-    files: tuple[IncomingFile, ...] = ()
-    notes: tuple[str, ...] = ()
+# The files, and a line for each that could not be fetched.
+FetchedFiles = tuple[tuple[IncomingFile, ...], tuple[str, ...]]
 
 
 class FileFetcher:
@@ -166,7 +162,7 @@ class FileFetcher:
         Raises `WriteFailed` if the disk refuses them.
         """
         if not files:
-            yield FetchedFiles()
+            yield (), ()
             return
         folder = self._folder / ref
         try:
@@ -193,7 +189,7 @@ class FileFetcher:
                 notes.append(f"[{name} could not be fetched: {problem}]")
             else:
                 here.append(IncomingFile(file.name, target))
-        return FetchedFiles(tuple(here), tuple(notes))
+        return tuple(here), tuple(notes)
 
     async def _fetch(self, file: RemoteFile, target: Path) -> str:
         """Return why the file could not be fetched; empty if it was."""
@@ -340,7 +336,8 @@ class Inbound:
         seen = waiting.seen
         if waiting.is_deleted:
             return seen.text
-        notes = "\n".join(fetched.notes)
+        files, lines = fetched
+        notes = "\n".join(lines)
         if notes:
             self._notes.put(seen.ref, notes)
         # The message that it replies to, or the quoted words if the log lacks it.
@@ -351,7 +348,7 @@ class Inbound:
             _with_notes(seen.text, notes),
             reply_to=known.id if known else None,
             quote=seen.quote if seen.reply_to is not None and known is None else "",
-            files=fetched.files,
+            files=files,
             refs={NAME: seen.ref},
             untrusted=self._untrusted(seen.forwarded),
             untrusted_quote=self._untrusted(seen.quote_forwarded),
