@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ollim_bot.environment import SET_IN_CURRENT_FOLDER, env_pieces, load_env_file
+from ollim_bot.environment import SET_IN_CURRENT_FOLDER, env_pieces, load_env_file, read_env_file
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
@@ -31,23 +31,25 @@ def with_changes(text: str, changes: EnvChanges) -> str:
     """
     mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
     text = text.removeprefix(mark)
-    pieces = [*env_pieces(text)]
-    left = dict(changes)
-    if any(piece.problem for piece in pieces):
-        # Quotes that an earlier line leaves open must not end in a new line: all come first.
-        while any(piece.name in changes for piece in pieces):
-            text = "".join(piece.text for piece in pieces if piece.name not in changes)
-            pieces = [*env_pieces(text)]
-        return f"{mark}{_lines(left)}{text}"
-    text = ""
-    for piece in pieces:
-        if piece.name not in changes:
-            text += piece.text
+    left, changed = dict(changes), ""
+    for piece in env_pieces(text):
+        if piece.name is None or piece.name not in changes:
+            changed += piece.text
         elif value := left.pop(piece.name, None):
-            text += f"{piece.before}{quoted(value)}{piece.behind}"
+            changed += f"{piece.before}{quoted(value)}{piece.behind}"
     new = _lines(left)
-    has_end = not text or text.endswith(("\n", "\r"))
-    return f"{mark}{text}{'' if has_end or not new else chr(10)}{new}"
+    if new and changed and not changed.endswith(("\n", "\r")):
+        changed += "\n"
+    changed += new
+    before = read_env_file(text).values.items()
+    kept = {name: value for name, value in before if name not in changes}
+    wanted = kept | {name: value for name, value in changes.items() if value}
+    if read_env_file(changed).values == wanted:
+        return f"{mark}{changed}"
+    # Quotes that an earlier line leaves open end in one of the new lines: these come first.
+    while any(piece.name in changes for piece in env_pieces(text)):
+        text = "".join(piece.text for piece in env_pieces(text) if piece.name not in changes)
+    return f"{mark}{_lines(changes)}{text}"
 
 
 def _lines(values: EnvChanges) -> str:
