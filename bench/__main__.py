@@ -10,93 +10,106 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from devtools.localpostgres import find_binaries
+
 from bench import (
-    background,
-    backup,
-    cli_start,
+    commands,
     discord,
-    due,
-    far,
-    git_history,
-    history,
-    jobs,
-    ledger,
     linear,
     memory,
-    new_files,
-    past_runs,
-    postgres,
+    report,
     schedule,
-    starts,
     storage,
-    take_overs,
     turns,
-    two_machines,
     views,
     webhooks,
-    week,
-    week_page,
 )
 from bench.measure import Result
-from bench.table import table
 
-PARTS: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
-    "commands": (cli_start.measure, cli_start.__doc__),
-    "jobs": (jobs.measure, jobs.__doc__),
-    "schedule": (schedule.measure, schedule.__doc__),
-    "week": (week.measure, week.__doc__),
-    "starts": (starts.measure, starts.__doc__),
-    "new-files": (new_files.measure, new_files.__doc__),
-    "storage": (storage.measure, storage.__doc__),
-    "postgres": (postgres.measure, postgres.__doc__),
-    "ledger": (ledger.measure, ledger.__doc__),
-    "history": (history.measure, history.__doc__),
-    "backup": (backup.measure, backup.__doc__),
-    "linear": (linear.measure, linear.__doc__.partition("\n")[0]),
-    "git": (git_history.measure, git_history.__doc__),
-    "turns": (turns.measure, turns.__doc__),
-    "due": (due.measure, due.__doc__),
-    "far": (far.measure, far.__doc__),
-    "two-machines": (two_machines.measure, two_machines.__doc__),
-    "discord": (discord.measure, discord.__doc__),
-    "background": (background.measure, background.__doc__),
-    "webhooks": (webhooks.measure, webhooks.__doc__),
-    "week-page": (week_page.measure, week_page.__doc__),
-    "views": (views.measure, views.__doc__),
-    "memory": (memory.measure, memory.__doc__),
-}
+try:
+    from bench import standby
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in ("ollim_bot_standby", "psycopg"):
+        raise
+    standby = None  # type: ignore[assignment]
 
-# These take minutes, and run only where they are named.
-LONG: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
-    "take-overs": (take_overs.measure, take_overs.__doc__)
+Measure = Callable[[Path], list[Result]]
+
+PARTS: Mapping[str, Measure] = {
+    "commands": commands.measure,
+    "jobs": schedule.measure_jobs,
+    "schedule": schedule.measure_schedule,
+    "week": views.measure_week,
+    "starts": schedule.measure_starts,
+    "new-files": schedule.measure_new_files,
+    "storage": storage.measure_storage,
+    "ledger": storage.measure_ledger,
+    "history": storage.measure_history,
+    "backup": storage.measure_backup,
+    "linear": linear.measure,
+    "git": storage.measure_git,
+    "turns": turns.measure_turns,
+    "due": turns.measure_due,
+    "discord": discord.measure,
+    "background": turns.measure_background,
+    "webhooks": webhooks.measure,
+    "week-page": views.measure_week_page,
+    "views": views.measure_views,
+    "memory": memory.measure,
 }
+# These need the package ollim_bot_standby and a PostgreSQL server, and are left out without them.
+STANDBY = ("postgres", "far", "two-machines")
+# These need both, too; they take minutes, and run only where they are named.
+LONG = ("take-overs",)
+ALL = (*PARTS, *STANDBY, *LONG)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(argv)
-    known = {**PARTS, **LONG}
-    chosen = [name for name in known if name in (given.only or PARTS)]
+    parts, missing = _parts()
+    chosen = [name for name in parts if name in given.only] if given.only else [*PARTS, *STANDBY]
     if given.list:
-        print("\n".join(f"{name:14}{known[name][1]}" for name in given.only or known))
+        print("\n".join(_described(name, parts.get(name)) for name in given.only or ALL))
         return 0
     # Programs are ended here in the middle of an answer, which their servers would complain of.
     logging.disable()
-    results = _measured(chosen)
-    run = past_runs.this_run(results, Path(__file__).parents[1])
-    runs = past_runs.read(past_runs.FILE)
-    is_whole = len(chosen) == len(PARTS)
-    print(table(results, past_runs.usual_ratios(run, runs), is_whole=is_whole))
+    results = _measured({name: parts[name] for name in chosen if name in parts})
+    run = report.this_run(results, Path(__file__).parents[1])
+    past = report.usual_ratios(run, report.read(report.FILE))
+    is_whole = given.only is None
+    print(report.table(results, past, is_whole=is_whole))
+    if left_out := [name for name in given.only or [*PARTS, *STANDBY] if name not in parts]:
+        print(f"\nLeft out, without {missing}: {', '.join(left_out)}")
     is_kept = is_whole if given.record is None else given.record
     if is_kept and not os.environ.get("CI"):
-        past_runs.append(past_runs.FILE, run)
+        report.append(report.FILE, run)
     return 0 if all(result.passes for result in results) else 1
 
 
-def _measured(parts: Sequence[str]) -> list[Result]:
+def _parts() -> tuple[Mapping[str, Measure], str]:
+    """What can be measured here, and what is missing for the rest."""
+    if standby is None:
+        return PARTS, "the package ollim_bot_standby"
+    if find_binaries() is None:
+        return PARTS, "a PostgreSQL server"
+    further = {
+        "postgres": standby.measure_postgres,
+        "far": standby.measure_far,
+        "two-machines": standby.measure_two_machines,
+        "take-overs": standby.measure_take_overs,
+    }
+    return {**PARTS, **further}, ""
+
+
+def _described(name: str, measure: Measure | None) -> str:
+    words = (measure.__doc__ or "") if measure else "needs ollim_bot_standby and PostgreSQL"
+    return f"{name:14}{words}"
+
+
+def _measured(parts: Mapping[str, Measure]) -> list[Result]:
     results: list[Result] = []
-    for name in parts:
+    for name, measure in parts.items():
         print(name, end=" ", file=sys.stderr, flush=True)
-        measure, _ = {**PARTS, **LONG}[name]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             results += measure(Path(folder))
     print(file=sys.stderr)
@@ -105,7 +118,7 @@ def _measured(parts: Sequence[str]) -> list[Result]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=[*PARTS, *LONG], help="some parts")
+    parser.add_argument("--only", nargs="+", choices=ALL, help="some parts")
     parser.add_argument("--list", action="store_true", help="say what the parts are")
     parser.add_argument(
         "--record",

@@ -7,19 +7,29 @@ import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 
+import discord
 from devtools.localdiscord.server import LocalDiscord, RecordedRequest
 from devtools.scripted_model import ScriptedModel
 
-from bench.bars import Bar
-from bench.fixtures import BOT, cpu_seconds, python_process, resident_bytes, unused_port
-from bench.measure import Result, Unit
+from bench.fixtures import (
+    BOT,
+    cpu_seconds,
+    has_page,
+    python_process,
+    resident_bytes,
+    until,
+    unused_port,
+)
+from bench.measure import Bar, Result, Unit
 from ollim_bot.offline.messages import Reply, Say
 from ollim_bot.offline.server import MessagesServer
+from ollim_bot.surfaces.discord.client import use_api_url
 
-BARE = ("-m", "bench.bare_discord")
+BARE = ("-m", "bench.discord")
 LIMIT = 300.0
 WARM_UP = 3
 ROUNDS = 20
@@ -38,6 +48,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def measure(folder: Path) -> list[Result]:
+    """What Discord costs: the wait for a first sign, the edits of a long answer, being there."""
     return asyncio.run(_measured(folder))
 
 
@@ -183,22 +194,11 @@ async def _start(folder: Path, provider: Mapping[str, str]) -> Result:
         began = time.monotonic()
         port = unused_port()
         settings = {**provider, "OLLIM_WEB_PORT": str(port)}
-        with python_process(folder / f"without-{number}", BOT, settings):
-            await _answers(port)
+        with python_process(folder / f"without-{number}", BOT, settings) as process:
+            await asyncio.to_thread(until, partial(has_page, port), process)
             up.append(time.monotonic() - began)
     page = "page, without Discord"
     return Result("start until connected", median(connected), page, median(up), most_times=1.5)
-
-
-async def _answers(port: int) -> None:
-    while True:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except ConnectionError:
-            await asyncio.sleep(0.01)
-        else:
-            writer.close()
-            return
 
 
 async def _idle(folder: Path, provider: Mapping[str, str]) -> list[Result]:
@@ -249,3 +249,21 @@ async def on_discord(
         with python_process(folder, command, {**provider, **account}):
             await discord.connected(LIMIT)
             yield discord
+
+
+class BareClient(discord.Client):
+    async def on_message(self, message: discord.Message) -> None:
+        if message.author != self.user:
+            await message.add_reaction("👀")
+
+
+async def _react() -> None:
+    await use_api_url(os.environ["DISCORD_API_URL"])
+    intents = discord.Intents.none()
+    intents.dm_messages = True
+    async with BareClient(intents=intents) as client:
+        await client.start(os.environ["DISCORD_TOKEN"])
+
+
+if __name__ == "__main__":
+    asyncio.run(_react())

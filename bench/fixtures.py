@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 
+from devtools.doubles.engine import ScriptedEngine
 from devtools.doubles.immediate_store import ImmediateStore
 from devtools.doubles.journal import RecordingJournal
 from tests.stores import Stores
 
 from bench.measure import Action
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.due_items import DueItem
+from ollim_bot.domain.ids import MessageId, SessionId
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.run_history import claiming_row
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
+from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.job_files import open_repositories
 from ollim_bot.store.opening import open_database
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 BOT = ("-m", "ollim_bot")
@@ -129,8 +145,149 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+async def own_share(seconds: float) -> float:
+    """CPU seconds of this process per second, while nothing happens."""
+    await asyncio.sleep(2.0)
+    began = time.process_time()
+    await asyncio.sleep(seconds)
+    return (time.process_time() - began) / seconds
+
+
 def unused_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def write_jobs(data: Path, count: int) -> None:
+    """Half reminders, half routines, of which none is due during a measurement."""
+    soon = datetime.now(UTC) + timedelta(days=3)
+    for folder in ("routines", "reminders"):
+        (data / folder).mkdir(parents=True, exist_ok=True)
+    write_reminders(data / "reminders", count // 2, soon.year + 1)
+    write_routines(data / "routines", count // 2, soon.isoweekday() % 7)
+
+
+def until(
+    condition: Callable[[], bool], process: subprocess.Popen[bytes], limit: float = 120.0
+) -> None:
+    """Wait for something that the process does."""
+    began = time.monotonic()
+    while not condition():
+        assert process.poll() is None, "the process has ended"
+        assert time.monotonic() - began < limit, "it takes too long"
+        time.sleep(0.01)
+
+
+def has_page(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
+
+
+def ledger_row(data: Path, state: str) -> tuple[int, str] | None:
+    """The place and the value of the newest row of this state, as another process sees it."""
+    with suppress(sqlite3.Error):  # it is not there yet, or is being written
+        database = f"file:{data}/state/ollim.db?mode=ro"
+        with closing(sqlite3.connect(database, uri=True)) as connection:
+            query = "SELECT seq, value FROM ledger WHERE state = ? ORDER BY seq DESC LIMIT 1"
+            row: tuple[int, str] | None = connection.execute(query, (state,)).fetchone()
+            return row
+    return None
+
+
+# What a long life leaves: messages, runs, costs, sessions, open things.
+LONG = 100_000
+WORDS = 40
+OFTEN = "often"
+LEDGER_ROWS = 100_000
+OPEN = 50
+_ROWS_OF_RUN = 4
+_RUNS = LEDGER_ROWS // _ROWS_OF_RUN
+_JOBS = 30
+_SESSIONS = 100
+_BETWEEN = timedelta(minutes=15)
+
+
+def live_long(store: Store, now: datetime) -> None:
+    """As many ledger rows and messages as the contract names, and what came with them."""
+    store.run(fill_history)
+    store.run(lambda tx: tx.ledger.append(*_ledger(now)))
+    store.run(lambda tx: tx.usage.add(*_usage(now)))
+    store.run(lambda tx: tx.session_history.append(*_sessions(now)))
+    store.run(lambda tx: _open_items(tx, now))
+
+
+def talked(folder: Path) -> ScriptedEngine:
+    """An engine with a hundred sessions."""
+    engine = ScriptedEngine()
+    for number in range(_SESSIONS):
+        engine.store(SessionId(f"talk{number}"), folder, f"What about number {number}?")
+    return engine
+
+
+def open_item(number: int, now: datetime) -> DueItem:
+    due = now - timedelta(minutes=number + 1)
+    job = Reminder(JobSpec(id=f"open{number}", message=f"Call number {number}."), due)
+    occurrence = Occurrence.scheduled(JobKind.REMINDER, job.spec.id, due)
+    return DueItem.of(job, occurrence, MessageId(f"c{number}"), due)
+
+
+def _ledger(now: datetime) -> Iterator[LedgerRow]:
+    for number in range(_RUNS):
+        yield from run_rows(f"j{number % _JOBS}", _at(number, now))
+
+
+def _usage(now: datetime) -> Iterator[UsageRow]:
+    for number in range(_RUNS):
+        at = _at(number, now)
+        run = Occurrence.scheduled(JobKind.ROUTINE, f"j{number % _JOBS}", at)
+        yield UsageRow(at, UsageKind.RUN, "m", Price.LISTED, 900, 500, occurrence=run.id)
+
+
+def _sessions(now: datetime) -> Iterator[SessionEvent]:
+    for number in range(_RUNS):
+        session = SessionId(f"s{number}")
+        yield SessionEvent(session, SessionChange.ISOLATED_BG, _at(number, now))
+
+
+def _open_items(tx: Transaction, now: datetime) -> None:
+    for number in range(OPEN):
+        tx.due_items.put(open_item(number, now))
+
+
+def _at(number: int, now: datetime) -> datetime:
+    return now - _BETWEEN * (_RUNS - number)
+
+
+def fill_history(tx: Transaction) -> None:
+    for message in _messages():
+        tx.messages.add(message)
+
+
+def _messages() -> Iterator[ChatMessage]:
+    chance = Random(1)
+    usual = [
+        f"word{min(chance.randrange(1, 20_000), chance.randrange(1, 20_000))}"
+        for _ in range(400_000)
+    ]
+    for number in range(LONG):
+        start = chance.randrange(len(usual) - WORDS)
+        yield message(number, " ".join(usual[start : start + WORDS]))
+
+
+def message(number: int, words: str) -> ChatMessage:
+    author = Author.ASSISTANT if number % 2 else Author.OWNER
+    at = NOW - timedelta(minutes=LONG - number)
+    text = f"{OFTEN} {words} rare{number // 100}"
+    return ChatMessage(MessageId(f"m{number}"), at, author, text)
+
+
+def run_rows(job_id: str, at: datetime) -> Iterator[LedgerRow]:
+    one = Occurrence.scheduled(JobKind.ROUTINE, job_id, at)
+    end = {"attempts": 1, "job": "Morning briefing", "report": "x" * 200, "tools": ["Read"] * 4}
+    yield claiming_row(one, at)
+    yield LedgerRow(at, "running", one, {"attempt": 1, "job": "Morning briefing"})
+    yield LedgerRow(at, "effect", one, {"attempt": 1, "tool": "mcp__discord__ping_user"})
+    yield LedgerRow(at, "done", one, end)

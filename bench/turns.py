@@ -1,4 +1,4 @@
-"""What our way of asking adds to a turn: the wait for the first words, and the bytes sent."""
+"""A turn from a message or a due moment until the first words, and forty runs at once."""
 
 from __future__ import annotations
 
@@ -7,35 +7,106 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
+from uuid import uuid4
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, StreamEvent
 from claude_agent_sdk.types import SystemPromptPreset, ThinkingConfig
 from devtools.scripted_model import ScriptedModel
+from tests.stores import Stores
 
-from bench.bars import Bar
 from bench.fixtures import prepared
-from bench.measure import Result, Unit, seconds
+from bench.measure import Bar, Result, Unit, seconds
 from bench.storage import bare_append
-from bench.timing_surface import TimingSurface
 from ollim_bot.app.app import Adapters, App
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.events import AgentEvent, TextStreamed
+from ollim_bot.domain.inbox import InputId
+from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
+from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.shared_files import Names
 from ollim_bot.engine.engine import ClaudeEngine
 from ollim_bot.engine.launcher import engine_variables, launcher
+from ollim_bot.offline.messages import ModelRequest, Reply, Say
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import ChatService, IncomingMessage, Status, TurnStart
 from ollim_bot.prompts.turns import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
 from ollim_bot.store.owner_files import ProfileFiles
 from ollim_bot.tools.registry import TOOL_LINES
 
-WARM_UP = 3
-ROUNDS = 40
-LIMIT = 300.0
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds from the arrival of a message to the first sign of its turn and to its words."""
+
+    sign: float
+    words: float
+
+
+class TimingSurface:
+    name = "bench"
+
+    def __init__(self) -> None:
+        self._reception: asyncio.Future[ChatService] = asyncio.get_running_loop().create_future()
+        self._ended = asyncio.Event()
+        self._is_answered = False
+        self._sign = self._words = 0.0
+        self._posted: dict[str, datetime] = {}
+        self._has_posted = asyncio.Event()
+
+    async def posted(self, words: str) -> datetime:
+        """When a message with these words was first shown."""
+        while words not in self._posted:
+            self._has_posted.clear()
+            await self._has_posted.wait()
+        return self._posted[words]
+
+    async def ask(self, words: str) -> Latency:
+        reception = await self._reception
+        self._ended.clear()
+        self._is_answered = False
+        self._sign = self._words = 0.0
+        began = time.perf_counter()
+        await reception.receive(IncomingMessage(InputId(str(uuid4())), self.name, words))
+        await self._ended.wait()
+        return Latency(self._sign - began, self._words - began)
+
+    async def run(self, reception: ChatService) -> None:
+        self._reception.set_result(reception)
+        await asyncio.Event().wait()
+
+    async def post(self, message: ChatMessage, _change: int = 0) -> None:
+        self._is_answered |= message.author is Author.ASSISTANT
+        self._posted.setdefault(message.text, datetime.now(UTC))
+        self._has_posted.set()
+
+    async def present(self, _: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
+        self._sign = time.perf_counter()
+        async for event in events:
+            if isinstance(event, TextStreamed) and not self._words:
+                self._words = time.perf_counter()
+
+    async def changed(self, status: Status) -> None:
+        if self._is_answered and not status.is_busy:
+            self._ended.set()
+
+
+WARM_UP, ROUNDS, DUE_ROUNDS = 3, 40, 5
+LIMIT = 400.0
+MANY = 40
+# They are due within so many seconds, of which a run takes more than one.
+WITHIN = 4
+ENDS = frozenset(state.value for state in OccurrenceState if state.is_end)
+# An answer takes the model so many seconds at least.
+ANSWERING = 0.9
+SLOWLY = Reply((Say("It is done, all of it. " * 5),), pace=0.1, chunk=11)
 TOOLS = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "WebSearch")
 PRESET: SystemPromptPreset = {"type": "preset", "preset": "claude_code"}
 
@@ -138,11 +209,12 @@ def preset(scene: Scene) -> AbstractAsyncContextManager[Ask]:
     return open_sdk_client(_options(scene, PRESET, None))
 
 
-def measure(folder: Path, open_client: OpenClient = open_bot) -> list[Result]:
-    return asyncio.run(_measured(folder, open_client))
+def measure_turns(folder: Path, open_client: OpenClient = open_bot) -> list[Result]:
+    """What our way of asking adds to a turn: the wait for the first words, and the bytes sent."""
+    return asyncio.run(_turns_rows(folder, open_client))
 
 
-async def _measured(folder: Path, open_client: OpenClient) -> list[Result]:
+async def _turns_rows(folder: Path, open_client: OpenClient) -> list[Result]:
     async with asyncio.timeout(LIMIT):
         first, bare_first = await _first_words(folder, open_client, alike)
         sign = await _first_sign(folder / "sign")
@@ -220,3 +292,157 @@ def _options(
 def _is_text(message: StreamEvent) -> bool:
     delta = message.event.get("delta")
     return isinstance(delta, dict) and delta.get("type") == "text_delta"
+
+
+def measure_due(folder: Path) -> list[Result]:
+    """From the due moment of a reminder to the prompt at the model."""
+    return asyncio.run(_due_rows(folder))
+
+
+async def _due_rows(folder: Path) -> list[Result]:
+    async with asyncio.timeout(LIMIT):
+        main, apart = await _prompted(folder / "due")
+        bare = await _bare(folder / "bare")
+    timer = "a timer and the bare SDK client"
+    return [
+        Result("due in the conversation, until asked", main, timer, bare, Bar.DUE, 1.0),
+        Result("due in the background, until asked", apart, timer, bare),
+    ]
+
+
+async def _prompted(folder: Path) -> tuple[float, float]:
+    """Medians in a running conversation, so that the engine is warm."""
+    async with make_scene(folder) as scene, watched(scene) as surface:
+        await surface.ask("hi")
+        main = [await asked_after(scene, f"m{n}", "false") for n in range(DUE_ROUNDS)]
+        apart = [await asked_after(scene, f"b{n}", "true") for n in range(DUE_ROUNDS)]
+    return median(main), median(apart)
+
+
+async def asked_after(scene: Scene, name: str, background: str) -> float:
+    due = soon(3)
+    head = f'id: {name}\nrun-at: "{due.isoformat()}"\nbackground: {background}'
+    text = f"---\n{head}\n---\nCall {name} back.\n"
+    (scene.paths.reminders / f"{name}.md").write_text(text)
+    return await _seen_after(scene, f"Call {name} back.", due, len(scene.model.requests) + 1)
+
+
+async def _bare(folder: Path) -> float:
+    async with make_scene(folder) as scene, alike(scene) as ask:
+        await ask("hi")
+        return median([await _bare_after(scene, ask, f"c{n}") for n in range(DUE_ROUNDS)])
+
+
+async def _bare_after(scene: Scene, ask: Ask, name: str) -> float:
+    due, number = soon(1), len(scene.model.requests) + 1
+    await asyncio.sleep((due - datetime.now(UTC)).total_seconds())
+    asking = asyncio.create_task(_told(ask, f"Call {name} back."))
+    seconds = await _seen_after(scene, f"Call {name} back.", due, number)
+    await asking
+    return seconds
+
+
+async def _told(ask: Ask, words: str) -> float:
+    return await ask(words)
+
+
+async def _seen_after(scene: Scene, words: str, due: datetime, number: int) -> float:
+    """The seconds from `due` until a request has these words; looks from request `number` on."""
+    while words not in str((await scene.model.seen(number)).body):
+        number += 1
+    return (datetime.now(UTC) - due).total_seconds()
+
+
+def soon(seconds: int) -> datetime:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).replace(microsecond=0)
+
+
+def measure_background(folder: Path) -> list[Result]:
+    """Forty background runs due at once: how many together, in which order, and for how long."""
+    return asyncio.run(_background_rows(folder))
+
+
+async def _background_rows(folder: Path) -> list[Result]:
+    async with asyncio.timeout(LIMIT), make_scene(folder) as scene, watched(scene) as surface:
+        request_times = _RequestTimes()
+        scene.model.when(request_times, SLOWLY)
+        _, stores = await asyncio.to_thread(prepared, scene.paths.root)
+        await surface.ask("hi")
+        alone = await _run(scene, stores, ["alone"])
+        together = await _run(scene, stores, [f"q{number:02}" for number in range(MANY)])
+    slots, one = RuntimeConfig().bg_concurrency, alone.seconds
+    of, unit = Bar.BACKGROUND, Unit.COUNT
+    return [
+        Result(
+            "runs at once", request_times.most, "the setting", slots, of, most_times=1, unit=unit
+        ),
+        Result("runs out of order", together.swapped(slots), "all", MANY, of, 0, unit=unit),
+        Result(
+            f"{MANY} runs due at once, until done",
+            together.seconds,
+            f"one run, {MANY} times, {slots} at once",
+            one * -(-MANY // slots),
+            of,
+        ),
+    ]
+
+
+class _RequestTimes:
+    """A rule of the model that records the time of each request of a run."""
+
+    def __init__(self) -> None:
+        self._at: list[float] = []
+
+    def __call__(self, request: ModelRequest) -> bool:
+        is_run = "Look after number" in request.last_user_text
+        if is_run:
+            self._at.append(time.monotonic())
+        return is_run
+
+    @property
+    def most(self) -> int:
+        """The largest number of requests that were answered at the same time."""
+        return max(sum(at <= other < at + ANSWERING for other in self._at) for at in self._at)
+
+
+class _Runs:
+    """The ledger rows of some runs, in the order in which the runs began."""
+
+    def __init__(self, rows: Sequence[LedgerRow]) -> None:
+        self._due: list[datetime] = []
+        began: dict[str, datetime] = {}
+        ended: dict[str, datetime] = {}
+        for row in rows:
+            if row.occurrence is None or row.occurrence.scheduled_at is None:
+                continue
+            if row.state == OccurrenceState.RUNNING:
+                began[row.occurrence.id] = row.ts
+                self._due.append(row.occurrence.scheduled_at)
+            elif row.state == OccurrenceState.DONE:
+                ended[row.occurrence.id] = row.ts
+        self.seconds = (max(ended.values()) - min(began.values())).total_seconds()
+
+    def swapped(self, slots: int) -> int:
+        """How many runs began after one that was due later, except for runs that began together."""
+        return sum(
+            any(due < earlier for earlier in self._due[: max(0, place - slots + 1)])
+            for place, due in enumerate(self._due)
+        )
+
+
+async def _run(scene: Scene, stores: Stores, names: Sequence[str]) -> _Runs:
+    """Run jobs that are due in another order than their names."""
+    start = (datetime.now(UTC) + timedelta(seconds=3)).replace(microsecond=0)
+    for number, name in enumerate(names):
+        due = start + timedelta(seconds=number * 7 % len(names) * WITHIN // len(names))
+        head = f'id: {name}\nrun-at: "{due.isoformat()}"\nallow-ping: false'
+        text = f"---\n{head}\nupdate-main-session: freely\n---\nLook after number {number}.\n"
+        (scene.paths.reminders / f"{name}.md").write_text(text)
+    while True:
+        rows = (await asyncio.to_thread(stores.ledger.read, start - timedelta(minutes=1))).entries
+        own = [row for row in rows if row.occurrence and row.occurrence.job_id in names]
+        ends = [row for row in own if row.state in ENDS]
+        if len(ends) == len(names):
+            assert all(row.state == OccurrenceState.DONE for row in ends), ends
+            return _Runs(own)
+        await asyncio.sleep(0.5)

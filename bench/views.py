@@ -1,35 +1,65 @@
-"""The views of the page after a long life: first, kept, after an event, idle, and their bytes."""
+"""The views of the page after a long life, and its week."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import re
+import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence, Set
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from devtools.doubles.journal import RecordingJournal
 from tests.conversation.scene import HOME, conversation_deps
-from tests.stores import Stores
+from tests.stores import Stores, memory_stores
 
-from bench import page_bytes, schedule
-from bench.fixtures import prepared, write_daily, write_reminders, write_routines
-from bench.ledger import run_rows
-from bench.long_life import OPEN, live_long, open_item, talked
-from bench.measure import Result, Unit
+from bench.fixtures import (
+    OPEN,
+    live_long,
+    new_database,
+    open_item,
+    own_share,
+    prepared,
+    run_rows,
+    talked,
+    write_daily,
+    write_jobs,
+)
+from bench.measure import Result, Unit, seconds
+from bench.schedule import running
 from ollim_bot.app.build import ConversationParts
+from ollim_bot.cli.start import SWITCH_INTERVAL
 from ollim_bot.clock import SystemClock
+from ollim_bot.conversation.jobs.week import WeekPanel
+from ollim_bot.conversation.jobs.week_plans import KeptWeek, WeekPlans
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.domain.occurrences import Answer
+from ollim_bot.domain.rehearsal import findings
+from ollim_bot.domain.rehearsal.findings import DAYS
+from ollim_bot.domain.rehearsal.simulation import rehearse
+from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.job_files import open_repositories
+from ollim_bot.store.store import DatabaseStore
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.panels import PAGE, Panels
+from ollim_bot.surfaces.web.week_html import week_html
 from ollim_bot.view_ports import Views
 
 JOBS = 10_000
-ROUNDS = 9
+ROUNDS, DRAFT_ROUNDS = 9, 5
+SIZES = (1_000, JOBS)
+# The jobs of a draft, and how often a day the busier ones come.
+MANY, OFTEN = 1000, 12
+LONGEST_PAUSE = 0.05
 MOST_KEPT, MOST_AFTER_EVENT = 0.1, 0.2
 IDLE_SECONDS = 20.0
 # No growth; the rest allows for the noise between two half minutes.
@@ -62,20 +92,21 @@ class Page:
     stale: asyncio.Event
 
 
-def measure(folder: Path) -> list[Result]:
-    return [*asyncio.run(_measured(folder)), *page_bytes.rows()]
+def measure_views(folder: Path) -> list[Result]:
+    """The views of the page after a long life: first, kept, after an event, idle, their bytes."""
+    return [*asyncio.run(_views_rows(folder)), *page_bytes()]
 
 
-async def _measured(folder: Path) -> list[Result]:
+async def _views_rows(folder: Path) -> list[Result]:
     rows: list[Result] = []
     async with asyncio.timeout(LIMIT):
         async with _page(folder / "new", 0) as page:
             new = {name: [await _look(page, name) for _ in range(ROUNDS)] for name in KEPT}
         async with _page(folder / "old", JOBS) as page:
             await asyncio.to_thread(live_long, page.stores.state, SystemClock(UTC).now())
-            closed = await _share()
+            closed = await own_share(IDLE_SECONDS)
             first = {name: await _look(page, name) for name in KEPT}
-            opened = await _share()
+            opened = await own_share(IDLE_SECONDS)
             for name in KEPT:
                 kept = [await _look(page, name) for _ in range(ROUNDS)]
                 rows += _rows(f"{name}, kept", _medians(kept), _medians(new[name]), MOST_KEPT)
@@ -111,17 +142,14 @@ async def _page(root: Path, jobs: int, *, is_daily: bool = False) -> AsyncIterat
     if is_daily:
         write_daily(paths.routines, jobs, datetime.now(UTC))
     else:
-        # No job is due during the measurement, and a seventh of the routines comes today.
-        soon = datetime.now(UTC) + timedelta(days=3)
-        write_reminders(paths.reminders, jobs // 2, soon.year + 1)
-        write_routines(paths.routines, jobs // 2, soon.isoweekday() % 7)
+        write_jobs(root, jobs)
     stale = asyncio.Event()
 
     def send(frame: Json) -> None:
         if frame["panel"] == "today":
             stale.set()
 
-    async with schedule.running(paths) as (stores, _):
+    async with running(paths) as (stores, _):
         clock: Any = SystemClock(UTC)
         deps = conversation_deps(talked(HOME), stores, clock, [])
         views = ConversationParts(deps).conversation.views
@@ -197,8 +225,209 @@ def _idle(before: float, after: float) -> Result:
     )
 
 
-async def _share() -> float:
-    await asyncio.sleep(2.0)
-    began = time.process_time()
-    await asyncio.sleep(IDLE_SECONDS)
-    return (time.process_time() - began) / IDLE_SECONDS
+MOST_OF_CHAT, MOST_OF_VIEW, MOST_IN_ALL = 203_776, 25_000, 350_000
+
+_STATIC = Path(str(files("ollim_bot.surfaces.web"))) / "static"
+_LINKED = re.compile(r'(?:href|src)="/static/([\w.]+)"')
+_IMPORTED = re.compile(r'^(?:import|export)\b[^;]*?from "\./([\w.]+)"|^import "\./([\w.]+)"', re.M)
+_VIEW = re.compile(r'\{ name: "([\w-]+)", path: [^}]*?(?:style: "([\w.]+)")? \}')
+# What every view loads beside its own style, and what Today loads more.
+_OF_VIEWS, _OF_TODAY = ("panel.js", "panel.css"), ("today.js",)
+
+
+def page_bytes() -> list[Result]:
+    chat = _with_imports({"index.html", *_LINKED.findall(_text("index.html"))})
+    all_ = {each.name for each in _STATIC.iterdir()}
+    unit, base, whole = Unit.BYTES, _size(chat), _size(all_)
+    found = [Result("bytes of Chat", base, "all of the page", whole, most=MOST_OF_CHAT, unit=unit)]
+    for name, style in _VIEW.findall(_text("views.js")):
+        if name != "chat":
+            own = {*_OF_VIEWS, *(_OF_TODAY if name == "today" else ()), *filter(None, [style])}
+            more = _size(_with_imports(own) - chat)
+            row = f"bytes that the view {name} adds"
+            found.append(Result(row, more, "bytes of Chat", base, most=MOST_OF_VIEW, unit=unit))
+    row = "bytes of the page in all"
+    found.append(Result(row, whole, "bytes of Chat", base, most=MOST_IN_ALL, unit=unit))
+    return found
+
+
+def _with_imports(names: Iterable[str]) -> set[str]:
+    """The files, and those that they load at once."""
+    found: set[str] = set()
+    waiting = [*names]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            if name.endswith(".js"):
+                waiting += [a or b for a, b in _IMPORTED.findall(_text(name))]
+    return found
+
+
+def _size(names: Set[str]) -> int:
+    return sum((_STATIC / name).stat().st_size for name in names)
+
+
+def _text(name: str) -> str:
+    return (_STATIC / name).read_text()
+
+
+_TICK = 0.001
+
+Draft = tuple[ScheduledJob | None, ScheduledJob | None]
+
+
+def measure_week(folder: Path) -> list[Result]:  # noqa: ARG001
+    """A thousand jobs in a rehearsed week: what a draft of one of them changes, beside the loop."""
+    return asyncio.run(_week_rows())
+
+
+async def _week_rows() -> list[Result]:
+    once, once_pause = await _differences(1, most=0.3)
+    often, often_pause = await _differences(OFTEN, most=1.0)
+    async with _pauses() as idle:
+        await asyncio.sleep(1.0)
+    pause = max(*once_pause, *often_pause)
+    row = "the loop waits, beside a rehearsal"
+    return [*once, *often, Result(row, pause, "beside nothing", max(idle), most=LONGEST_PAUSE)]
+
+
+async def _differences(times: int, most: float) -> tuple[list[Result], Sequence[float]]:
+    """The rows for jobs with so many moments a day, and the pauses of the loop meanwhile."""
+    jobs = [_job(number, times) for number in range(MANY)]
+    plans = await _plans(jobs)
+    with _as_in_the_bot():
+        async with _pauses() as pauses:
+            began = time.perf_counter()
+            kept = await plans.week()
+            rehearsed = time.perf_counter() - began
+            slowest = max([await _median_of(plans, draft) for draft in _drafts(jobs)])
+    whole = median(seconds(lambda: _rehearse_twice(kept)) for _ in range(DRAFT_ROUNDS))
+    name = f"difference, {MANY} jobs, {times} a day"
+    base = "rehearsing before and after"
+    return [
+        Result(name, slowest, base, whole, most=most),
+        Result(f"week rehearsed, {MANY} jobs, {times} a day", rehearsed, base, whole),
+    ], pauses
+
+
+def _job(number: int, times: int) -> Routine:
+    """Of twenty jobs, one is a turn of the conversation, three ask a model, the others are sent.
+
+    More runs of two minutes than that do not fit into a day of twelve moments.
+    """
+    kind = number % 20
+    hours = ",".join(str((number + each * 24 // times) % 24) for each in range(times))
+    spec = JobSpec(
+        id=f"j{number}", message=f"do {number}", background=1 <= kind <= 3, plain=kind > 3
+    )
+    return Routine(spec, Cron.parse(f"{number % 60} {hours} * * *"))
+
+
+def _drafts(jobs: Sequence[Routine]) -> Iterator[Draft]:
+    """Other words, another moment and no job any more, of each kind; and one more job."""
+    for job in (jobs[40], jobs[41], jobs[44]):
+        yield job, replace(job, spec=replace(job.spec, message="something else"))
+        yield job, replace(job, rhythm=Cron.parse("17 9 * * 1-5"))
+        yield job, None
+    yield None, replace(jobs[1], spec=replace(jobs[1].spec, id="new"))
+
+
+async def _plans(jobs: Sequence[Routine]) -> WeekPlans:
+    clock = SystemClock(UTC)
+    stores: Stores = memory_stores(clock.now)
+    for job in jobs:
+        stores.routines.add(job)
+    await stores.state.transact(
+        lambda tx: tx.config.change(lambda old: old.with_value("quiet_hours", "22:00-07:00"))
+    )
+    plans = WeekPlans(stores.state, stores.repositories, frozenset, clock)
+    await asyncio.sleep(_TICK)
+    return plans
+
+
+async def _median_of(plans: WeekPlans, draft: Draft) -> float:
+    times = []
+    for _ in range(DRAFT_ROUNDS):
+        began = time.perf_counter()
+        await plans.difference(*draft)
+        times.append(time.perf_counter() - began)
+    return median(times)
+
+
+def _rehearse_twice(kept: KeptWeek) -> None:
+    for _ in range(2):
+        findings(rehearse(kept.week.jobs.values(), kept.week.given, DAYS))
+
+
+@contextmanager
+def _as_in_the_bot() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        sys.setswitchinterval(before)
+
+
+@asynccontextmanager
+async def _pauses() -> AsyncIterator[list[float]]:
+    """How much longer than asked the loop slept, each time."""
+    found = [0.0]
+
+    async def tick() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(_TICK)
+            found.append(time.perf_counter() - began - _TICK)
+
+    ticking = asyncio.create_task(tick())
+    try:
+        yield found
+    finally:
+        ticking.cancel()
+
+
+def measure_week_page(folder: Path) -> list[Result]:
+    """The week on the page with a thousand and ten thousand jobs: rehearsed anew, and kept."""
+    _, empty = asyncio.run(_week_page_rows(folder / "empty", 0))
+    rows = []
+    for size in SIZES:
+        anew, kept = asyncio.run(_week_page_rows(folder / str(size), size))
+        base = "a week without jobs"
+        rows += [
+            Result(f"week, {size} jobs, kept", kept, base, empty, most=MOST_KEPT),
+            Result(f"week, {size} jobs, rehearsed", anew, base, empty),
+        ]
+    return rows
+
+
+async def _week_page_rows(root: Path, size: int) -> tuple[float, float]:
+    """The seconds until the markup of a week, rehearsed and kept; each job is due once a day."""
+    database = new_database(root)
+    paths, clock = DataPaths(root), SystemClock(UTC)
+    for number in range(size):
+        line = f"{number * 7 % 60} {number * 5 % 24} * * *"
+        text = f'---\nid: p{number}\ncron: "{line}"\nbackground: true\n---\nPlan number {number}.\n'
+        (paths.routines / f"plan-{number}.md").write_text(text)
+    store = DatabaseStore(database, clock)
+    repositories = open_repositories(paths, RecordingJournal())
+    plans = WeekPlans(store, repositories, frozenset, clock)
+    panel = WeekPanel(store, plans.week, tuple, clock)
+    await asyncio.to_thread(repositories.routines.all)
+    try:
+        anew = await _seconds_to_markup(panel)
+        kept = [await _seconds_to_markup(panel) for _ in range(ROUNDS)]
+    finally:
+        await store.close()
+        database.close()
+    return anew, median(kept)
+
+
+async def _seconds_to_markup(panel: WeekPanel) -> float:
+    began = time.perf_counter()
+    week = await panel.look({})
+    await asyncio.to_thread(week_html, week, PAGE)
+    return time.perf_counter() - began

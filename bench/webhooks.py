@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC
 from pathlib import Path
@@ -13,9 +15,8 @@ from statistics import median
 from aiohttp import web
 from devtools.doubles.journal import RecordingJournal
 
-from bench.bars import Bar
 from bench.fixtures import new_database
-from bench.measure import Result
+from bench.measure import Bar, Result
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.job_kinds import JobKey, JobKind
@@ -50,6 +51,7 @@ Look at {{{{title}}}}.
 
 
 def measure(folder: Path) -> list[Result]:
+    """How long a call of a webhook takes until it is on disk and answered."""
     return asyncio.run(_measured(folder))
 
 
@@ -90,7 +92,7 @@ async def _seconds_for_one(port: int, hooks: int) -> float:
     """Calls from another process, so that both have a core of their own."""
     arguments = (str(port), SECRET, str(hooks), str(CALLS), str(CONNECTIONS))
     client = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.webhook_calls", *arguments, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "bench.webhooks", *arguments, stdout=asyncio.subprocess.PIPE
     )
     printed, _ = await client.communicate()
     return float(printed) / CALLS
@@ -153,3 +155,46 @@ async def _bare() -> AsyncIterator[int]:
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
+
+
+# Like an event of GitHub for a small repository, in shape and size.
+BODY = json.dumps(
+    {
+        "action": "opened",
+        "issue": {"title": "It rains", "number": 7, "body": "x" * 1500},
+        "sender": {"login": "ada", "urls": ["https://example.org/" + "y" * 40] * 30},
+    }
+).encode()
+
+
+async def caller(port: int, secret: str, hooks: Iterator[int]) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for hook in hooks:
+        writer.write(
+            f"POST /hook/h{hook} HTTP/1.1\r\nHost: bot\r\nAuthorization: Bearer {secret}\r\n"
+            f"Content-Length: {len(BODY)}\r\n\r\n".encode()
+            + BODY
+        )
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 202"), head
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r")[0])
+        await reader.readexactly(length)
+    writer.close()
+
+
+async def _call() -> None:
+    """Run as a program: call over many connections at once, and print the seconds it took.
+
+    Arguments: the port, the secret, the number of hooks, of calls and of connections.
+    """
+    port, secret, hooks, calls, connections = sys.argv[1:]
+    numbers = (number % int(hooks) for number in range(int(calls)))
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(int(connections)):
+            group.create_task(caller(int(port), secret, numbers))
+    print(time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    asyncio.run(_call())

@@ -35,19 +35,18 @@ SESSION = (
 _PYTHON_PLACES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$", "`": "`"}
 # Compiled when they are first used: most commands find no `.env`.
-_NAME_AT_START = r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-_ENV_ENTRY = (
-    "(?xs)"
-    + _NAME_AT_START
+_NAME = r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+_PIECE = (
+    r"(?xs)(?: (?P<blank>[ \t]*(?:\#[^\r\n]*)?) | (?P<entry>"
+    + _NAME
     + r"""[ \t]*=(?:
-        [ \t]* (?: '(?P<literal>[^']*)' | "(?P<escaped>(?:[^"\\]|\\.)*+)" )
-        (?: [ \t]+\#[^\n]* | [ \t]* ) (?=\n)
-        | (?![ \t]*['"]) (?P<bare>[^\n]*)
-    )"""
+        (?P<space>[ \t]*) (?: '(?P<literal>[^']*)' | "(?P<escaped>(?:[^"\\]|\\.)*+)" )
+        (?P<comment>[ \t]+\#[^\r\n]* | [ \t]*)
+        | (?![ \t]*['"]) (?P<bare>[^\r\n]*)
+    )) | (?P<wrong>[^\r\n]*) ) (?P<end>\r\n|\r|\n|\Z)"""
 )
-_BLANK_OR_COMMENT = r"[ \t]*(?:#[^\n]*)?(?=\n)"
 _COMMENT = r"[ \t]#.*"
-_ESCAPE = r"(?s)\\(.)"
+_LINE_END = r"\r\n|\r"
 T = TypeVar("T")
 D = TypeVar("D")
 _SECRET_SUFFIXES = ("_KEY", "_SECRET", "_TOKEN", "_URL")
@@ -157,19 +156,18 @@ class EnvProblem(NamedTuple):
     name: str | None = None
 
 
-class _Entry(NamedTuple):
+class EnvPiece(NamedTuple):
+    """An entry, a comment or a wrong line, with its line end; all pieces are the whole text.
+
+    `before` and `behind` are what stands round the value, which is empty on a wrong line.
+    """
+
+    text: str
     line: int
-    name: str
-    value: str
-
-
-class EnvSpan(NamedTuple):
-    """The lines `first` to `last`, which set `name` or try to: the text round their value."""
-
-    name: str
-    first: int
-    last: int
-    before: str
+    name: str | None = None
+    value: str = ""
+    problem: str = ""
+    before: str = ""
     behind: str = ""
 
 
@@ -209,105 +207,71 @@ def read_env_file(text: str) -> EnvFile:
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
     problems: list[EnvProblem] = []
-    for _, found in _entries(_lines_of(text)):
-        if isinstance(found, EnvProblem):
-            problems.append(found)
-        elif found.name in lines:
-            problems.append(_duplicate(found, lines[found.name]))
-        else:
-            values[found.name] = found.value
-            lines[found.name] = found.line
+    for _, line, name, value, problem, *_ in env_pieces(text.removeprefix("\ufeff")):
+        if name in lines and not problem:
+            problem = (
+                f"{name}: is set twice, in line {lines[name]} and in line {line}. Keep one of them."
+            )
+        if problem:
+            problems.append(EnvProblem(line, problem, name))
+        elif name is not None:
+            values[name], lines[name] = value, line
     return EnvFile(values, lines, tuple(problems))
 
 
-def env_spans(text: str) -> Iterator[EnvSpan]:
-    """Where the file sets each name, wrong lines included. Lines are counted from 1."""
-    for piece, found in _entries(_lines_of(text)):
-        if found.name is not None:
-            before, behind = _round_value(piece, found.name)
-            yield EnvSpan(found.name, found.line, found.line + piece.count("\n"), before, behind)
-
-
-def _round_value(piece: str, name: str) -> tuple[str, str]:
-    entry = re.match(_ENV_ENTRY, f"{piece}\n")
-    if entry is None:
-        return f"{name}=", ""
-    if (bare := entry["bare"]) is None:
-        quote = min(filter(lambda at: at >= 0, (piece.find("'"), piece.find('"'))))
-        end = max(entry.end("literal"), entry.end("escaped")) + 1
-        return piece[:quote], piece[end:].rstrip(" \t")
-    comment = re.search(_COMMENT, bare)
-    value = bare[: comment.start()] if comment else bare
-    start = entry.start("bare") + len(value) - len(value.lstrip(" \t"))
-    return piece[:start], comment[0] if comment else ""
-
-
-def _lines_of(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n") + "\n"
-
-
-def _entries(text: str) -> Iterator[tuple[str, _Entry | EnvProblem]]:
-    """Each entry and each wrong line, with its text."""
-    blank, entry = re.compile(_BLANK_OR_COMMENT), re.compile(_ENV_ENTRY)
-    position, line = 0, 1
-    while position < len(text):
-        match = blank.match(text, position) or entry.match(text, position)
-        if match is None:
-            end = text.index("\n", position)
-            yield text[position:end], _diagnosis(text[position:end], line)
+def env_pieces(text: str) -> Iterator[EnvPiece]:
+    """The pieces of a text without a byte order mark. Lines are counted from 1."""
+    line = 1
+    for match in re.finditer(_PIECE, text):
+        if match["entry"] is not None:
+            yield _entry(match, line)
+        elif (wrong := match["wrong"]) is not None:
+            name, problem = _diagnosis(wrong)
+            yield EnvPiece(match[0], line, name, "", problem, f"{name}=", match["end"])
         else:
-            end = match.end()
-            if match.re is entry:
-                yield match[0], _entry(match, line)
-        line += text.count("\n", position, end + 1)
-        position = end + 1
+            yield EnvPiece(match[0], line)
+        line += re.sub(_LINE_END, "\n", match[0]).count("\n")
 
 
-def _entry(match: re.Match[str], line: int) -> _Entry | EnvProblem:
-    name = match["name"]
-    value = _value(match)
-    if value is None:
-        reason = (
-            "in double quotes a backslash is written twice "
-            '(\\\\), or stands before one of n t r " $ `.'
-        )
-        return EnvProblem(line, f"{name}: {reason}", name)
-    if not _is_text(value):
-        return EnvProblem(line, f"{name}: is not UTF-8 text. Save the file as UTF-8.", name)
-    return _Entry(line, name, value)
-
-
-def _value(match: re.Match[str]) -> str | None:
-    """None if a backslash precedes a character that cannot be escaped."""
+def _entry(match: re.Match[str], line: int) -> EnvPiece:
+    name, problem = match["name"], ""
     if (bare := match["bare"]) is not None:
-        return re.sub(_COMMENT, "", bare).strip(" \t")
-    if (literal := match["literal"]) is not None:
-        return literal
-    escaped = match["escaped"]
-    if not set(re.findall(_ESCAPE, escaped)) <= _ESCAPES.keys():
-        return None
-    return re.sub(_ESCAPE, lambda escape: _ESCAPES[escape[1]], escaped)
+        comment = re.search(_COMMENT, bare)
+        behind = comment[0] if comment else ""
+        value = bare[: len(bare) - len(behind)]
+        place = match.start("bare") + len(value) - len(value.lstrip(" \t"))
+        value = value.strip(" \t")
+    else:
+        behind = match["comment"].rstrip(" \t")
+        place = match.end("space")
+        value = re.sub(_LINE_END, "\n", match["literal"] or match["escaped"] or "")
+        if match["escaped"]:
+            value, problem = _unescaped(value)
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        problem = problem or "is not UTF-8 text. Save the file as UTF-8."
+    sentence = f"{name}: {problem}" if problem else ""
+    before = match[0][: place - match.start()]
+    return EnvPiece(match[0], line, name, value, sentence, before, f"{behind}{match['end']}")
 
 
-def _is_text(value: str) -> bool:
-    return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+def _unescaped(text: str) -> tuple[str, str]:
+    """The text with its escapes resolved, and what is wrong with them."""
+    if set(re.findall(r"(?s)\\(.)", text)) <= _ESCAPES.keys():
+        return re.sub(r"(?s)\\(.)", lambda escape: _ESCAPES[escape[1]], text), ""
+    return "", (
+        'in double quotes a backslash is written twice (\\\\), or stands before one of n t r " $ `.'
+    )
 
 
-def _diagnosis(line_text: str, line: int) -> EnvProblem:
-    start = re.match(_NAME_AT_START, line_text)
+def _diagnosis(text: str) -> tuple[str | None, str]:
+    """The name on a wrong line, and what is wrong."""
+    start = re.match(_NAME, text)
     name = start["name"] if start else None
-    if "=" not in line_text:
-        return EnvProblem(line, "has no `=`. Write NAME=value, or # before a comment.", name)
-    if start is None or line_text[start.end() :].lstrip(" \t")[:1] != "=":
-        reason = "before `=` stands one name of letters, digits and _, such as OLLIM_TIMEZONE=…"
-        return EnvProblem(line, reason, name)
-    reason = f'the quotes do not match. Write {name}="value" and nothing after it.'
-    return EnvProblem(line, f"{name}: {reason}", name)
-
-
-def _duplicate(entry: _Entry, first_line: int) -> EnvProblem:
-    reason = f"is set twice, in line {first_line} and in line {entry.line}. Keep one of them."
-    return EnvProblem(entry.line, f"{entry.name}: {reason}", entry.name)
+    if "=" not in text:
+        return name, "has no `=`. Write NAME=value, or # before a comment."
+    if start is None or text[start.end() :].lstrip(" \t")[:1] != "=":
+        return name, "before `=` stands one name of letters, digits and _, such as OLLIM_TIMEZONE=…"
+    return name, f'{name}: the quotes do not match. Write {name}="value" and nothing after it.'
 
 
 class InvalidSetting(Exception):
@@ -344,33 +308,37 @@ class EnvSources:
         only: Collection[str] = (),
         proposed: Mapping[Path, str] = MappingProxyType({}),
     ) -> None:
-        self._proposed = {os.path.realpath(path): text for path, text in proposed.items()}
+        self._proposed = proposed
         self.problems: list[str] = []
         self.warnings: list[str] = []
         self._only = only
         self._asked: set[str] = set()
-        self._files: set[str] = set()
         self._sources = [_Source("environment", environ)]
 
     def add_file(self, path: Path, *, is_current_folder: bool = False) -> EnvFile:
-        """Add the file behind the present sources, unless it is one of them.
+        """Add the file behind the present sources.
 
         The file of the current folder must belong to the caller: another account may have left one
         there. Of its settings, only those in `SET_IN_CURRENT_FOLDER` count.
         """
-        real_path = os.path.realpath(path)
-        if real_path in self._files or (self._only and all(map(self.has, self._only))):
+        if self._only and all(map(self.has, self._only)):
             return EnvFile()
-        self._files.add(real_path)
-        proposed = self._proposed.get(real_path)
-        file = load_env_file(path) if proposed is None else read_env_file(proposed)
+        text = self._proposed.get(path)
+        file = load_env_file(path) if text is None else read_env_file(text)
         if is_current_folder and file.has_other_owner:
             file = EnvFile(problems=(EnvProblem(0, _WRONG_OWNER),))
         ignored = file.values.keys() - SET_IN_CURRENT_FOLDER if is_current_folder else set()
         values = {name: text for name, text in file.values.items() if name not in ignored}
-        source = _Source(str(path), values, file.lines, is_current_folder, ignored)
-        self._sources.append(source)
-        self._gather(file, source)
+        self._sources.append(_Source(str(path), values, file.lines, is_current_folder, ignored))
+        for line, sentence, name in file.problems:
+            is_of_others = is_current_folder and sentence.startswith(f"{name}: ")
+            if is_of_others and name not in SET_IN_CURRENT_FOLDER:
+                continue
+            if not self._only or line == 0 or name in self._only:
+                place = f"{path}:{line}" if line else f"{path}"
+                self.problems.append(f"{place}: {sentence}")
+        if file.open_to_others:
+            self.warnings.append(open_file_warning(path))
         return file
 
     def take(self, name: str, parse: Callable[[str], T], otherwise: D) -> T | D:
@@ -414,27 +382,17 @@ class EnvSources:
 
     def require_same_source(self, address: str, keys: Collection[str]) -> None:
         """Add a problem for each key that another source sets than the address it is sent to."""
-        home = self._source_of(address)
-        for key in keys if home else ():
-            source = self._source_of(key)
-            if source is not None and source is not home:
-                self.add_problem(
-                    address,
-                    f"would have {key}, which stands in {source.where(key)}, sent there. "
-                    "Right: both in the same place.",
-                )
+        for key, where in self._set_elsewhere(address, keys):
+            sentence = f"would have {key}, which stands in {where}, sent there."
+            self.add_problem(address, f"{sentence} Right: both in the same place.")
 
     def forbid_in_current_folder(self, name: str, key: str) -> None:
         """Add a problem if the current folder sets `name` and another source sets `key`."""
-        home, source = self._source_of(name), self._source_of(key)
-        if (
-            home is not None
-            and home.is_current_folder
-            and source is not None
-            and source is not home
-        ):
-            where = source.where(key)
-            self.add_problem(name, f"is about {key}, which stands in {where}. Right: put it there.")
+        home = self._source_of(name)
+        for _, where in self._set_elsewhere(name, [key]):
+            if home is not None and home.is_current_folder:
+                sentence = f"is about {key}, which stands in {where}. Right: put it there."
+                self.add_problem(name, sentence)
 
     def in_environment(self, name: str) -> bool:
         return self._source_of(name) is self._sources[0]
@@ -455,8 +413,7 @@ class EnvSources:
         """
         for place, source in enumerate(self._sources):
             for name in sorted({*source.values, *source.ignored} - self._asked):
-                has_prefix = name.startswith(_PREFIX)
-                if has_prefix or (place and self._is_misspelt(name)):
+                if name.startswith(_PREFIX) or (place and self._is_misspelt(name)):
                     near = nearest(name, self._asked)
                     hint = f" Did you mean {near}?" if near else ""
                     yield f"{source.where(name)}: {name}: there is no such setting.{hint}"
@@ -468,9 +425,10 @@ class EnvSources:
         """
         for source in self._sources:
             for name in sorted(self._asked.intersection(source.ignored)):
+                in_file = "" if name == "OLLIM_DATA_DIR" else f"in {own_file}, or "
                 yield (
                     f"{source.where(name)}: {name}: is ignored, as this is not the `.env` of the "
-                    f"data directory. Right: {_home_of(name, own_file)}."
+                    f"data directory. Right: {in_file}in the environment."
                 )
             unknown = () if self._only else set(source.ignored) - self._asked
             others = sorted(name for name in unknown if not self._is_misspelt(name))
@@ -494,32 +452,16 @@ class EnvSources:
     def _source_of(self, name: str) -> _Source | None:
         return next((s for s in self._sources if s.values.get(name, "").strip()), None)
 
-    def _gather(self, file: EnvFile, source: _Source) -> None:
-        path = Path(source.origin)
-        for line, sentence, name in file.problems:
-            has_value = sentence.startswith(f"{name}: ")
-            if source.is_current_folder and has_value and name not in SET_IN_CURRENT_FOLDER:
-                continue
-            if not self._only or line == 0 or name in self._only:
-                self.problems.append(
-                    f"{path}:{line}: {sentence}" if line else f"{path}: {sentence}"
-                )
-        if file.open_to_others:
-            self.warnings.append(open_file_warning(path))
+    def _set_elsewhere(self, name: str, keys: Collection[str]) -> Iterator[tuple[str, str]]:
+        """The keys that are set, and where, if another source sets `name`."""
+        home = self._source_of(name)
+        for key in keys if home else ():
+            if (source := self._source_of(key)) is not None and source is not home:
+                yield key, source.where(key)
 
 
 def open_file_warning(path: Path) -> str:
     return f"{path}: others can read it. Run `chmod 600 {path}`."
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    return os.path.realpath(path) == os.path.realpath(other)
-
-
-def _home_of(name: str, own_file: Path) -> str:
-    """Where a setting belongs that the current folder may not set."""
-    in_file = "" if name == "OLLIM_DATA_DIR" else f"in {own_file}, or "
-    return f"{in_file}in the environment"
 
 
 def shown_value(name: str, value: str) -> str:
@@ -596,7 +538,7 @@ def find_location(
 ) -> Location:
     """The location; its problems are added to `sources`."""
     paths = DataPaths(_root(sources, cwd, environ.get("HOME", "")))
-    if not _is_same(cwd / ".env", paths.env_file):
+    if os.path.realpath(cwd / ".env") != os.path.realpath(paths.env_file):
         sources.add_file(cwd / ".env", is_current_folder=True)
     own_file = sources.add_file(paths.env_file)
     if own_file.values.get("OLLIM_DATA_DIR"):

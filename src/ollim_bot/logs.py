@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from copy import copy
 from datetime import datetime
 from types import MappingProxyType
 from typing import TextIO
@@ -35,10 +35,14 @@ THROTTLE_SECONDS = 60.0
 _MOST_REMEMBERED = 1000
 
 _FIELDS: ContextVar[Mapping[str, str]] = ContextVar("log_fields", default=MappingProxyType({}))
-_STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {
-    "message",
-    "asctime",
-    "taskName",
+_STANDARD_FIELDS = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
+# The libraries of signing in log whole requests, with codes and tokens in them: never below this.
+_VERBOSE = ("asyncio", "markdown_it", "google", "oauthlib", "requests_oauthlib", "urllib3")
+_LEAST = {
+    _VERBOSE: logging.WARNING,
+    ("watchfiles", "mcp", "httpx2", "aiohttp.access"): logging.WARNING,
+    # The engine itself reports the end of its program, where that was not asked for.
+    ("claude_agent_sdk",): logging.CRITICAL,
 }
 # Looked up at import: a process that has run out of descriptors must still be able to log.
 _ESCAPED = codecs.lookup("unicode_escape")
@@ -90,21 +94,13 @@ def set_up_logging(
     """
     redacting = RedactingFilter(secrets)
     handler = ThrottledHandler(stream, now)
-    handler.addFilter(_add_ambient_fields)
     handler.addFilter(redacting)
-    formatter = JsonFormatter if log_format is LogFormat.JSON else TextFormatter
-    handler.setFormatter(formatter(clock))
+    handler.setFormatter(LineFormatter(log_format, clock))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # The libraries of signing in log whole requests, with codes and tokens in them.
-    for verbose in ("asyncio", "markdown_it", "google", "oauthlib", "requests_oauthlib", "urllib3"):
-        logging.getLogger(verbose).setLevel(logging.WARNING)
-    least = logging.DEBUG if level is LogLevel.DEBUG else logging.WARNING
-    for chatty in ("watchfiles", "mcp", "httpx2", "aiohttp.access"):
-        logging.getLogger(chatty).setLevel(least)
-    # The engine itself reports the end of its program, where that was not asked for.
-    logging.getLogger("claude_agent_sdk").setLevel(
-        logging.DEBUG if level is LogLevel.DEBUG else logging.CRITICAL
-    )
+    for names, least in _LEAST.items():
+        is_for_debugging = names is not _VERBOSE and level is LogLevel.DEBUG
+        for name in names:
+            logging.getLogger(name).setLevel(logging.DEBUG if is_for_debugging else least)
     return redacting
 
 
@@ -112,9 +108,8 @@ def set_up_logging(
 def log_fields(*, run: str | None = None, session: str | None = None) -> Iterator[None]:
     """Add these fields to every event logged inside; a None leaves the outer value."""
     given = {"run": run, "session": session}
-    token = _FIELDS.set(
-        {**_FIELDS.get(), **{name: value for name, value in given.items() if value is not None}}
-    )
+    inner = {name: value for name, value in given.items() if value is not None}
+    token = _FIELDS.set({**_FIELDS.get(), **inner})
     try:
         yield
     finally:
@@ -140,47 +135,48 @@ class RedactingFilter(logging.Filter):
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__()
-        self._spellings: frozenset[str] = frozenset()
+        self._spellings: set[str] = set()
         self.learn(*secrets)
 
     def learn(self, *secrets: str) -> None:
         known = (secret for secret in secrets if secret.strip().lower() not in _PLACEHOLDERS)
-        spellings = (spelling for secret in known for spelling in _spellings(secret))
-        self._spellings |= {text for text in spellings if len(text) >= SHORTEST_SECRET}
+        spellings = {text for secret in known for text in _spellings(secret)}
+        # A new set: another thread may be looking through the old one.
+        self._spellings = self._spellings | {s for s in spellings if len(s) >= SHORTEST_SECRET}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = self.redacted(_message(record)), None
+        own, ambient = _fields(record), _FIELDS.get()
+        for name in own:
+            del record.__dict__[name]
+        record.msg, record.exc_text = (self.redacted(text) for text in _texts(record))
+        record.args = record.exc_info = None
         record.name = self.redacted(record.name)
-        record.exc_text = self.redacted(_exception(record)) or None
-        record.exc_info = None
         record.stack_info = self.redacted(record.stack_info or "") or None
-        for name in _extra_names(record):
-            value = record.__dict__.pop(name)
-            record.__dict__[self.redacted(name)] = self._clean(value)
+        for name, value in {**own, **ambient, **own}.items():
+            clean = self.redacted(text := _text(value))
+            is_kept = clean == text and _fits_json(value)
+            record.__dict__[self.redacted(name)] = value if is_kept else clean
         return True
 
     def redacted(self, text: str) -> str:
-        spans = [*self._secrets_in(text), *_shapes_in(text)]
-        return _without(text, spans) if spans else text
+        kept: list[str] = []
+        position = 0
+        for start, end in sorted(self._spans(text)):
+            if start >= position:
+                kept += text[position:start], MARK
+            position = max(position, end)
+        return "".join([*kept, text[position:]])
 
-    def _secrets_in(self, text: str) -> Iterator[tuple[int, int]]:
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         for spelling in self._spellings:
             start = text.find(spelling)
             while start >= 0:
                 yield start, start + len(spelling)
                 start = text.find(spelling, start + 1)
-
-    def _clean(self, value: object) -> object:
-        text = _text(value)
-        clean = self.redacted(text)
-        return value if clean == text and _fits_json(value) else clean
-
-
-@dataclass(slots=True)
-class _Written:
-    record: logging.LogRecord
-    since: float
-    left_out: int = 0
+        lowered = text.lower()
+        for hints, shape in _SHAPES:
+            if any(hint in lowered for hint in hints):
+                yield from (match.span(1) for match in shape.finditer(text))
 
 
 class ThrottledHandler(logging.StreamHandler[TextIO]):
@@ -193,91 +189,68 @@ class ThrottledHandler(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO, now: Callable[[], float]) -> None:
         super().__init__(stream)
         self._now = now
-        self._written: dict[object, _Written] = {}
+        # In order of time: the first record of each line, when it came, and how many came since.
+        self._written: dict[object, tuple[logging.LogRecord, float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         now = self._now()
-        self._count_up(lambda written: now - written.since >= THROTTLE_SECONDS)
-        key = _identity(record)
-        if key in self._written:
-            self._written[key].left_out += 1
+        self._count_up(now - THROTTLE_SECONDS, _MOST_REMEMBERED)
+        place = (record.name, record.levelno, record.pathname, record.lineno)
+        texts = (record.getMessage(), record.exc_text, record.stack_info, str(_fields(record)))
+        if (written := self._written.get((place, texts))) is not None:
+            first, since, left_out = written
+            self._written[place, texts] = (first, since, left_out + 1)
             return
-        if len(self._written) >= _MOST_REMEMBERED:
-            oldest = next(iter(self._written.values()))
-            self._count_up(lambda written: written is oldest)
-        self._written[key] = _Written(record, now)
+        self._count_up(now - THROTTLE_SECONDS, _MOST_REMEMBERED - 1)
+        self._written[place, texts] = (record, now, 0)
         super().emit(record)
 
     def close(self) -> None:
-        self._count_up(lambda _: True)
+        self._count_up(self._now(), 0)
         super().close()
 
-    def _count_up(self, is_over: Callable[[_Written], bool]) -> None:
-        """Write the counts of the entries for which `is_over`, which are in order of time."""
+    def _count_up(self, before: float, most: int) -> None:
+        """Write the counts of the lines that came until then, and of the oldest above `most`."""
         while self._written:
             key = next(iter(self._written))
-            if not is_over(self._written[key]):
+            first, since, left_out = self._written[key]
+            if since > before and len(self._written) <= most:
                 return
-            written = self._written.pop(key)
-            if written.left_out:
-                super().emit(_counted(written))
+            del self._written[key]
+            if left_out:
+                times = "once more" if left_out == 1 else f"{left_out} more times"
+                counted = copy(first)
+                counted.created, counted.exc_text, counted.stack_info = time.time(), None, None
+                counted.msg = f"{first.getMessage()} ({times}, left out here)"
+                super().emit(counted)
 
 
-class TextFormatter(logging.Formatter):
-    """`2026-11-15 09:00:00 INFO schedule: message run=… session=…`, exceptions indented below."""
+class LineFormatter(logging.Formatter):
+    """One event a line.
 
-    def __init__(self, clock: Clock) -> None:
+    As text `2026-11-15 09:00:00 INFO schedule: message run=… session=…`, exceptions indented below;
+    as JSON an object with ts, level, logger, message, fields, and exc or stack if present.
+    """
+
+    def __init__(self, log_format: LogFormat, clock: Clock) -> None:
         super().__init__()
+        self._format = log_format
         self._clock = clock
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, self._clock.now().tzinfo)
-        fields = (f" {name}={_field(value)}" for name, value in _fields(record).items())
-        event = f"{record.levelname} {_logger(record)}: {record.getMessage()}{''.join(fields)}"
-        below = [*(record.exc_text or "").splitlines(), *(record.stack_info or "").splitlines()]
-        return "\n    ".join(map(_printable, [f"{moment:%Y-%m-%d %H:%M:%S} {event}", *below]))
-
-
-class JsonFormatter(logging.Formatter):
-    """One object per line: ts, level, logger, message, fields, and exc or stack if present."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-
-    def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, self._clock.now().tzinfo)
-        event = {
-            "ts": moment.isoformat(timespec="milliseconds"),
-            "level": record.levelname,
-            "logger": _logger(record),
-            "message": record.getMessage(),
-            "fields": _fields(record),
-        }
-        tail = {"exc": record.exc_text, "stack": record.stack_info}
-        return json.dumps(event | {name: text for name, text in tail.items() if text})
-
-
-def _identity(record: logging.LogRecord) -> object:
-    place = (record.name, record.levelno, record.pathname, record.lineno)
-    fields = tuple((name, str(value)) for name, value in _fields(record).items())
-    return place, record.getMessage(), record.exc_text, record.stack_info, fields
-
-
-def _counted(written: _Written) -> logging.LogRecord:
-    first = written.record
-    times = "once more" if written.left_out == 1 else f"{written.left_out} more times"
-    message = f"{first.getMessage()} ({times}, left out here)"
-    place = (first.name, first.levelno, first.pathname, first.lineno)
-    counted = logging.LogRecord(*place, message, None, None)
-    counted.__dict__.update(_fields(first))
-    return counted
-
-
-def _add_ambient_fields(record: logging.LogRecord) -> bool:
-    for name, value in _FIELDS.get().items():
-        record.__dict__.setdefault(name, value)
-    return True
+        logger, message = record.name.removeprefix("ollim_bot."), record.getMessage()
+        fields, exc, stack = _fields(record), record.exc_text or "", record.stack_info or ""
+        if self._format is LogFormat.JSON:
+            event = {"ts": moment.isoformat(timespec="milliseconds"), "level": record.levelname}
+            event |= {"logger": logger, "message": message}
+            tail = {"exc": exc, "stack": stack}
+            present = {name: text for name, text in tail.items() if text}
+            return json.dumps({**event, "fields": fields, **present})
+        shown = "".join(f" {name}={_field(value)}" for name, value in fields.items())
+        line = f"{moment:%Y-%m-%d %H:%M:%S} {record.levelname} {logger}: {message}{shown}"
+        lines = [line, *exc.splitlines(), *stack.splitlines()]
+        return "\n    ".join(_UNPRINTABLE.sub(_escaped, each) for each in lines)
 
 
 def _spellings(secret: str) -> Iterator[str]:
@@ -295,46 +268,21 @@ def _spellings(secret: str) -> Iterator[str]:
     yield quote(secret, safe="", errors="surrogatepass")
 
 
-def _shapes_in(text: str) -> Iterator[tuple[int, int]]:
-    lowered = text.lower()
-    for hints, shape in _SHAPES:
-        if any(hint in lowered for hint in hints):
-            yield from (match.span(1) for match in shape.finditer(text))
+def _texts(record: logging.LogRecord) -> tuple[str, str]:
+    """The message, and the exception; never raises.
 
-
-def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    kept: list[str] = []
-    position = 0
-    for start, end in sorted(spans):
-        if start >= position:
-            kept += text[position:start], MARK
-        position = max(position, end)
-    return "".join([*kept, text[position:]])
-
-
-def _message(record: logging.LogRecord) -> str:
-    text = _shown(record.getMessage)
-    if text is not None:
-        refused = _refused(record)
-        return text if refused is None or str(refused) in text else f"{text}: {refused}"
-    args = record.args if isinstance(record.args, tuple) else (record.args,)
-    return f"{_text(record.msg)} ({', '.join(map(_text, args))})"
-
-
-def _refused(record: logging.LogRecord) -> StorageError | None:
-    """What the storage refused: a sentence, of which the place in the program says no more."""
-    fault = record.exc_info[1] if record.exc_info else None
-    return fault if isinstance(fault, StorageError) else None
-
-
-def _exception(record: logging.LogRecord) -> str:
-    info = record.exc_info
-    if _refused(record) is not None:
-        return ""
+    Of what the storage refused, the sentence is told and not the place in the program.
+    """
+    message, info = _shown(record.getMessage), record.exc_info
+    if message is None:
+        args = record.args if isinstance(record.args, tuple) else (record.args,)
+        message = f"{_text(record.msg)} ({', '.join(map(_text, args))})"
+    if info and isinstance(refused := info[1], StorageError):
+        return message if str(refused) in message else f"{message}: {refused}", ""
     if record.exc_text or not info:
-        return record.exc_text or ""
+        return message, record.exc_text or ""
     text = _shown(lambda: logging.Formatter().formatException(info))
-    return "an exception that cannot be shown" if text is None else text
+    return message, text or "an exception that cannot be shown"
 
 
 def _text(value: object) -> str:
@@ -353,12 +301,8 @@ def _fits_json(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and abs(value) < 2**63)
 
 
-def _extra_names(record: logging.LogRecord) -> list[str]:
-    return [name for name in record.__dict__ if name not in _STANDARD_FIELDS]
-
-
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    return {name: record.__dict__[name] for name in _extra_names(record)}
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS}
 
 
 def _field(value: object) -> str:
@@ -366,9 +310,5 @@ def _field(value: object) -> str:
     return text if re.fullmatch(r"[^\s\"'=]+", text) else json.dumps(text, ensure_ascii=False)
 
 
-def _logger(record: logging.LogRecord) -> str:
-    return record.name.removeprefix("ollim_bot.")
-
-
-def _printable(text: str) -> str:
-    return _UNPRINTABLE.sub(lambda found: _ESCAPED.encode(found[0])[0].decode(), text)
+def _escaped(found: re.Match[str]) -> str:
+    return _ESCAPED.encode(found[0])[0].decode()

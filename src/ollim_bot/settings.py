@@ -174,24 +174,16 @@ class Settings(Location):
 
     @classmethod
     def _read(cls, sources: EnvSources, place: Location) -> Settings:
-        take = sources.take
-        web_port = take("OLLIM_WEB_PORT", _port, 8421)
+        fields: dict[str, Any] = {
+            field: sources.take(name, parse, default)
+            for name, (field, parse, default) in _SETTINGS.items()
+        }
+        _check_ports(sources, fields["webhook_port"], fields["web_port"])
         _check_addresses(sources)
         own = cls(
             paths=place.paths,
             zone=place.zone,
-            user_name=take("OLLIM_USER_NAME", _name, _DEFAULTS["OLLIM_USER_NAME"]),
-            bot_name=take("OLLIM_BOT_NAME", _name, _DEFAULTS["OLLIM_BOT_NAME"]),
-            discord_token=take("DISCORD_TOKEN", _token, None),
-            discord_owner_id=take("DISCORD_OWNER_ID", _discord_id, None),
-            discord_api_url=take("DISCORD_API_URL", _address, None),
-            web_port=web_port,
-            web_hosts=take("OLLIM_WEB_HOSTS", _hosts, ()),
-            webhook_port=_webhook_port(sources, web_port),
-            webhook_secret=take(_COMMON_SECRET, Secret, None),
-            log_level=take("OLLIM_LOG", _one_of(LogLevel), LogLevel.INFO),
-            log_format=take("OLLIM_LOG_FORMAT", _one_of(LogFormat), LogFormat.TEXT),
-            model=take("OLLIM_MODEL", _one_of(ModelChoice), ModelChoice.AUTO),
+            **fields,
             google=_google(sources),
             ntfy=_ntfy(sources),
             anthropic=_anthropic(sources),
@@ -204,7 +196,6 @@ class Settings(Location):
                 name: Secret(value) for name, value in sources.ending_in(_SECRET_ENDINGS).items()
             },
             overruled=tuple(sources.overruled()),
-            database_url=take(DATABASE_URL, _database_address, None),
         )
         return own.with_shared({name: value for name, (value, _) in sources.taken().items()})
 
@@ -270,7 +261,7 @@ class Settings(Location):
 def problem_with(name: str, value: str) -> str:
     """Why the value cannot be that of the setting, and what would be right; empty if it can."""
     try:
-        _ANSWERS[name](one_line(value.strip()))
+        _READERS[name](one_line(value.strip()))
     except InvalidSetting as wrong:
         return f"{shown_value(name, value.strip())} {wrong}"
     return ""
@@ -374,15 +365,13 @@ def _one_of(choices: type[Choice]) -> Callable[[str], Choice]:
     return parse
 
 
-def _webhook_port(sources: EnvSources, web_port: int | None) -> int | None:
-    port = sources.take("WEBHOOK_PORT", _port, None)
+def _check_ports(sources: EnvSources, port: int | None, web_port: int | None) -> None:
     if port is not None and port == web_port:
         sources.add_problem("WEBHOOK_PORT", "is the port of the page too. Right: another one.")
     if port is not None and not sources.has(_COMMON_SECRET):
         sources.add_problem(
             "WEBHOOK_PORT", "needs a secret. Right: WEBHOOK_SECRET=a-long-random-text"
         )
-    return port
 
 
 def _check_addresses(sources: EnvSources) -> None:
@@ -400,6 +389,22 @@ def _check_addresses(sources: EnvSources) -> None:
         )
 
 
+# The field of each setting, how its text is read, and the default.
+_SETTINGS: Mapping[str, tuple[str, Callable[[str], object], object]] = {
+    "OLLIM_WEB_PORT": ("web_port", _port, 8421),
+    "OLLIM_USER_NAME": ("user_name", _name, "friend"),
+    "OLLIM_BOT_NAME": ("bot_name", _name, "Ollim"),
+    "DISCORD_TOKEN": ("discord_token", _token, None),
+    "DISCORD_OWNER_ID": ("discord_owner_id", _discord_id, None),
+    "DISCORD_API_URL": ("discord_api_url", _address, None),
+    "OLLIM_WEB_HOSTS": ("web_hosts", _hosts, ()),
+    "WEBHOOK_PORT": ("webhook_port", _port, None),
+    _COMMON_SECRET: ("webhook_secret", Secret, None),
+    "OLLIM_LOG": ("log_level", _one_of(LogLevel), LogLevel.INFO),
+    "OLLIM_LOG_FORMAT": ("log_format", _one_of(LogFormat), LogFormat.TEXT),
+    "OLLIM_MODEL": ("model", _one_of(ModelChoice), ModelChoice.AUTO),
+    DATABASE_URL: ("database_url", _database_address, None),
+}
 _ANTHROPIC: Mapping[str, Callable[[str], str | Secret]] = {
     "ANTHROPIC_API_KEY": _token,
     "ANTHROPIC_AUTH_TOKEN": _token,
@@ -409,52 +414,37 @@ _ANTHROPIC: Mapping[str, Callable[[str], str | Secret]] = {
     "ANTHROPIC_DEFAULT_SONNET_MODEL": _model,
     "ANTHROPIC_DEFAULT_HAIKU_MODEL": _model,
 }
-# What is no key, and counts on every machine of a shared database: how each text is read, the
-# field that it sets unless it is a model's name, and the default.
-SHARED: Mapping[str, Callable[[str], object]] = {
-    "OLLIM_TIMEZONE": read_zone,
-    "OLLIM_USER_NAME": _name,
-    "OLLIM_BOT_NAME": _name,
-    "OLLIM_MODEL": _one_of(ModelChoice),
-    **{name: read for name, read in _ANTHROPIC.items() if read is _model},
-}
-_FIELDS: Mapping[str, str] = {
-    "OLLIM_TIMEZONE": "zone",
-    "OLLIM_USER_NAME": "user_name",
-    "OLLIM_BOT_NAME": "bot_name",
-    "OLLIM_MODEL": "model",
-}
-_DEFAULTS: Mapping[str, str] = {
-    "OLLIM_USER_NAME": "friend",
-    "OLLIM_BOT_NAME": "Ollim",
-    "OLLIM_MODEL": ModelChoice.AUTO,
-}
-_UNLIKE = "{name} is {own} here; on every machine of this bot it is {shared}, which counts."
-
-# What set-up asks for, and what is shared.
-_ANSWERS: Mapping[str, Callable[[str], object]] = {
-    **_ANTHROPIC,
-    **SHARED,
-    "DISCORD_TOKEN": _token,
-    "DISCORD_OWNER_ID": _discord_id,
+_NTFY: Mapping[str, Callable[[str], str | Secret]] = {
     "NTFY_URL": _push_address,
     "NTFY_TOKEN": _token,
     "NTFY_REPLY_TOKEN": _token,
+}
+# What is no key, and counts on every machine of a shared database: models, and these fields.
+_SHARED_NAMES = ("OLLIM_USER_NAME", "OLLIM_BOT_NAME", "OLLIM_MODEL")
+_FIELDS = {"OLLIM_TIMEZONE": "zone", **{name: _SETTINGS[name][0] for name in _SHARED_NAMES}}
+_DEFAULTS = {name: str(_SETTINGS[name][2]) for name in _SHARED_NAMES}
+SHARED: Mapping[str, Callable[[str], object]] = {
+    "OLLIM_TIMEZONE": read_zone,
+    **{name: _SETTINGS[name][1] for name in _SHARED_NAMES},
+    **{name: read for name, read in _ANTHROPIC.items() if read is _model},
+}
+_UNLIKE = "{name} is {own} here; on every machine of this bot it is {shared}, which counts."
+
+# How each text is read, for set-up and for what is shared.
+_READERS: Mapping[str, Callable[[str], object]] = {
+    **{name: parse for name, (_, parse, _) in _SETTINGS.items()},
+    **_ANTHROPIC,
+    **SHARED,
+    **_NTFY,
 }
 
 _GOOGLE = ("GOOGLE_API_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTH_URL")
 
 
-_NTFY = ("NTFY_URL", "NTFY_TOKEN", "NTFY_REPLY_TOKEN")
-
-
 def _ntfy(sources: EnvSources) -> NtfyAccount:
-    take = sources.take
-    url = take("NTFY_URL", _push_address, None)
-    account = NtfyAccount(
-        url, take("NTFY_TOKEN", _token, None), take("NTFY_REPLY_TOKEN", _token, None)
-    )
-    if url is None and (account.token or account.reply_token):
+    values: list[Any] = [sources.take(name, parse, None) for name, parse in _NTFY.items()]
+    account = NtfyAccount(*values)
+    if account.url is None and (account.token or account.reply_token):
         name = "NTFY_TOKEN" if account.token else "NTFY_REPLY_TOKEN"
         sources.add_problem(name, "needs the address it is sent to. Right: NTFY_URL beside it.")
     return account

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench.measure import Result
-from bench.past_runs import FILE, Run, UsualRatio, append, read, this_run, usual_ratios
+from bench.report import FILE, Run, UsualRatio, append, read, this_run, usual_ratios
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bench.bars import Bar
-from bench.measure import Result, Unit, shown
-from bench.past_runs import UsualRatio
-from bench.table import table
+from bench.measure import Bar, Result, Unit, shown
+from bench.report import UsualRatio, table
 
 
 def row(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.cli_start import COMMANDS, SLOW, write_two_weeks
+from bench.commands import COMMANDS, SLOW, write_two_weeks
 from bench.fixtures import environ_of
 
 # How many of our modules each loads. These numbers may only fall.

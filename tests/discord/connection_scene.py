@@ -95,6 +95,7 @@ class ConnectionScene:
     local: LocalDiscord
     clock: Clock
     owner_id: int | None = None
+    longest_silence: float = 60.0
     files: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -108,7 +109,11 @@ class ConnectionScene:
 
     def connect(self, token: str | None = None) -> DiscordConnection:
         return DiscordConnection(
-            token or self.local.token, self.owner_id, self.heard, self.clock, self.allowance.trace()
+            token or self.local.token,
+            self.owner_id,
+            self.heard,
+            self.allowance.trace(),
+            self.longest_silence,
         )
 
     @asynccontextmanager
@@ -131,9 +136,9 @@ class ConnectionScene:
 
 @asynccontextmanager
 async def connection_scene(
-    local: LocalDiscord, *, clock: Clock | None = None, owner_id: int | None = None
+    local: LocalDiscord, *, owner_id: int | None = None, longest_silence: float = 60.0
 ) -> AsyncIterator[ConnectionScene]:
     with restored_addresses():
         async with local:
             await use_api_url(local.api_url)
-            yield ConnectionScene(local, clock or LoopClock(UTC), owner_id)
+            yield ConnectionScene(local, LoopClock(UTC), owner_id, longest_silence)

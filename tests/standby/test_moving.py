@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-import pytest
-from bench.ledger import write_a_year
+from bench.storage import write_a_year
 from devtools.doubles.immediate_store import ImmediateStore
 from devtools.doubles.journal import RecordingJournal
 from tests.cli.terminal import Terminal
@@ -57,14 +56,11 @@ def kept_files(terminal: Terminal, reason: str) -> list[str]:
     return sorted(each.name for each in terminal.paths.state.glob(f"ollim.db.{reason}-*"))
 
 
-def test_a_year_moves_to_the_server_and_back_unchanged(
-    scene: StandbyScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bench.ledger.DAILY", 2)
+def test_a_year_moves_to_the_server_and_back_unchanged(scene: StandbyScene) -> None:
     desk = scene.desk
     with opened(desk) as database:
         jobs = open_repositories(desk.paths, RecordingJournal())
-        write_a_year(Stores(ImmediateStore(database), jobs))
+        write_a_year(Stores(ImmediateStore(database), jobs), daily=2)
     before = ask_rows(desk.paths, all_rows)
     searches, checked = in_file(desk, found), desk.run("runs", "check")
     assert len(before["ledger"]) > 2_000

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from ollim_bot.environment import (
-    SET_IN_CURRENT_FOLDER,
-    EnvSpan,
-    env_spans,
-    load_env_file,
-    read_env_file,
-)
+from ollim_bot.environment import SET_IN_CURRENT_FOLDER, env_pieces, load_env_file, read_env_file
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
@@ -24,7 +18,6 @@ _NEEDS_NO_QUOTES = re.compile(r"[\w./:@%+,=-]+", re.ASCII)
 _ESCAPED = str.maketrans(
     {"\\": "\\\\", '"': '\\"', "$": "\\$", "`": "\\`", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 )
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _BYTE_ORDER_MARK = "\ufeff"
 
 # A value for each name; None, or no text, takes the name out.
@@ -36,22 +29,31 @@ def with_changes(text: str, changes: EnvChanges) -> str:
 
     A name that is set twice is set once afterwards; a wrong line with that name is replaced.
     """
-    spans = _spans(text, changes)
-    known = {span.name for span in spans}
-    missing = {name: value for name, value in changes.items() if name not in known}
-    changed = _with_new_lines(_with_replaced(text, spans, changes), missing, at_end=True)
-    old, new = read_env_file(text).values, read_env_file(changed).values
-    kept = {name: value for name, value in old.items() if name not in changes}
-    if new == kept | {name: value for name, value in changes.items() if value}:
-        return changed
-    # Quotes that an earlier line leaves open end in one of the new lines.
-    while spans := _spans(text, changes):
-        text = _with_replaced(text, spans, dict.fromkeys(changes))
-    return _with_new_lines(text, changes, at_end=False)
+    mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
+    text = text.removeprefix(mark)
+    left, changed = dict(changes), ""
+    for piece in env_pieces(text):
+        if piece.name is None or piece.name not in changes:
+            changed += piece.text
+        elif value := left.pop(piece.name, None):
+            changed += f"{piece.before}{quoted(value)}{piece.behind}"
+    new = _lines(left)
+    if new and changed and not changed.endswith(("\n", "\r")):
+        changed += "\n"
+    changed += new
+    before = read_env_file(text).values.items()
+    kept = {name: value for name, value in before if name not in changes}
+    wanted = kept | {name: value for name, value in changes.items() if value}
+    if read_env_file(changed).values == wanted:
+        return f"{mark}{changed}"
+    # Quotes that an earlier line leaves open end in one of the new lines: these come first.
+    while any(piece.name in changes for piece in env_pieces(text)):
+        text = "".join(piece.text for piece in env_pieces(text) if piece.name not in changes)
+    return f"{mark}{_lines(changes)}{text}"
 
 
-def _spans(text: str, names: Container[str]) -> list[EnvSpan]:
-    return [span for span in env_spans(text) if span.name in names]
+def _lines(values: EnvChanges) -> str:
+    return "".join(f"{name}={quoted(value)}\n" for name, value in values.items() if value)
 
 
 def change_env_file(paths: DataPaths, changes: EnvChanges, disk: Disk | None = None) -> None:
@@ -97,33 +99,6 @@ def stronger_place(
     if may_count and load_env_file(beside).values.get(name, "").strip():
         return str(beside)
     return None
-
-
-def _with_replaced(text: str, spans: list[EnvSpan], changes: EnvChanges) -> str:
-    lines = _LINE.findall(text)
-    marked = text.startswith(_BYTE_ORDER_MARK)
-    seen: set[str] = set()
-    for span in spans:
-        value = changes[span.name] if span.name not in seen else None
-        line = lines[span.last - 1]
-        end = line[len(line.rstrip("\r\n")) :]
-        new = f"{span.before}{quoted(value)}{span.behind}{end}" if value else ""
-        lines[span.first - 1 : span.last] = [new, *[""] * (span.last - span.first)]
-        seen.add(span.name)
-    changed = "".join(lines)
-    is_unmarked = marked and not changed.startswith(_BYTE_ORDER_MARK)
-    return f"{_BYTE_ORDER_MARK}{changed}" if is_unmarked else changed
-
-
-def _with_new_lines(text: str, values: EnvChanges, *, at_end: bool) -> str:
-    new = "".join(f"{name}={quoted(value)}\n" for name, value in values.items() if value)
-    if not new:
-        return text
-    if not at_end:
-        mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
-        return f"{mark}{new}{text.removeprefix(mark)}"
-    has_end = text.removeprefix(_BYTE_ORDER_MARK) == "" or text.endswith(("\n", "\r"))
-    return f"{text}{new}" if has_end else f"{text}\n{new}"
 
 
 def quoted(value: str) -> str:

@@ -23,7 +23,6 @@ from tests.storage.attachments.pictures import (
 from tests.storage.attachments.scene import AttachmentScene
 
 from ollim_bot.errors import WrongInput
-from ollim_bot.store.attachments import decoding, pictures
 from ollim_bot.store.attachments.files import AttachmentLimits
 from ollim_bot.store.attachments.pictures import PictureLimits
 
@@ -213,9 +212,3 @@ def _is_alive(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
-
-
-def test_both_sides_say_the_same() -> None:
-    assert pictures.UNREADABLE == decoding.UNREADABLE
-    assert pictures.TOO_MANY_PIXELS == decoding.TOO_MANY_PIXELS
-    assert pictures.TOO_MUCH_MEMORY == decoding.TOO_MUCH_MEMORY

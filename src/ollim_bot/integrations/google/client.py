@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from ollim_bot.domain.google import GoogleService
 from ollim_bot.errors import GoogleRefused, SignInNeeded, Unreachable
-from ollim_bot.http_exchange import HttpLimits
+from ollim_bot.http_exchange import HttpLimits, HttpResponse
 from ollim_bot.integrations.google.token import GoogleToken
 from ollim_bot.integrations.google.tokens import GoogleTokenStore
 from ollim_bot.integrations.google.wire import (
@@ -90,8 +90,16 @@ class GoogleClient:
         Raises `SignInNeeded` if Google is not connected (any more), `GoogleRefused` with its status
         and reason, and `Unreachable`.
         """
-        address = self._address(path, params)
-        given = dict(headers or {})
+        host = self._api_url or _HOSTS[path.split("/")[1]]
+        query = urlencode(
+            {
+                name: str(value).lower() if isinstance(value, bool) else value
+                for name, value in (params or {}).items()
+            },
+            doseq=True,
+        )
+        address = f"{host}{path}{'?' if query else ''}{query}"
+        given = {**(headers or {}), "Accept": "application/json"}
         content = None
         if body is not None:
             content = json.dumps(body).encode()
@@ -99,18 +107,19 @@ class GoogleClient:
         repeatable = method != "POST" if is_repeatable is None else is_repeatable
         tries = 0
 
+        def ask(token: GoogleToken) -> HttpResponse:
+            bearer = {"Authorization": f"Bearer {token.access.reveal()}"}
+            return ask_google(method, address, {**given, **bearer}, content, self._limits)
+
         def attempt() -> dict[str, Any]:
             nonlocal tries
             tries += 1
             token = self._tokens.valid()
             if method != "GET" and not self._may_act():
                 raise Unreachable(_OTHERS_LEAD)
-            answer = ask_google(method, address, _with_bearer(given, token), content, self._limits)
+            answer = ask(token)
             if answer.status == 401:
-                token = self._tokens.renewed(token)
-                answer = ask_google(
-                    method, address, _with_bearer(given, token), content, self._limits
-                )
+                answer = ask(self._tokens.renewed(token))
             return understood(answer)
 
         try:
@@ -125,17 +134,3 @@ class GoogleClient:
             if refused.reason == "insufficientPermissions":
                 raise SignInNeeded(_LEFT_OUT.format("This part of Google")) from refused
             raise
-
-    def _address(self, path: str, params: Params | None) -> str:
-        host = self._api_url or _HOSTS[path.split("/")[1]]
-        given = {
-            name: str(value).lower() if isinstance(value, bool) else value
-            for name, value in (params or {}).items()
-        }
-        query = urlencode(given, doseq=True)
-        return f"{host}{path}{'?' if query else ''}{query}"
-
-
-def _with_bearer(headers: Mapping[str, str], token: GoogleToken) -> dict[str, str]:
-    bearer = f"Bearer {token.access.reveal()}"
-    return {**headers, "Authorization": bearer, "Accept": "application/json"}

@@ -94,7 +94,7 @@ class SignIn:
         now: Callable[[], datetime],
         services: Sequence[GoogleService] = EVERYTHING,
     ) -> None:
-        from ollim_bot.integrations.google.oauth import ask_consent
+        from ollim_bot.integrations.google.oauth import Consent
 
         client = read_client(paths)
         os.chmod(paths.credentials, PRIVATE)
@@ -106,7 +106,7 @@ class SignIn:
         self._answered = threading.Lock()
         try:
             scopes = scopes_of(services)
-            self._asked = ask_consent(client, scopes, self.redirects.address, addresses)
+            self._asked = Consent(client, scopes, self.redirects.address, addresses)
         except BaseException:  # also if interrupted: nobody else would close the port
             self.redirects.server_close()
             raise
@@ -147,9 +147,9 @@ class SignIn:
         self.redirects.server_close()
 
     def _connected(self, code: str) -> Connected:
-        from ollim_bot.integrations.google.oauth import redeem, revoke
+        from ollim_bot.integrations.google.oauth import revoke
 
-        token = redeem(self._asked, code, self._now(), self._addresses)
+        token = self._asked.redeem(code, self._now())
         if not token.services:
             with suppress(OllimError):
                 revoke(token, self._addresses)

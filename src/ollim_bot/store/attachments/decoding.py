@@ -1,4 +1,8 @@
-"""The process that decodes one picture, within limits of time and memory."""
+"""The process that decodes one picture, within limits of time and memory.
+
+It prints a line with its verdict, and then the picture if that had to be made smaller: `fits`,
+`shown TYPE`, `pixels COUNT` or `memory`. Without a line the picture cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +25,6 @@ from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
-
-# The exit codes of this program where it has no picture to return.
-UNREADABLE = 3
-TOO_MANY_PIXELS = 4
-TOO_MUCH_MEMORY = 5
 
 _MOST_PNG_BYTES = 1024 * 1024
 _JPEG_QUALITY = 85
@@ -109,15 +108,11 @@ def _encoded(image: Image, *, is_photo: bool) -> tuple[str, bytes]:
         data = _saved(image, "PNG")
         if len(data) <= _MOST_PNG_BYTES:
             return "image/png", data
-    return "image/jpeg", _saved(_on_white(image), "JPEG", quality=_JPEG_QUALITY)
-
-
-def _on_white(image: Image) -> Image:
-    if image.mode != "RGBA":
-        return image
-    flat = new("RGB", image.size, _WHITE)
-    flat.paste(image, mask=image.getchannel("A"))
-    return flat
+    flat = image
+    if image.mode == "RGBA":
+        flat = new("RGB", image.size, _WHITE)
+        flat.paste(image, mask=image.getchannel("A"))
+    return "image/jpeg", _saved(flat, "JPEG", quality=_JPEG_QUALITY)
 
 
 def _saved(image: Image, form: str, **options: int) -> bytes:
@@ -131,7 +126,7 @@ def confine(limits: Limits, parent: int) -> None:
     with suppress(OSError, AttributeError):  # only Linux has it
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        sys.exit(UNREADABLE)
+        sys.exit(1)
     signal.setitimer(signal.ITIMER_REAL, limits.wall)
     os.nice(_LESS_URGENT)
     for kind, most in (
@@ -150,15 +145,14 @@ def main(media_type: str, limits_json: str, parent: str) -> int:
     data = sys.stdin.buffer.read()
     try:
         shown_type, shown = fitted(media_type, data, limits)
+        verdict = "fits" if shown is data else f"shown {shown_type}"
     except TooManyPixels as wrong:
-        sys.stdout.write(str(wrong.count))
-        return TOO_MANY_PIXELS
+        verdict, shown = f"pixels {wrong.count}", data
     except MemoryError:
-        return TOO_MUCH_MEMORY
+        verdict, shown = "memory", data
     except Exception:  # noqa: BLE001 - untrusted bytes may cause any failure
-        return UNREADABLE
-    if shown is not data:
-        sys.stdout.buffer.write(f"{shown_type}\n".encode() + shown)
+        return 1
+    sys.stdout.buffer.write(f"{verdict}\n".encode() + (b"" if shown is data else shown))
     return 0
 
 

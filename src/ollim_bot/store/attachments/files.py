@@ -181,7 +181,12 @@ class KeptFolder:
             for entry in entries:
                 with suppress(FileNotFoundError):
                     if entry.is_file(follow_symlinks=False):
-                        found.append(_kept_file(entry, now))
+                        status = entry.stat(follow_symlinks=False)
+                        # A moved file keeps the time of its content, not the one of its move.
+                        at = datetime.fromtimestamp(
+                            max(status.st_mtime, status.st_ctime), now.tzinfo
+                        )
+                        found.append(KeptFile(entry.name, status.st_size, at))
         return sorted(found, key=lambda file: (file.at, file.name))
 
     def remove(self, files: Sequence[KeptFile]) -> int:
@@ -211,13 +216,6 @@ def too_much(files: Sequence[KeptFile], most: int, today: date) -> list[KeptFile
         leaving.append(file)
         excess -= file.size
     return leaving
-
-
-def _kept_file(entry: os.DirEntry[str], now: datetime) -> KeptFile:
-    status = entry.stat(follow_symlinks=False)
-    # A moved file keeps the time of its content; its change time says when it was moved.
-    newest = max(status.st_mtime, status.st_ctime)
-    return KeptFile(entry.name, status.st_size, datetime.fromtimestamp(newest, now.tzinfo))
 
 
 MB = 1024 * 1024
@@ -302,7 +300,8 @@ class FileAttachments:
     def _arrived(self, name: str, path: Path) -> bytes:
         most = self._limits.file
         try:
-            data = _read(path, most + 1)
+            with _file(path) as content:
+                data = content.read(most + 1)
         except OSError as refused:
             raise WrongInput(f"{name} did not arrive whole. Send it again.") from refused
         if not data:
@@ -346,16 +345,13 @@ class FileAttachments:
     def _opened(self, path: Path) -> Iterator[KeptFolder]:
         with FileLock(self._paths.lock_of(path)).held():
             if not os.path.lexists(path):
-                self._make_folder(path)
+                try:
+                    path.mkdir(mode=0o700)
+                    self._disk.sync_folder(path.parent)
+                except OSError as refused:
+                    raise WriteFailed(path, f"could not be made: {refused.strerror}.") from refused
             with KeptFolder.opened(path) as folder:
                 yield folder
-
-    def _make_folder(self, path: Path) -> None:
-        try:
-            path.mkdir(mode=0o700)
-            self._disk.sync_folder(path.parent)
-        except OSError as refused:
-            raise WriteFailed(path, f"could not be made: {refused.strerror}.") from refused
 
     def _create(self, path: Path, data: bytes) -> bool:
         return not os.path.lexists(path) and create_atomically(self._disk, path, data, PRIVATE)
@@ -365,11 +361,6 @@ class FileAttachments:
         moment = self._now().timestamp()
         with suppress(OSError):
             os.utime(path, (moment, moment), follow_symlinks=False)
-
-
-def _read(path: Path, most: int) -> bytes:
-    with _file(path) as file:
-        return file.read(most)
 
 
 def _file(path: Path) -> BinaryIO:
@@ -385,9 +376,11 @@ def files_of(root: Path, kept: Path) -> OpenAttachment:
         if not _is_for_the_owner(path, PurePosixPath(kept.relative_to(root))):
             raise FileNotFoundError(attachment.path)
         folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        for part in path.parts[:-1]:
-            folder = _step(part, folder)
         try:
+            for part in path.parts[:-1]:
+                above, flags = folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+                folder = os.open(part, flags, dir_fd=above)
+                os.close(above)
             return os.fdopen(open_file(path.name, os.O_RDONLY | os.O_NOFOLLOW, folder=folder), "rb")
         finally:
             os.close(folder)
@@ -401,11 +394,3 @@ def _is_for_the_owner(path: PurePosixPath, kept: PurePosixPath) -> bool:
     is_open = path.parts[0].casefold() != kept.parts[0].casefold()
     is_hidden = any(part.startswith(".") for part in path.parts)
     return (is_open or path.is_relative_to(kept)) and not is_hidden
-
-
-def _step(name: str, folder: int) -> int:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        return os.open(name, flags, dir_fd=folder)
-    finally:
-        os.close(folder)

@@ -7,9 +7,8 @@ import json
 import os
 import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from asyncio.subprocess import DEVNULL, PIPE
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -28,10 +27,6 @@ MOST_PIXELS = {
 }
 
 _PROGRAM = Path(__file__).with_name("decoding.py")
-# The exit codes of that program, which cannot be imported without its decoders.
-UNREADABLE = 3
-TOO_MANY_PIXELS = 4
-TOO_MUCH_MEMORY = 5
 _LONGEST_HEAD = 100
 # Ended by processor time, by elapsed time, or by a machine without free memory.
 _ENDED_BY_LIMITS = (-signal.SIGXCPU, -signal.SIGALRM, -signal.SIGKILL)
@@ -62,99 +57,67 @@ class Pictures:
 
         Raises `WrongInput` with what is wrong with the picture. The process is always ended.
         """
-        async with self._place(name):
-            try:
-                code, output = await self._decoded(media_type, file)
-            except TimeoutError:
-                raise WrongInput(_too_slow(name)) from None
-            except OSError as refused:
-                raise WrongInput(f"{name} could not be read now. Send it again.") from refused
-            if code == 0 and not output:
-                return media_type, await asyncio.to_thread(_whole, file)
-        head, _, shown = output.partition(b"\n")
-        if code == 0 and len(shown) <= MOST_BYTES:
-            return head.decode(), shown
-        raise WrongInput(_refusal(name, media_type, code, head))
-
-    @asynccontextmanager
-    async def _place(self, name: str) -> AsyncIterator[None]:
+        slow = WrongInput(f"{name} takes too long to read. Send a smaller copy of it.")
         try:
             async with asyncio.timeout(self._limits.waiting):
                 await self._places.acquire()
         except TimeoutError:
-            raise WrongInput(_too_slow(name)) from None
+            raise slow from None
         try:
-            yield
+            code, output = await self._decoded(media_type, file)
+        except TimeoutError:
+            raise slow from None
+        except OSError as refused:
+            raise WrongInput(f"{name} could not be read now. Send it again.") from refused
         finally:
             self._places.release()
+        head, _, shown = output.partition(b"\n")
+        verdict, _, detail = head.decode("ascii", "replace").partition(" ")
+        if code == 0 and verdict == "fits":
+            return media_type, await asyncio.to_thread(_whole, file)
+        if code == 0 and verdict == "shown" and detail in MOST_PIXELS and len(shown) <= MOST_BYTES:
+            return detail, shown
+        if verdict == "pixels" and detail.isdigit():
+            raise WrongInput(
+                f"{name} has {int(detail) // 1_000_000} million pixels. Send it with at most "
+                f"{MOST_PIXELS[media_type] // 1_000_000} million."
+            )
+        if verdict == "memory" or code in _ENDED_BY_LIMITS:
+            raise slow
+        raise WrongInput(f"{name} is not a picture that can be read.")
 
     async def _decoded(self, media_type: str, file: BinaryIO) -> tuple[int, bytes]:
-        """The exit code of the program, and its output. Raises `TimeoutError`."""
+        """The exit code and the output of the program. Raises `TimeoutError`.
+
+        It gets the one file, no other descriptor, and an empty environment.
+        """
         limits = self._limits
-        allowed = {
-            "edge": LONGEST_EDGE,
-            "size": MOST_BYTES,
-            "pixels": MOST_PIXELS[media_type],
-            "memory": limits.memory,
-            "cpu": limits.cpu,
-            "wall": limits.wall,
-        }
+        allowed = {"edge": LONGEST_EDGE, "size": MOST_BYTES, "pixels": MOST_PIXELS[media_type]}
+        allowed |= {"memory": limits.memory, "cpu": limits.cpu}
+        given = (media_type, json.dumps({**allowed, "wall": limits.wall}), str(os.getpid()))
         os.lseek(file.fileno(), 0, os.SEEK_SET)
-        async with asyncio.timeout(limits.wall), _running(media_type, allowed, file) as process:
-            output = await _output(process, _LONGEST_HEAD + MOST_BYTES)
-            # A program that writes too much is not waited for.
-            is_ending = len(output) <= _LONGEST_HEAD + MOST_BYTES
-            return await process.wait() if is_ending else UNREADABLE, output
-
-
-@asynccontextmanager
-async def _running(
-    media_type: str, allowed: dict[str, float], file: BinaryIO
-) -> AsyncIterator[Process]:
-    """The running program. It gets the one file, no other descriptor, and an empty environment."""
-    command = [sys.executable, "-I", str(_PROGRAM), media_type, json.dumps(allowed)]
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        str(os.getpid()),
-        stdin=file,
-        stdout=PIPE,
-        stderr=DEVNULL,
-        env={},
-        cwd="/",
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-
-async def _output(process: Process, most: int) -> bytes:
-    """The output, up to one byte more than `most`."""
-    assert process.stdout is not None
-    try:
-        return await process.stdout.readexactly(most + 1)
-    except asyncio.IncompleteReadError as ended:
-        return ended.partial
+        async with asyncio.timeout(limits.wall):
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", str(_PROGRAM), *given),
+                stdin=file,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+            try:
+                assert process.stdout is not None
+                # A program that writes more is not waited for.
+                return -1, await process.stdout.readexactly(_LONGEST_HEAD + MOST_BYTES + 1)
+            except asyncio.IncompleteReadError as ended:
+                return await process.wait(), ended.partial
+            finally:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
 
 
 def _whole(file: BinaryIO) -> bytes:
     file.seek(0)
     return file.read(MOST_BYTES)
-
-
-def _refusal(name: str, media_type: str, code: int, head: bytes) -> str:
-    if code == TOO_MANY_PIXELS and head.isdigit():
-        return (
-            f"{name} has {int(head) // 1_000_000} million pixels. Send it with at most "
-            f"{MOST_PIXELS[media_type] // 1_000_000} million."
-        )
-    if code == TOO_MUCH_MEMORY or code in _ENDED_BY_LIMITS:
-        return _too_slow(name)
-    return f"{name} is not a picture that can be read."
-
-
-def _too_slow(name: str) -> str:
-    return f"{name} takes too long to read. Send a smaller copy of it."

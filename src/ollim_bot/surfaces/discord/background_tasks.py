@@ -41,11 +41,6 @@ class RecentValues(Generic[T]):
             del self._kept[next(iter(self._kept))]
 
 
-def retry_delay(failures: int) -> float:
-    """How many seconds to wait after so many failures in a row."""
-    return 0.0 if failures == 0 else min(LONGEST_PAUSE, 2.0 ** min(failures - 1, 10))
-
-
 async def finishes_within(task: asyncio.Task[Any], within: float, clock: Clock) -> bool:
     """Wait at most `within` seconds; return whether the task is done. The task keeps running."""
     if task.done():

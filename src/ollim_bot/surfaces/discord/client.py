@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from contextlib import suppress
 from typing import Protocol
 
@@ -15,7 +14,6 @@ from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
 from ollim_bot.errors import OllimError, Unreachable
-from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.direct_messages import LoggedInClient
 from ollim_bot.surfaces.discord.errors import (
     DISCORD_ERRORS,
@@ -33,11 +31,9 @@ from ollim_bot.surfaces.discord.translation import seen
 
 NOT_AUTHORIZED = "You are not authorized to use this bot."
 ELSEWHERE = "I answer in our direct messages only."
-WATCH_PAUSE = 60.0
 _LONGEST_CLOSE = 5.0
 _NO_TOKEN_CODE = 4004
 _NO_INTENTS_CODE = 4014
-_SILENT = "Discord does not answer on its connection any more."
 _logger = logging.getLogger(__name__)
 
 
@@ -110,7 +106,9 @@ class Listener(Protocol):
 class GatewayClient(discord.Client):
     """Passes on only events of the owner, and none before `session` is set, after the login."""
 
-    def __init__(self, listener: Listener, trace: aiohttp.TraceConfig) -> None:
+    def __init__(
+        self, listener: Listener, trace: aiohttp.TraceConfig, longest_silence: float
+    ) -> None:
         # What the owner should know of the connection is logged here, in other words.
         is_for_debugging = _logger.isEnabledFor(logging.DEBUG)
         logging.getLogger("discord").setLevel(logging.DEBUG if is_for_debugging else logging.ERROR)
@@ -125,6 +123,7 @@ class GatewayClient(discord.Client):
             chunk_guilds_at_startup=False,
             guild_ready_timeout=0.05,
             max_ratelimit_timeout=30.0,
+            heartbeat_timeout=longest_silence,
             allowed_mentions=discord.AllowedMentions.none(),
         )
         self.session: LoggedInClient | None = None
@@ -200,7 +199,8 @@ async def _decline(interaction: discord.Interaction, sentence: str) -> None:
 class DiscordConnection:
     """One connection, to be run once. It serves nothing before the owner is known.
 
-    `owner_id` names the owner if the application belongs to a team.
+    `owner_id` names the owner if the application belongs to a team. After the longest silence, in
+    seconds, discord.py makes the socket anew.
     """
 
     def __init__(
@@ -208,13 +208,12 @@ class DiscordConnection:
         token: str,
         owner_id: int | None,
         listener: Listener,
-        clock: Clock,
         trace: aiohttp.TraceConfig,
+        longest_silence: float = 60.0,
     ) -> None:
         self._token = token
         self._owner_id = owner_id
-        self._clock = clock
-        self._client = GatewayClient(listener, trace)
+        self._client = GatewayClient(listener, trace, longest_silence)
 
     @property
     def session(self) -> LoggedInClient | None:
@@ -229,7 +228,7 @@ class DiscordConnection:
         """
         try:
             self._client.session = await self._logged_in()
-            await self._serve()
+            await self._listen()
         finally:
             await self.close()
 
@@ -290,17 +289,6 @@ class DiscordConnection:
             raise not_in_team(self._owner_id)
         return self._owner_id
 
-    async def _serve(self) -> None:
-        serving = [asyncio.create_task(self._listen()), asyncio.create_task(self._watch())]
-        try:
-            done, _ = await asyncio.wait(serving, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                each.result()
-        finally:
-            for each in serving:
-                each.cancel()
-            await asyncio.wait(serving)
-
     async def _listen(self) -> None:
         """End when discord.py cannot resume a lost socket.
 
@@ -316,21 +304,3 @@ class DiscordConnection:
                 raise NotAdmitted(NO_INTENTS) from error
             reason = OUT_OF_REACH if code is None else "Discord closed the connection."
             raise Unreachable(reason) from error
-
-    async def _watch(self) -> None:
-        """Reconnect when heartbeats go unanswered, which discord.py does not notice by itself.
-
-        Each answered heartbeat gives a new latency, so an unchanged latency means no answer.
-        """
-        silences, before = 0, math.nan
-        while True:
-            await self._clock.sleep(WATCH_PAUSE)
-            latency = self._client.latency
-            is_alive = math.isfinite(latency) and latency != before
-            silences = 0 if is_alive else silences + 1
-            before = latency
-            if silences >= 3:
-                raise Unreachable(_SILENT)
-            if silences:
-                _logger.warning("Discord did not answer on its connection; a new one is made.")
-                await self.reconnect()

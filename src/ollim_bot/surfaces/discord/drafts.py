@@ -20,9 +20,9 @@ from ollim_bot.domain.inbox import InputId
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock, TurnStart
 from ollim_bot.surfaces.discord.background_tasks import (
+    LONGEST_PAUSE,
     BackgroundTasks,
     finishes_within,
-    retry_delay,
 )
 from ollim_bot.surfaces.discord.rendering import (
     DmChannel,
@@ -358,26 +358,12 @@ class DraftRenderer:
     The next request shows all events that came in between, so that no event waits for Discord.
     """
 
-    def __init__(
-        self,
-        turn_drafts: TurnDrafts,
-        drafts: Drafts,
-        channel: DmChannel,
-        clock: Clock,
-        background: BackgroundTasks,
-        in_fork: Callable[[], bool],
-        careful: Callable[[], CarefulTime | None],
-    ) -> None:
+    def __init__(self, turn_drafts: TurnDrafts, of: DiscordPresenter) -> None:
         self._turn_drafts = turn_drafts
-        self._drafts = drafts
-        self._channel = channel
-        self._clock = clock
-        self._background = background
-        self._began = clock.monotonic()
+        self._of = of
+        self._began = of.clock.monotonic()
         self._drawn_at = self._began
         self._failures = 0
-        self._in_fork = in_fork
-        self._careful = careful
         self._text: tuple[str, ...] = ()
         self._news = asyncio.Event()
         self._under_way: DraftMessage | None = None
@@ -385,13 +371,13 @@ class DraftRenderer:
         self._tasks: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
-        self._turn_drafts.in_fork = self._in_fork()
+        self._turn_drafts.in_fork = self._of.in_fork()
         self._tasks = [
-            self._background.begin(each) for each in (self._draw(), self._tick(), self._type())
+            self._of.background.begin(each) for each in (self._draw(), self._tick(), self._type())
         ]
 
     def take(self, event: AgentEvent) -> None:
-        self._turn_drafts.in_fork = self._in_fork()
+        self._turn_drafts.in_fork = self._of.in_fork()
         self._turn_drafts.live = self._turn_drafts.live.after(event)
         self._news.set()
 
@@ -401,7 +387,7 @@ class DraftRenderer:
         request, draft = self._request, self._under_way
         if request is None or draft is None:
             return
-        if await finishes_within(request, 5.0, self._clock):
+        if await finishes_within(request, 5.0, self._of.clock):
             return
         # The request may still arrive, after the text that replaces the draft.
         draft.is_lost = True
@@ -416,32 +402,31 @@ class DraftRenderer:
         self._news.set()
         while True:
             await self._news.wait()
-            await self._clock.sleep(
-                max(self._channel.pause_before_edit(), retry_delay(self._failures))
-            )
+            wait = min(LONGEST_PAUSE, 2.0 ** min(self._failures, 6) / 2) if self._failures else 0.0
+            await self._of.clock.sleep(max(self._of.channel.pause_before_edit(), wait))
             # A more important request may have used the allowance in the meantime.
-            await self._clock.sleep(self._channel.pause_before_edit())
+            await self._of.clock.sleep(self._of.channel.pause_before_edit())
             self._news.clear()
             self._text = await self._split_text()
             # Move the drafts below the answer of another turn, and delete surplus drafts.
             turn_drafts = self._turn_drafts
-            if self._drafts.must_move(turn_drafts):
+            if self._of.drafts.must_move(turn_drafts):
                 turn_drafts.is_overtaken = False
-                self._drafts.discard(turn_drafts.remove_from(0))
-            needed = max(1, len(self._wanted(self._clock.monotonic())))
-            self._drafts.discard(turn_drafts.remove_from(needed))
+                self._of.drafts.discard(turn_drafts.remove_from(0))
+            needed = max(1, len(self._wanted(self._of.clock.monotonic())))
+            self._of.drafts.discard(turn_drafts.remove_from(needed))
             step = self._next()
             if step is not None:
                 # Shielded: the id of a sent draft is known only when its request ends.
                 index, outgoing = step
                 draft = self._under_way = self._turn_drafts.at(index)
-                self._request = self._background.begin(self._drawn(draft, outgoing))
+                self._request = self._of.background.begin(self._drawn(draft, outgoing))
                 await asyncio.shield(self._request)
                 self._news.set()
 
     def _next(self) -> tuple[int, OutgoingMessage] | None:
         """The first draft that must be sent or edited, and its new content."""
-        turn_drafts, now = self._turn_drafts, self._clock.monotonic()
+        turn_drafts, now = self._turn_drafts, self._of.clock.monotonic()
         if self._is_drawn(self._drawn_at) and now - self._drawn_at < _TICK:
             return None
         wanted = self._wanted(now)
@@ -471,7 +456,7 @@ class DraftRenderer:
         )
 
     def _wanted(self, at: float) -> list[OutgoingMessage]:
-        turn_drafts, careful = self._turn_drafts, self._careful()
+        turn_drafts, careful = self._turn_drafts, self._of.careful()
         words, buttons = (careful.words, (careful.button,)) if careful else ("", ())
         elapsed = at - self._began
         shown = pieces(turn_drafts.live, elapsed, turn_drafts.in_fork, words, self._text)
@@ -486,7 +471,7 @@ class DraftRenderer:
             else:
                 before, draft.shown = draft.shown, None
                 try:
-                    await self._channel.edit(draft.ref, outgoing)
+                    await self._of.channel.edit(draft.ref, outgoing)
                 except Unreachable:
                     draft.shown = before
                     raise
@@ -499,72 +484,56 @@ class DraftRenderer:
             self._failures = 0
 
     async def _send(self, draft: DraftMessage, outgoing: OutgoingMessage) -> None:
-        now = self._clock.monotonic()
+        now = self._of.clock.monotonic()
         first_try = draft.tried_at
         if first_try is not None and now - first_try > _REMEMBERED:
             draft.is_lost = True
             return
         draft.tried_at = now if first_try is None else first_try
         try:
-            ref = await self._channel.send(outgoing, draft.nonce)
+            ref = await self._of.channel.send(outgoing, draft.nonce)
         except (DeliveryFailed, Unreachable):
             draft.tried_at = first_try
             raise
-        self._drafts.drawn(draft, ref)
+        self._of.drafts.drawn(draft, ref)
         # If an earlier try arrived, the draft shows the text of that try.
         draft.shown = outgoing if first_try is None else None
         draft.tried_at = None
 
     async def _tick(self) -> None:
         while True:
-            await self._clock.sleep(_TICK)
+            await self._of.clock.sleep(_TICK)
             self._news.set()
 
     async def _type(self) -> None:
         while True:
             # Shielded: a call cancelled while Discord asks to wait would block all later calls.
-            await asyncio.shield(self._background.begin(self._show_typing()))
-            await self._clock.sleep(8.0)
+            await asyncio.shield(self._of.background.begin(self._show_typing()))
+            await self._of.clock.sleep(8.0)
 
     async def _show_typing(self) -> None:
         with suppress(DeliveryFailed, Unreachable, DeliveryUncertain):
-            await self._channel.show_typing()
+            await self._of.channel.show_typing()
 
 
+@dataclass(frozen=True)
 class DiscordPresenter:
     """`in_fork` tells whether the conversation is in a fork now, `careful` since when it is so."""
 
-    def __init__(
-        self,
-        channel: DmChannel,
-        drafts: Drafts,
-        clock: Clock,
-        background: BackgroundTasks,
-        in_fork: Callable[[], bool] = lambda: False,
-        careful: Callable[[], CarefulTime | None] = lambda: None,
-    ) -> None:
-        self._channel = channel
-        self._drafts = drafts
-        self._clock = clock
-        self._background = background
-        self._in_fork = in_fork
-        self._careful = careful
+    channel: DmChannel
+    drafts: Drafts
+    clock: Clock
+    background: BackgroundTasks
+    in_fork: Callable[[], bool] = lambda: False
+    careful: Callable[[], CarefulTime | None] = lambda: None
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         """Wait for the events only; pending requests to Discord finish later.
 
         If it is cancelled, the drafts stay as they are, and the next start closes them.
         """
-        turn_drafts = self._drafts.open(start)
-        drawing = DraftRenderer(
-            turn_drafts,
-            self._drafts,
-            self._channel,
-            self._clock,
-            self._background,
-            self._in_fork,
-            self._careful,
-        )
+        turn_drafts = self.drafts.open(start)
+        drawing = DraftRenderer(turn_drafts, self)
         turn_drafts.stop = drawing.stop
         drawing.begin()
         cause, messages = EndCause.INTERRUPTED, tuple[MessageId, ...]()
@@ -577,9 +546,9 @@ class DiscordPresenter:
             drawing.break_off()
             raise
         except Exception:  # the turn must not be shown as running for ever
-            self._drafts.end(start.turn, cause)
+            self.drafts.end(start.turn, cause)
             raise
-        self._drafts.end(start.turn, cause, messages)
+        self.drafts.end(start.turn, cause, messages)
 
 
 GOES_ON_BELOW = small("cut off here; it goes on below")

@@ -21,12 +21,7 @@ from ollim_bot.errors import (
     WriteFailed,
 )
 from ollim_bot.ports import ChatService, Clock, IncomingFile, IncomingMessage
-from ollim_bot.surfaces.discord.background_tasks import (
-    FIRST_PAUSE,
-    RecentValues,
-    finishes_within,
-    retry_delay,
-)
+from ollim_bot.surfaces.discord.background_tasks import FIRST_PAUSE, RecentValues, finishes_within
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.rendering import (
     NAME,
@@ -52,6 +47,7 @@ NOT_TAKEN = "That message could not be taken in. Write it in other words, or on 
 _COMMAND_FIRST = 1.0
 _LONGEST_PAUSE = 60.0
 _SAID_AFTER = 3
+_TRIES_FOR_A_FILE = 4
 _logger = logging.getLogger(__name__)
 
 
@@ -144,12 +140,8 @@ class InboundQueue:
         return [each for each in (*self._line, *self._apart) if each.seen.ref == ref]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedFiles:
-    """`notes` has a line for each file that could not be fetched."""
-
-    files: tuple[IncomingFile, ...] = ()
-    notes: tuple[str, ...] = ()
+# The files, and a line for each that could not be fetched.
+FetchedFiles = tuple[tuple[IncomingFile, ...], tuple[str, ...]]
 
 
 class FileFetcher:
@@ -170,7 +162,7 @@ class FileFetcher:
         Raises `WriteFailed` if the disk refuses them.
         """
         if not files:
-            yield FetchedFiles()
+            yield (), ()
             return
         folder = self._folder / ref
         try:
@@ -197,20 +189,21 @@ class FileFetcher:
                 notes.append(f"[{name} could not be fetched: {problem}]")
             else:
                 here.append(IncomingFile(file.name, target))
-        return FetchedFiles(tuple(here), tuple(notes))
+        return tuple(here), tuple(notes)
 
     async def _fetch(self, file: RemoteFile, target: Path) -> str:
         """Return why the file could not be fetched; empty if it was."""
-        for tries in range(4):
-            await self._clock.sleep(retry_delay(tries))
+        async for failures in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
             try:
                 await self._channel.fetch(file, target, MOST_BYTES)
             except DeliveryFailed:
                 return "not there any more, or too large"
             except (Unreachable, DeliveryUncertain):
-                continue
-            return ""
-        return "Discord does not answer"
+                if failures + 1 == _TRIES_FOR_A_FILE:
+                    return "Discord does not answer"
+            else:
+                break
+        return ""
 
 
 def _problem(file: RemoteFile, number: int) -> str:
@@ -343,7 +336,8 @@ class Inbound:
         seen = waiting.seen
         if waiting.is_deleted:
             return seen.text
-        notes = "\n".join(fetched.notes)
+        files, lines = fetched
+        notes = "\n".join(lines)
         if notes:
             self._notes.put(seen.ref, notes)
         # The message that it replies to, or the quoted words if the log lacks it.
@@ -354,7 +348,7 @@ class Inbound:
             _with_notes(seen.text, notes),
             reply_to=known.id if known else None,
             quote=seen.quote if seen.reply_to is not None and known is None else "",
-            files=fetched.files,
+            files=files,
             refs={NAME: seen.ref},
             untrusted=self._untrusted(seen.forwarded),
             untrusted_quote=self._untrusted(seen.quote_forwarded),
@@ -386,24 +380,18 @@ class Inbound:
         while True:
             ref, text = await self._changes.get()
             async for _ in Backoff(self._clock, FIRST_PAUSE, _LONGEST_PAUSE):
-                if await self._apply_change(ref, text):
-                    break
-
-    async def _apply_change(self, ref: str, text: str | None) -> bool:
-        """Apply the change; False if it has to be tried again."""
-        try:
-            if text is None:
-                await self._reception.withdraw(input_of(ref))
-            else:
-                await self._reception.edit(
-                    input_of(ref), _with_notes(text, self._notes.get(ref) or "")
-                )
-        except StorageError:
-            _logger.warning("A change of a message waits for the disk", exc_info=True)
-            return False
-        except Exception:  # a failed change must not block those behind it
-            _logger.exception("A change of a message could not be taken in")
-        return True
+                try:
+                    if text is None:
+                        await self._reception.withdraw(input_of(ref))
+                    else:
+                        words = _with_notes(text, self._notes.get(ref) or "")
+                        await self._reception.edit(input_of(ref), words)
+                except StorageError:
+                    _logger.warning("A change of a message waits for the disk", exc_info=True)
+                    continue
+                except Exception:  # a failed change must not block those behind it
+                    _logger.exception("A change of a message could not be taken in")
+                break
 
     async def _say(self, ref: str, text: str) -> None:
         """Try once to tell the owner.

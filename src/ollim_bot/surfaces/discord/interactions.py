@@ -15,7 +15,7 @@ from discord.ui import Modal, TextInput
 
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.careful import GO_ON
-from ollim_bot.domain.commands import LINK, CommandAnswer, CommandSpec
+from ollim_bot.domain.commands import LINK, CommandSpec
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
 from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.discord.errors import writing
@@ -117,24 +117,76 @@ def _is_repeated(error: OllimError) -> bool:
     return isinstance(cause, discord.HTTPException) and cause.code == _ALREADY_ACKNOWLEDGED
 
 
-class ButtonInteractions:
-    """Clicks on buttons. One that asks opens a form, whose words come with the click."""
+class InteractionRouter:
+    """Answers each interaction of the owner: commands, clicks, and forms that buttons open.
 
-    def __init__(self, reception: ChatService, fallback: SendNotice) -> None:
+    `fallback` sends an answer as a message when Discord no longer accepts it as an answer. Argument
+    values that take longer than `completion_seconds` seconds are not proposed.
+    """
+
+    def __init__(
+        self,
+        reception: ChatService,
+        fallback: SendNotice,
+        *,
+        completion_seconds: float = COMPLETION_SECONDS,
+    ) -> None:
         self._reception = reception
         self._replies = EphemeralReplies(fallback)
+        self._completion_seconds = completion_seconds
 
-    async def clicked(self, interaction: discord.Interaction) -> None:
+    async def arrived(self, interaction: discord.Interaction) -> None:
+        """Answer one interaction; returns when it is answered, which may take as long as a turn."""
+        if interaction.type is InteractionType.application_command:
+            await self._command(interaction)
+        elif interaction.type is InteractionType.autocomplete:
+            await self._complete(interaction)
+        elif interaction.type is InteractionType.component:
+            await self._clicked(interaction)
+        elif interaction.type is InteractionType.modal_submit and await acknowledge(interaction):
+            words = " ".join(_words_in(_data(interaction)))
+            await self._replies.add(interaction, await self._answer(interaction, words))
+
+    async def _command(self, interaction: discord.Interaction) -> None:
+        if not await acknowledge(interaction, thinking=True):
+            return
+        call = _call(interaction)
+        try:
+            specs = (spec for spec in self._reception.commands if spec.name == call.name)
+            line = next((line_of(spec, call.given) for spec in specs), f"/{call.name}")
+            text = (await self._reception.command(NAME, line)).text
+        except OllimError as error:
+            text = str(error)
+        except Exception:  # otherwise Discord would show the bot as thinking for ever
+            _logger.exception("The command /%s failed", call.name)
+            text = FAILED
+        # Its links to messages lead to them in this conversation.
+        place = f"https://discord.com/channels/@me/{interaction.channel_id}/"
+        await self._replies.answer(interaction, text.replace(f"]({LINK}", f"]({place}"))
+
+    async def _complete(self, interaction: discord.Interaction) -> None:
+        """Propose values for the argument that is being typed."""
+        call, values = _call(interaction), list[str]()
+        typed = call.given.get(call.focused, "")
+        try:
+            async with asyncio.timeout(self._completion_seconds):
+                found = await self._reception.completions(call.name, call.focused, typed)
+            values = [each for each in found if 0 < len(each) <= _LONGEST_CHOICE][:_MOST_CHOICES]
+        except (OllimError, TimeoutError) as error:
+            _logger.info("No proposals for /%s: %s", call.name, error)
+        choices = [Choice(name=each, value=each) for each in values]
+        try:
+            async with writing():
+                await interaction.response.autocomplete(choices)
+        except OllimError as error:
+            _logger.debug("Proposals came too late: %s", error)
+
+    async def _clicked(self, interaction: discord.Interaction) -> None:
         button = await self._asking(interaction)
         if button is not None:
             await _open_form(interaction, button)
         elif await acknowledge(interaction):
             await self._replies.add(interaction, await self._answer(interaction, ""))
-
-    async def filled_in(self, interaction: discord.Interaction) -> None:
-        if await acknowledge(interaction):
-            words = " ".join(_words_in(_data(interaction)))
-            await self._replies.add(interaction, await self._answer(interaction, words))
 
     async def _asking(self, interaction: discord.Interaction) -> Button | None:
         """The clicked button if it asks; a slow disk must not delay the acknowledgement."""
@@ -205,56 +257,6 @@ class _Call:
     focused: str
 
 
-class CommandInteractions:
-    """Each method returns when the answer is sent, for a command up to the length of a turn."""
-
-    def __init__(
-        self, reception: ChatService, fallback: SendNotice, completion_seconds: float
-    ) -> None:
-        self._reception = reception
-        self._replies = EphemeralReplies(fallback)
-        self._completion_seconds = completion_seconds
-
-    async def answer(self, interaction: discord.Interaction) -> None:
-        if await acknowledge(interaction, thinking=True):
-            answer = await self._done(_call(interaction))
-            # Its links to messages lead to them in this conversation.
-            place = f"https://discord.com/channels/@me/{interaction.channel_id}/"
-            await self._replies.answer(interaction, answer.text.replace(f"]({LINK}", f"]({place}"))
-
-    async def complete(self, interaction: discord.Interaction) -> None:
-        """Propose values for the argument that is being typed."""
-        call, values = _call(interaction), list[str]()
-        typed = call.given.get(call.focused, "")
-        try:
-            async with asyncio.timeout(self._completion_seconds):
-                found = await self._reception.completions(call.name, call.focused, typed)
-            values = [each for each in found if 0 < len(each) <= _LONGEST_CHOICE][:_MOST_CHOICES]
-        except (OllimError, TimeoutError) as error:
-            _logger.info("No proposals for /%s: %s", call.name, error)
-        choices = [Choice(name=each, value=each) for each in values]
-        try:
-            async with writing():
-                await interaction.response.autocomplete(choices)
-        except OllimError as error:
-            _logger.debug("Proposals came too late: %s", error)
-
-    async def _done(self, call: _Call) -> CommandAnswer:
-        try:
-            return await self._reception.command(NAME, self._line(call))
-        except OllimError as error:
-            return CommandAnswer(str(error), is_error=True)
-        except Exception:  # otherwise Discord would show the bot as thinking for ever
-            _logger.exception("The command /%s failed", call.name)
-            return CommandAnswer(FAILED, is_error=True)
-
-    def _line(self, call: _Call) -> str:
-        for spec in self._reception.commands:
-            if spec.name == call.name:
-                return line_of(spec, call.given)
-        return f"/{call.name}"
-
-
 def line_of(spec: CommandSpec, given: Mapping[str, str]) -> str:
     """Write the arguments as a typed line that is parsed back to the same arguments.
 
@@ -281,35 +283,6 @@ def _call(interaction: discord.Interaction) -> _Call:
     given = {each["name"]: str(each.get("value", "")) for each in options}
     focused = next((each["name"] for each in options if each.get("focused")), "")
     return _Call(data.get("name", ""), given, focused)
-
-
-class InteractionRouter:
-    """Passes each interaction of the owner to the part that answers it.
-
-    `fallback` sends an answer as a message when Discord no longer accepts it as an answer. Argument
-    values that take longer than `completion_seconds` seconds are not proposed.
-    """
-
-    def __init__(
-        self,
-        reception: ChatService,
-        fallback: SendNotice,
-        *,
-        completion_seconds: float = COMPLETION_SECONDS,
-    ) -> None:
-        self._commands = CommandInteractions(reception, fallback, completion_seconds)
-        self._buttons = ButtonInteractions(reception, fallback)
-
-    async def arrived(self, interaction: discord.Interaction) -> None:
-        """Answer one interaction; returns when it is answered, which may take as long as a turn."""
-        if interaction.type is InteractionType.application_command:
-            await self._commands.answer(interaction)
-        elif interaction.type is InteractionType.autocomplete:
-            await self._commands.complete(interaction)
-        elif interaction.type is InteractionType.component:
-            await self._buttons.clicked(interaction)
-        elif interaction.type is InteractionType.modal_submit:
-            await self._buttons.filled_in(interaction)
 
 
 class ApprovalReactions:

@@ -169,7 +169,7 @@ _logger = logging.getLogger(__name__)
 class PendingReaction:
     """Sets and removes the reaction, best effort; every method but `run` returns at once.
 
-    Removing is tried without end, setting only a few times.
+    Removing is tried without end, setting only once.
     """
 
     def __init__(self, channel: DmChannel, clock: Clock) -> None:
@@ -233,24 +233,19 @@ class PendingReaction:
         self._leaving.pop(ref, None)
 
     async def _set(self, ref: str) -> None:
+        """Try once: what Discord asks to try again, discord.py does."""
         del self._wanted[ref]
         self._shown[ref] = None
-        may_be_there = False
-        for tries in range(4):
-            if ref in self._over:
-                break
-            try:
-                return await self._channel.mark(ref, EYES)
-            except (Unreachable, DeliveryUncertain) as silent:
-                _logger.debug("A message could not be marked: %s", silent)
-                may_be_there = may_be_there or isinstance(silent, DeliveryUncertain)
-            except DeliveryFailed as refused:
-                self._drop(ref)
-                return await self._weigh(ref, refused)
-            await self._clock.sleep(2.0**tries)
-        if not may_be_there:
+        try:
+            await self._channel.mark(ref, EYES)
+        except DeliveryUncertain as lost:
+            _logger.debug("A message may be marked: %s", lost)
+        except Unreachable as silent:
+            _logger.debug("A message could not be marked: %s", silent)
             self._drop(ref)
-        return None
+        except DeliveryFailed as refused:
+            self._drop(ref)
+            await self._weigh(ref, refused)
 
     async def _weigh(self, ref: str, refused: DeliveryFailed) -> None:
         """Stop using reactions if Discord refuses one on a message that still exists."""

@@ -137,69 +137,21 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _logger = logging.getLogger(__name__)
 
 
-class StartupTasks:
-    """The work of one start: the command menu and the drafts that a crash left behind.
-
-    No method raises. `begin` returns at once; its work goes on in background tasks.
-    """
-
-    def __init__(
-        self,
-        reception: ChatService,
-        facts: DiscordFacts,
-        stale_drafts: StaleDrafts,
-        background: BackgroundTasks,
-        clock: Clock,
-    ) -> None:
-        self._reception = reception
-        self._facts = facts
-        self._stale_drafts = stale_drafts
-        self._background = background
-        self._clock = clock
-        self._left_behind: tuple[str, ...] = ()
-        self._has_closed = False
-
-    async def prepare(self) -> None:
-        """Read the recorded drafts. Call it before the first draft of this start is sent."""
-        try:
-            self._left_behind = await self._facts.drafts()
-        except StorageError:
-            _logger.warning("What was being shown before could not be read", exc_info=True)
-
-    async def mark_beginning(self, newest: int) -> None:
-        """On the very first start, count every message up to `newest` as seen."""
-        try:
-            if await self._facts.last_seen() is None:
-                self._facts.saw(str(newest))
-                await self._facts.flush()
-        except StorageError:
-            _logger.warning("What was seen before could not be read", exc_info=True)
-
-    def begin(self, session: LoggedInClient) -> None:
-        self._background.start(self._put_up_menu(session.client))
-        # Drafts that are recorded at a later connection belong to turns that run now.
-        if not self._has_closed:
-            self._has_closed = True
-            self._background.start(self._stale_drafts.close(self._left_behind, session.newest))
-
-    async def _put_up_menu(self, client: discord.Client) -> None:
-        try:
-            remembered = await self._facts.commands_hash()
-        except StorageError:  # uploading the same menu again does no harm
-            remembered = None
-        facts, commands = self._facts, self._reception.commands
-        await sync(client, commands, self._clock, remembered, facts.keep_commands_hash)
-
-
 class DiscordListener:
-    """A `Listener` that lives as long as the surface runs, through many connections."""
+    """A `Listener` that lives as long as the surface runs, through many connections.
+
+    At the start it puts up the command menu, and closes the drafts that a crash left behind.
+    """
 
     def __init__(
         self,
         reception: ChatService,
         inbound: Inbound,
         catch_up: MessageCatchUp,
-        start_up: StartupTasks,
+        facts: DiscordFacts,
+        stale_drafts: StaleDrafts,
+        background: BackgroundTasks,
+        clock: Clock,
         *,
         connected: Callable[[LoggedInClient], None],
         say: SendNotice,
@@ -207,14 +159,23 @@ class DiscordListener:
         self._reception = reception
         self._inbound = inbound
         self._catch_up = catch_up
-        self._start_up = start_up
+        self._facts = facts
+        self._stale_drafts = stale_drafts
+        self._background = background
+        self._clock = clock
+        self._connected = connected
         self.reaction = ApprovalReactions(reception, say).added
         self.interaction = InteractionRouter(reception, say).arrived
-        self._connected = connected
+        self._left_behind: tuple[str, ...] = ()
+        self._has_closed = False
 
     async def run(self) -> None:
         """Run until cancelled."""
-        await self._start_up.prepare()
+        try:
+            # Before the first draft of this start is sent.
+            self._left_behind = await self._facts.drafts()
+        except StorageError:
+            _logger.warning("What was being shown before could not be read", exc_info=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._inbound.run())
             group.create_task(self._catch_up.run())
@@ -227,11 +188,15 @@ class DiscordListener:
 
     async def ready(self, session: LoggedInClient, *, is_first: bool) -> None:
         if is_first:
-            await self._start_up.mark_beginning(session.newest)
+            await self._mark_beginning(session.newest)
         self._catch_up.ready()
         self._connected(session)
         if is_first:
-            self._start_up.begin(session)
+            self._background.start(self._put_up_menu(session.client))
+            # Drafts that are recorded at a later connection belong to turns that run now.
+            if not self._has_closed:
+                self._has_closed = True
+                self._background.start(self._stale_drafts.close(self._left_behind, session.newest))
         await self._reception.trouble("")
 
     async def disconnected(self) -> None:
@@ -248,6 +213,23 @@ class DiscordListener:
 
     async def deleted(self, ref: str) -> None:
         self._inbound.deleted(ref)
+
+    async def _mark_beginning(self, newest: int) -> None:
+        """On the very first start, count every message up to `newest` as seen."""
+        try:
+            if await self._facts.last_seen() is None:
+                self._facts.saw(str(newest))
+                await self._facts.flush()
+        except StorageError:
+            _logger.warning("What was seen before could not be read", exc_info=True)
+
+    async def _put_up_menu(self, client: discord.Client) -> None:
+        try:
+            remembered = await self._facts.commands_hash()
+        except StorageError:  # uploading the same menu again does no harm
+            remembered = None
+        facts, commands = self._facts, self._reception.commands
+        await sync(client, commands, self._clock, remembered, facts.keep_commands_hash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,9 +366,16 @@ class DiscordSurface:
         stale_drafts = StaleDrafts(
             channel, self._background, facts, lambda: reception.caught_up(NAME), look_up_in_log
         )
-        start_up = StartupTasks(reception, facts, stale_drafts, self._background, clock)
         return DiscordListener(
-            reception, inbound, catch_up, start_up, connected=self._note_connection, say=self._say
+            reception,
+            inbound,
+            catch_up,
+            facts,
+            stale_drafts,
+            self._background,
+            clock,
+            connected=self._note_connection,
+            say=self._say,
         )
 
     def _session(self) -> LoggedInClient | None:
@@ -403,7 +392,6 @@ class DiscordSurface:
                     self._account.token.reveal(),
                     self._account.owner_id,
                     service,
-                    self._clock,
                     self._allowance.trace(),
                 )
                 await self._connection.show_status(self._shown_model)

@@ -17,18 +17,17 @@ from urllib.request import Request, urlopen
 from devtools.localgoogle.server import LocalGoogle, in_thread
 
 import ollim_bot
-from bench.bars import Bar
 from bench.fixtures import (
     environ_of,
     new_database,
+    open_item,
     prepared,
+    run_rows,
     running,
     write_reminders,
     write_routines,
 )
-from bench.ledger import run_rows
-from bench.long_life import open_item
-from bench.measure import Result, Unit, compare
+from bench.measure import Bar, Result, Unit, compare
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent
 from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -57,6 +56,7 @@ MOST_TIMES = 8
 
 
 def measure(folder: Path) -> list[Result]:
+    """How long a person, or the agent, waits for a command."""
     # An installed package is compiled; a checkout may not be.
     compileall.compile_dir(Path(ollim_bot.__file__).parent, quiet=2)
     paths, _ = prepared(folder / "data")
