@@ -125,7 +125,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
         "not a plain file",
     ),
     "sparse file by its header": (lambda: with_pax(GNU_sparse_realsize="99"), "not a plain file"),
-    "long header": (lambda: with_pax(comment="x" * 100_000), "not a plain file"),
+    "long header": (lambda: with_pax(comment="x" * 100_000), "a header is too long"),
     "other path by its header": (lambda: with_pax(path="../x"), "does not name"),
     "more than the manifest names": (
         lambda: archive_of(GOOD, ("data/more", b"x"), manifest=manifest_of([GOOD])),
@@ -188,7 +188,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "header without its sum": (
         lambda: changed(archive_of(GOOD), b"data/USER.md\0", b"data/USER.nd\0"),
-        "is damaged",
+        "lacks 'data/USER.md'",
     ),
     "database that is none": (lambda: named("data/state/ollim.db"), "is damaged"),
 }

@@ -96,7 +96,7 @@ from ollim_bot.tools.guards import JobValidator, SubagentGuard
 from ollim_bot.tools.note_marks import is_own
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
-from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
+from ollim_bot.upkeep.daily import DailyTask, DailyUpkeep, back_up_daily
 from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.examination import BotDoctor, examine_in_chat
 from ollim_bot.upkeep.hand_over import settle_update
@@ -623,9 +623,10 @@ class App:
         )
 
     def _daily(self, store: Store, parts: ConversationParts, updates: BotUpdates) -> DailyUpkeep:
-        backup = AutomaticBackup(self._settings.paths, os.environ, self._clock, parts.notices.tell)
+        paths, tell = self._settings.paths, parts.notices.tell
+        backup = partial(back_up_daily, paths, os.environ, self._clock, tell)
         tasks = [
-            DailyTask("backup", lambda config: config.auto_backup, backup.run),
+            DailyTask("backup", lambda config: config.auto_backup, backup),
             DailyTask(
                 "update", lambda config: config.auto_update, updates.begin_daily, only_in_hour=True
             ),

@@ -1,21 +1,26 @@
-"""What backups and restores report."""
+"""Writes all that the bot knows into one file, also while it runs."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import gzip
+import hashlib
 import io
 import os
 import platform
 import re
 import shutil
-import stat
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from ollim_bot import __version__
 from ollim_bot.engine.transcripts import Transcripts
@@ -28,25 +33,32 @@ from ollim_bot.store.journal import Git, GitTrouble, Repository, has_repository
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.snapshot import Snapshot, take_snapshot
 from ollim_bot.upkeep.archive import (
+    CHUNK,
     DATA,
+    FILE_MODES,
     HISTORY,
+    MANIFEST,
     TRANSCRIPTS,
-    ArchiveBody,
+    BackedUpFile,
     BadBackup,
     Manifest,
-    NotRead,
     Unread,
+    encoded,
     opened_backup,
-    write_archive,
 )
-from ollim_bot.upkeep.doctor import DoctorFinding
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.shared_rows import rows_on_server
 
-# Where a restore puts what can act and was not taken in.
-LEFT_OFF = "state/left-off"
+# How many automatic backups are kept.
+KEPT = 7
+GIT_LIMIT = 300.0
+STAMP = "%Y%m%dT%H%M%SZ"
 
 _SHOWN = 5
+# Level 1 takes a third of the time of the default for a few percent more room.
+_LEVEL = 1
+_NAME = re.compile(r"ollim-bot-\d{8}T\d{6}Z(?:-\d+)?\.tar\.gz")
+_WORK_PREFIX = ".ollim-bot-backup-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,10 @@ def incomplete(report: BackupReport) -> str:
     )
     more = f", and {len(gaps) - _SHOWN} more" if len(gaps) > _SHOWN else ""
     return f"The backup {report.path} is not complete. It could not read {shown}{more}."
+
+
+# Where a restore puts what can act and was not taken in.
+LEFT_OFF = "state/left-off"
 
 
 class Power(StrEnum):
@@ -102,52 +118,6 @@ class Brought:
         return f"{self.name} ({self.detail})" if self.detail else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What came out of a backup.
-
-    `keys` were taken from the present data directory, `missing` keys are in neither. `brought` can
-    act, and `left_off` is what of it was not taken in. `notes` are sentences about what is not as
-    it was.
-    """
-
-    manifest: Manifest
-    keys: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    brought: tuple[Brought, ...] = ()
-    left_off: tuple[Brought, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreReport:
-    """`aside` is where the former data directory is; None if there was none.
-
-    `said` is what the owner said after the backup, as far as the former directory knows it.
-    """
-
-    restored: Restored
-    aside: Path | None
-    said: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TrialReport:
-    """A backup that was restored into a scratch place; `findings` are the doctor's."""
-
-    restored: Restored
-    findings: tuple[DoctorFinding, ...]
-
-
-# How many automatic backups are kept.
-KEPT = 7
-
-_STAMP = "%Y%m%dT%H%M%SZ"
-_NAME = re.compile(r"ollim-bot-\d{8}T\d{6}Z(?:-\d+)?\.tar\.gz")
-_WORK_PREFIX = ".ollim-bot-backup-"
-_GIT_LIMIT = 300.0
-
-
 def files_below(root: Path, refused: Callable[[OSError], None]) -> Iterator[PurePosixPath]:
     """All files and links below the data directory that are not made anew, in a fixed order.
 
@@ -156,14 +126,10 @@ def files_below(root: Path, refused: Callable[[OSError], None]) -> Iterator[Pure
     for folder, folders, names in os.walk(root, onerror=refused):
         here = PurePosixPath(Path(folder).relative_to(root))
         links = [name for name in folders if Path(folder, name).is_symlink()]
-        folders[:] = sorted(
-            name
-            for name in folders
-            if name not in links and kind_of(here / name) is not Kind.REMADE
-        )
-        for name in sorted((*names, *links)):
-            if kind_of(here / name) is not Kind.REMADE:
-                yield here / name
+        names = [name for name in (*names, *links) if kind_of(here / name) is not Kind.REMADE]
+        yield from (here / name for name in sorted(names))
+        below = (name for name in folders if name not in links)
+        folders[:] = sorted(name for name in below if kind_of(here / name) is not Kind.REMADE)
 
 
 def keys_in(root: Path) -> Iterator[PurePosixPath]:
@@ -206,16 +172,26 @@ def write_backup(
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _work_folder(folder) as work:
-            manifest, body = _collected(paths, environment, now, work, check, with_keys=with_keys)
-            path = _published(folder, name, work, manifest, body)
-            size = path.stat().st_size
+            body, whole = work / "body", work / "whole"
+            with _new_archive(body) as archive:
+                contents = _Contents(archive, work, check, with_keys=with_keys)
+                manifest = contents.add_all(paths, environment, now)
+            content, moment = encoded(manifest), int(manifest.made_at.timestamp())
+            # The manifest is known last and comes first: two gzip files are one, after another.
+            with _new_archive(whole, has_end=False) as head:
+                head.addfile(_member(MANIFEST, len(content), 0o600, moment), io.BytesIO(content))
+            with body.open("rb") as rest, whole.open("ab") as file:
+                shutil.copyfileobj(rest, file, CHUNK)
+                file.flush()
+                os.fsync(file.fileno())
+            path = _named(whole, folder, name, manifest.made_at)
+            report = BackupReport(path, path.stat().st_size, manifest)
     except OSError as refused:
         reason = f"{refused.strerror or refused}. No backup was made"
         raise WriteFailed(folder / (name or ""), f"could not be written: {reason}.") from refused
-    report = BackupReport(path, size, manifest)
     if keep is None or not report.is_complete:
         return report
-    return BackupReport(path, size, manifest, tuple(_rotated(path, manifest, keep)))
+    return replace(report, removed=tuple(_rotated(report, keep)))
 
 
 def _place(paths: DataPaths, target: Path | None) -> tuple[Path, str | None]:
@@ -230,8 +206,7 @@ def _place(paths: DataPaths, target: Path | None) -> tuple[Path, str | None]:
             raise OllimError(f"{target} exists already. Name a new file, or a folder.")
         if not folder.is_dir():
             raise WrongInput(f"{folder} is not a folder. Make it first, or name another one.")
-    root = os.path.realpath(paths.root)
-    if os.path.realpath(folder).startswith(f"{root}{os.sep}") or os.path.realpath(folder) == root:
+    if Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(paths.root)):
         raise WrongInput(f"{folder} is in the data directory itself. Name a folder outside of it.")
     return folder, name
 
@@ -261,159 +236,171 @@ def locked_folder(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _collected(
-    paths: DataPaths,
-    environment: Mapping[str, str],
-    now: Callable[[], datetime],
-    work: Path,
-    check: Callable[[], None],
-    *,
-    with_keys: bool,
-) -> tuple[Manifest, Path]:
-    is_running = running_pid(paths.bot_pid) is not None
-    copy, body = work / DATABASE, work / "body"
-    # The database first: a message is committed after its files, so its files are found later.
-    with rows_on_server(environment, paths, now) as server:
-        snapshot = take_snapshot(paths, copy, now, is_running=is_running, server=server)
-    moment = now() if snapshot is None else snapshot.at
-    with body.open("xb") as file:
-        taken = _Collection(ArchiveBody(file, check), moment, with_keys=with_keys)
-        if snapshot is not None:
-            taken.add_snapshot(copy, snapshot)
-        taken.add_folder(paths.root)
-        taken.add_history(paths.root, work / HISTORY)
-        if snapshot is not None:
-            taken.add_transcripts(Transcripts(environment), snapshot.sessions)
-        taken.body.close()
-    zone = moment.tzinfo
-    return taken.manifest(paths, 0 if snapshot is None else snapshot.schema, zone), body
+@contextmanager
+def _new_archive(path: Path, *, has_end: bool = True) -> Iterator[tarfile.TarFile]:
+    """A compressed tar file; without `has_end` another one may follow."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with (
+        open(os.open(path, flags, 0o600), "wb") as file,
+        gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as stream,
+    ):
+        tar = tarfile.TarFile(None, "w", stream, tarfile.PAX_FORMAT, copybufsize=CHUNK)
+        yield tar
+        if has_end:
+            tar.close()
 
 
-class _Collection:
-    """Adds the parts of a backup to its body, and remembers what is not in it."""
+def _member(name: str, size: int, mode: int, mtime: int) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode, info.mtime = size, mode & FILE_MODES, max(0, mtime)
+    return info
 
-    def __init__(self, body: ArchiveBody, moment: datetime, *, with_keys: bool) -> None:
-        self.body = body
-        self._moment = moment
+
+class _Content(io.BytesIO):
+    """A file while it is added, filled with zeros; `gap` says why its end is missing."""
+
+    def __init__(self, source: IO[bytes], check: Callable[[], None]) -> None:
+        super().__init__()
+        self._source = source
+        self._check = check
+        self.digest = hashlib.sha256()
+        self.gap = ""
+
+    def read(self, size: int | None = -1) -> bytes:
+        assert size is not None
+        self._check()
+        content = b""
+        try:
+            if not self.gap:
+                content = self._source.read(size)
+                self.gap = "" if len(content) == size else "it became shorter while it was read"
+        except OSError as refused:
+            self.gap = refused.strerror or str(refused)
+        self.digest.update(content)
+        return content.ljust(size, b"\0")
+
+
+class _Contents:
+    """Adds the parts of a backup, and remembers what is not in it.
+
+    `check` is called for each piece, and may raise.
+    """
+
+    def __init__(
+        self, archive: tarfile.TarFile, work: Path, check: Callable[[], None], *, with_keys: bool
+    ) -> None:
+        self._archive = archive
+        self._work = work
+        self._check = check
         self._with_keys = with_keys
+        self._files: list[BackedUpFile] = []
         self._left_out: list[str] = []
         self._links: list[str] = []
         self._unread: list[Unread] = []
 
-    def manifest(self, paths: DataPaths, schema: int, zone: tzinfo | None) -> Manifest:
+    def add_all(
+        self, paths: DataPaths, environment: Mapping[str, str], now: Callable[[], datetime]
+    ) -> Manifest:
+        copy, is_running = self._work / DATABASE, running_pid(paths.bot_pid) is not None
+        # The database first: a message is committed after its files, so its files are found later.
+        with rows_on_server(environment, paths, now) as server:
+            snapshot = take_snapshot(paths, copy, now, is_running=is_running, server=server)
+        moment = now() if snapshot is None else snapshot.at
+        if snapshot is not None:
+            self._add_snapshot(copy, snapshot)
+        self._add_folder(paths.root)
+        self._add_history(paths.root)
+        if snapshot is not None:
+            for name, path in Transcripts(environment).files_of(snapshot.sessions):
+                self._add(f"{TRANSCRIPTS}/{name}", path)
         return Manifest(
             version=__version__,
-            made_at=self._moment.astimezone(UTC),
-            zone=str(zone or UTC),
+            made_at=moment.astimezone(UTC),
+            zone=str(moment.tzinfo or UTC),
             host=platform.node(),
             data_directory=str(paths.root),
-            schema=schema,
+            schema=0 if snapshot is None else snapshot.schema,
             with_keys=self._with_keys,
-            files=tuple(self.body.entries),
+            files=tuple(self._files),
             left_out=tuple(sorted(self._left_out)),
             links=tuple(sorted(self._links)),
             unread=tuple(self._unread),
         )
 
-    def add_snapshot(self, copy: Path, snapshot: Snapshot) -> None:
+    def _add_snapshot(self, copy: Path, snapshot: Snapshot) -> None:
         self._add(f"{DATA}/state/{DATABASE}", copy)
+        moment = int(snapshot.at.timestamp())
         for name, content in sorted(snapshot.mirrors.items()):
-            moment = int(self._moment.timestamp())
-            self.body.add(f"{DATA}/state/{name}", io.BytesIO(content), len(content), 0o600, moment)
+            path = f"{DATA}/state/{name}"
+            self._add_content(path, len(content), 0o600, moment, io.BytesIO(content))
 
-    def add_folder(self, root: Path) -> None:
+    def _add_folder(self, root: Path) -> None:
         """Add the files below `root` by their content."""
 
         def refused(error: OSError) -> None:
             self._miss(f"{DATA}/{Path(error.filename).relative_to(root)}", error)
 
         for relative in files_below(root, refused):
-            self._add_file(relative, root / relative)
+            if kind_of(relative) is Kind.KEY and not self._with_keys:
+                self._left_out.append(str(relative))
+            else:
+                self._add(f"{DATA}/{relative}", root / relative)
 
-    def add_history(self, root: Path, bundle: Path) -> None:
+    def _add_history(self, root: Path) -> None:
         """Add the history as a bundle: one consistent file, without settings, hooks or remotes."""
         if not has_repository(root):
             return
+        bundle = self._work / HISTORY
         try:
-            git = Repository.opened(Git(root, limit=_GIT_LIMIT)).git
-            if not git.run("rev-list", "--all", "--max-count=1"):
-                return
-            git.run("bundle", "create", "--quiet", str(bundle), "HEAD", "--all")
+            git = Repository.opened(Git(root, limit=GIT_LIMIT)).git
+            if git.run("rev-list", "--all", "--max-count=1"):
+                git.run("bundle", "create", "--quiet", str(bundle), "HEAD", "--all")
+                self._add(HISTORY, bundle)
         except GitTrouble as trouble:
             self._unread.append(Unread(HISTORY, str(trouble)))
-        else:
-            self._add(HISTORY, bundle)
-
-    def add_transcripts(self, transcripts: Transcripts, sessions: frozenset[str]) -> None:
-        for name, path in transcripts.files_of(sessions):
-            self._add(f"{TRANSCRIPTS}/{name}", path)
-
-    def _add_file(self, relative: PurePosixPath, path: Path) -> None:
-        if kind_of(relative) is Kind.KEY and not self._with_keys:
-            self._left_out.append(str(relative))
-            return
-        try:
-            is_file = stat.S_ISREG(path.lstat().st_mode)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._miss(f"{DATA}/{relative}", error)
-            return
-        if is_file:
-            self._add(f"{DATA}/{relative}", path)
-        else:
-            self._links.append(str(relative))
 
     def _add(self, name: str, path: Path) -> None:
         """Add a file as it is now; one that was removed since it was listed is left out."""
         try:
             descriptor = open_file(path, os.O_RDONLY | os.O_NOFOLLOW)
-        except (FileNotFoundError, UnsuitableFile):
+        except FileNotFoundError:
             return
         except OSError as error:
-            self._miss(name, error)
+            if isinstance(error, UnsuitableFile) or error.errno == errno.ELOOP:
+                self._links.append(name.removeprefix(f"{DATA}/"))
+            else:
+                self._miss(name, error)
             return
         with open(descriptor, "rb") as source:
             status = os.fstat(descriptor)
-            try:
-                self.body.add(name, source, status.st_size, status.st_mode, int(status.st_mtime))
-            except NotRead as short:
-                self._unread.append(Unread(name, str(short)))
+            size, mtime = status.st_size, int(status.st_mtime)
+            self._add_content(name, size, status.st_mode, mtime, source)
+
+    def _add_content(self, name: str, size: int, mode: int, mtime: int, source: IO[bytes]) -> None:
+        """Add the first `size` bytes of `source`; the manifest has no entry for one with a gap."""
+        content = _Content(source, self._check)
+        self._archive.addfile(_member(name, size, mode, mtime), content)
+        if content.gap:
+            self._unread.append(Unread(name, content.gap))
+        else:
+            digest = content.digest.hexdigest()
+            self._files.append(BackedUpFile(name, size, digest, mode & FILE_MODES, mtime))
 
     def _miss(self, name: str, error: OSError) -> None:
         self._unread.append(Unread(name, error.strerror or str(error)))
 
 
-def _published(folder: Path, name: str | None, work: Path, manifest: Manifest, body: Path) -> Path:
-    whole = work / "whole"
-    with open(os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
-        with body.open("rb") as source:
-            write_archive(target, manifest, source)
-        target.flush()
-        os.fsync(target.fileno())
-    disk = OsDisk()
-    for path in _names(folder, name, manifest):
-        try:
+def _named(whole: Path, folder: Path, name: str | None, made_at: datetime) -> Path:
+    """Give the file its name, over nothing that is there."""
+    disk, start = OsDisk(), f"ollim-bot-{made_at.strftime(STAMP)}"
+    endings = chain([""], (f"-{number}" for number in count(2)))
+    names = [name] if name else (f"{start}{ending}.tar.gz" for ending in endings)
+    for path in (folder / name for name in names):
+        with suppress(FileExistsError):
             disk.link(whole, path)
-        except FileExistsError:
-            if name is not None:
-                raise OllimError(f"{path} exists already. Name a new file, or a folder.") from None
-            continue
-        disk.sync_folder(folder)
-        return path
-    raise AssertionError("the names of backups have no end")
-
-
-def _names(folder: Path, name: str | None, manifest: Manifest) -> Iterator[Path]:
-    if name is not None:
-        yield folder / name
-        return
-    stamp = manifest.made_at.strftime(_STAMP)
-    yield folder / f"ollim-bot-{stamp}.tar.gz"
-    number = 2
-    while True:
-        yield folder / f"ollim-bot-{stamp}-{number}.tar.gz"
-        number += 1
+            disk.sync_folder(folder)
+            return path
+    raise OllimError(f"{folder / str(name)} exists already. Name a new file, or a folder.")
 
 
 def backups_in(folder: Path, like: Manifest | None = None) -> list[tuple[Path, Manifest]]:
@@ -423,27 +410,21 @@ def backups_in(folder: Path, like: Manifest | None = None) -> list[tuple[Path, M
     """
     found: list[tuple[Path, Manifest]] = []
     for path in sorted(folder.glob("ollim-bot-*.tar.gz")):
-        if not _NAME.fullmatch(path.name) or path.is_symlink():
-            continue
-        try:
-            with opened_backup(path) as backup:
-                manifest = backup.manifest
-        except (OSError, BadBackup):
-            continue
-        if like is None or _origin(manifest) == _origin(like):
-            found.append((path, manifest))
+        if _NAME.fullmatch(path.name) and not path.is_symlink():
+            with suppress(OSError, BadBackup), opened_backup(path) as backup:
+                found.append((path, backup.manifest))
+    if like is not None:
+        origin = like.host, like.data_directory
+        found = [each for each in found if (each[1].host, each[1].data_directory) == origin]
     return sorted(found, key=lambda each: (each[1].made_at, each[0].name), reverse=True)
 
 
-def _origin(manifest: Manifest) -> tuple[str, str]:
-    return manifest.host, manifest.data_directory
-
-
-def _rotated(newest: Path, manifest: Manifest, keep: int) -> Iterator[Path]:
+def _rotated(newest: BackupReport, keep: int) -> Iterator[Path]:
     """Remove all but the `keep` newest complete backups and the one just made."""
-    older = [each for each in backups_in(newest.parent, manifest) if each[0] != newest]
     kept = 1
-    for path, found in older:
+    for path, found in backups_in(newest.path.parent, newest.manifest):
+        if path == newest.path:
+            continue
         if kept < keep:
             kept += found.is_complete
             continue
