@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 from devtools.localdiscord.faults import Banned, Dropped, Fault
@@ -17,17 +16,14 @@ from ollim_bot.upkeep.doctor import DoctorFinding, Level, passed
 async def found(local: LocalDiscord, owner_id: int | None = None, token: str = "") -> DoctorFinding:
     secret = Secret(token or local.token)
 
-    def look() -> Sequence[DoctorFinding]:
-        return list(discord_account(secret, owner_id, local.api_url, ask))
-
-    (finding,) = await asyncio.to_thread(look)
+    finding = await asyncio.to_thread(discord_account, secret, owner_id, local.api_url, ask)
     assert secret.reveal() not in f"{finding}"
     return finding
 
 
 async def test_a_right_token_is_shown_with_bot_and_owner() -> None:
     async with LocalDiscord() as local:
-        assert await found(local) == passed("Discord", "ollim is let in, for owner")
+        assert await found(local) == passed("ollim is let in, for owner")
         assert [note.name for note in local.requests] == [
             "GET /users/@me",
             "GET /oauth2/applications/@me",
@@ -52,7 +48,7 @@ async def test_an_application_of_a_team_needs_to_know_for_whom() -> None:
         stranger = await found(local, int(local.stranger.id))
         assert stranger.level is Level.FAIL
         assert local.stranger.id in stranger.detail
-        right = passed("Discord", "ollim is let in, for ada of the team")
+        right = passed("ollim is let in, for ada of the team")
         assert await found(local, int(ada.id)) == right
 
 
@@ -88,10 +84,10 @@ async def test_whoever_stands_before_discord_and_speaks_no_json_is_no_crash() ->
 async def test_nobody_at_the_other_end_is_a_warning() -> None:
     async with LocalDiscord() as local:
         address = local.api_url
-    (finding,) = discord_account(Secret("any"), None, address, ask)
+    finding = discord_account(Secret("any"), None, address, ask)
     assert finding.level is Level.WARN
 
 
 def test_without_a_token_nobody_is_asked() -> None:
-    (finding,) = discord_account(None, None, "http://127.0.0.1:1", ask)
+    finding = discord_account(None, None, "http://127.0.0.1:1", ask)
     assert (finding.level, finding.detail[:10]) == (Level.OFF, "not set up")

@@ -9,18 +9,18 @@ from zoneinfo import ZoneInfo
 import pytest
 from devtools.doubles.clock import A_FRACTION
 from tests.google.scene import START, GoogleScene, google_scene
+from tests.upkeep.doctor_table import look
 
 from ollim_bot.domain.google import SCOPES, GoogleService
 from ollim_bot.environment import Location
 from ollim_bot.errors import SignInNeeded
-from ollim_bot.upkeep.checks.network import check_google
 from ollim_bot.upkeep.doctor import DoctorInput, Level
 
 
 def found(scene: GoogleScene) -> list[tuple[Level, str]]:
     place = Location(scene.paths, ZoneInfo("Europe/Berlin"))
     given = DoctorInput(None, place, (), {}, scene.clock.now())
-    findings = list(check_google(given))
+    findings = look(given, "Google")
     assert all(each.next or each.level.is_right for each in findings)
     return [(each.level, each.detail) for each in findings]
 

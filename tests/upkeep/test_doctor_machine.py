@@ -8,21 +8,19 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from tests.storage.data_directory import DataDirectory
+from tests.upkeep.doctor_table import look, told
 
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.travel import PlannedZone
 from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.upkeep.checks.folder import data_directory, leftovers
-from ollim_bot.upkeep.checks.machine import (
-    check_time_zone,
-    clock,
-    disk_space,
-    environment,
-    memory,
-    memory_of,
-    time_zone,
-)
-from ollim_bot.upkeep.doctor import DoctorInput, Level
+from ollim_bot.upkeep.checks.machine import check_time_zone, disk_space, memory, memory_of
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level
+from ollim_bot.upkeep.instance import single_instance
 
 MB = 1000**2
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -33,6 +31,11 @@ def paths(tmp_path: Path) -> DataPaths:
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
     return paths
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> DataDirectory:
+    return DataDirectory(tmp_path / "there")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def paths(tmp_path: Path) -> DataPaths:
 def test_little_disk_space_is_a_warning_and_hardly_any_a_failure(
     free: int, level: Level, detail: str
 ) -> None:
-    (finding,) = disk_space(free)
+    finding = disk_space(free)
     assert (finding.level, finding.detail) == (level, detail)
 
 
@@ -58,11 +61,7 @@ def test_the_memory_of_the_running_bot_is_told() -> None:
     own = memory_of(os.getpid())
     assert own is not None
     assert 5 * MB < own < 50_000 * MB
-    (quiet,) = memory(None, None)
-    (usual,) = memory(12, 80 * MB)
-    (unknown,) = memory(12, None)
-    (much,) = memory(12, 1500 * MB)
-    assert quiet.detail == "the bot is not running"
+    usual, unknown, much = memory(12, 80 * MB), memory(12, None), memory(12, 1500 * MB)
     assert usual.detail == "the bot (process 12) uses 80 MB"
     assert unknown.detail == "the bot runs as process 12"
     assert (usual.level, unknown.level, much.level) == (Level.PASS, Level.PASS, Level.WARN)
@@ -73,21 +72,29 @@ def test_the_memory_of_nobody_is_unknown() -> None:
     assert memory_of(2**31 - 5) is None
 
 
-def test_a_clock_that_can_be_right_is_shown_with_its_zone() -> None:
-    (finding,) = clock(NOW, "Europe/Berlin", NOW - timedelta(days=3))
+def clock(paths: DataPaths, now: datetime, last_seen: datetime | None) -> DoctorFinding:
+    if last_seen is not None:
+        HeartbeatFile(paths).write(last_seen)
+    place = Location(paths, ZoneInfo("Europe/Berlin"))
+    (finding,) = look(DoctorInput(None, place, (), {}, now), "clock")
+    return finding
+
+
+def test_a_clock_that_can_be_right_is_shown_with_its_zone(paths: DataPaths) -> None:
+    finding = clock(paths, NOW, NOW - timedelta(days=3))
     assert (finding.level, finding.detail) == (Level.PASS, "Sun 15 Nov 2026 14:30, Europe/Berlin")
 
 
-def test_a_clock_that_went_back_is_a_warning() -> None:
-    (near,) = clock(NOW, "Europe/Berlin", (NOW + timedelta(minutes=1)).astimezone(UTC))
-    (far,) = clock(NOW, "Europe/Berlin", (NOW + timedelta(hours=3)).astimezone(UTC))
+def test_a_clock_that_went_back_is_a_warning(paths: DataPaths) -> None:
+    near = clock(paths, NOW, (NOW + timedelta(minutes=1)).astimezone(UTC))
+    far = clock(paths, NOW, (NOW + timedelta(hours=3)).astimezone(UTC))
     assert near.level is Level.PASS
     assert far.level is Level.WARN
     assert "3 h less" in far.detail
 
 
-def test_a_clock_of_before_this_program_is_a_failure() -> None:
-    (finding,) = clock(datetime(1970, 1, 1, 0, 5, tzinfo=UTC), "UTC", None)
+def test_a_clock_of_before_this_program_is_a_failure(paths: DataPaths) -> None:
+    finding = clock(paths, datetime(1970, 1, 1, 0, 5, tzinfo=UTC), None)
     assert (finding.level, finding.detail) == (Level.FAIL, "it shows 1970-01-01, which cannot be")
 
 
@@ -122,7 +129,7 @@ def test_each_folder_that_cannot_be_written_is_named(paths: DataPaths) -> None:
 def test_a_folder_that_others_can_look_into_is_a_warning(paths: DataPaths, name: str) -> None:
     folder = getattr(paths, name)
     folder.chmod(0o750)
-    warning, right = data_directory(paths)
+    warning, right = told("data directory", data_directory(paths))
     assert (warning.level, right.level) == (Level.WARN, Level.PASS)
     assert warning.next == f"Run `chmod 700 {folder}`. `ollim-bot doctor --fix` does that."
 
@@ -134,7 +141,7 @@ def test_files_that_others_can_get_to_are_a_warning(paths: DataPaths) -> None:
     paths.web_token.chmod(0o644)
     paths.config.write_text("{}")
     paths.config.chmod(0o600)
-    *_, warning, right = data_directory(paths)
+    *_, warning, right = told("data directory", data_directory(paths))
     assert (warning.level, right.level) == (Level.WARN, Level.PASS)
     assert warning.detail == f"others may read {paths.web_token}"
     assert warning.next == f"Run `chmod -R go= {paths.state}`. `ollim-bot doctor --fix` does that."
@@ -162,29 +169,46 @@ def test_what_was_set_aside_is_named_and_left_there(paths: DataPaths) -> None:
     assert left.read_text() == "{torn"
 
 
-def test_each_wrong_setting_is_a_failure_and_each_doubtful_one_a_warning() -> None:
-    assert [finding.level for finding in environment((), ())] == [Level.PASS]
-    found = list(environment(["A: is wrong.", "B: is wrong."], ["C: there is no such setting."]))
+def test_each_wrong_setting_is_a_failure() -> None:
+    wrong = ["A: is wrong.", "B: is wrong."]
+    found = look(DoctorInput(None, None, wrong, {}, NOW), "environment")
     assert [(finding.level, finding.detail) for finding in found] == [
         (Level.FAIL, "A: is wrong."),
         (Level.FAIL, "B: is wrong."),
-        (Level.WARN, "C: there is no such setting."),
     ]
     assert all(finding.next for finding in found)
 
 
-def test_the_time_zone_is_told_with_where_it_comes_from() -> None:
-    (own,) = time_zone("Europe/Berlin", "", ZoneInfo("Europe/Berlin"), "from the settings")
-    assert (own.level, own.detail) == (Level.PASS, "Europe/Berlin, from the settings")
-    (away,) = time_zone("Asia/Tokyo", "Asia/Tokyo", ZoneInfo("Europe/Berlin"), "set with `config`")
-    assert away.level is Level.PASS
-    assert away.detail == "Asia/Tokyo, set with `config`; this machine is on Europe/Berlin"
+def test_the_time_zone_is_told_with_where_it_comes_from(there: DataDirectory) -> None:
+    environ = {"TZ": "Europe/Berlin"}
+    assert time_zone(there, "Asia/Tokyo", environ).detail == (
+        "Asia/Tokyo, from the settings; this machine is on Europe/Berlin"
+    )
+    chosen = RuntimeConfig().with_value("timezone", "Asia/Tokyo")
+    there.run(lambda tx: tx.config.put(chosen), is_holder=True)
+    finding = time_zone(there, "Europe/Berlin", environ)
+    assert (finding.level, finding.detail) == (
+        Level.PASS,
+        "Asia/Tokyo, set with `config`; this machine is on Europe/Berlin",
+    )
 
 
-def test_a_bot_that_plans_in_another_time_zone_is_told_with_what_to_do() -> None:
-    (finding,) = time_zone("Asia/Tokyo", "Europe/Berlin", None, "")
+def test_a_bot_that_plans_in_another_time_zone_is_told_with_what_to_do(
+    there: DataDirectory,
+) -> None:
+    there.run(lambda tx: tx.zone.put(PlannedZone("Europe/Berlin")), is_holder=True)
+    assert time_zone(there, "Asia/Tokyo", {}).level is Level.PASS
+    with single_instance(there.paths.bot_pid):
+        finding = time_zone(there, "Asia/Tokyo", {})
     assert finding.level is Level.WARN
-    assert finding.next == ("Run `ollim-bot config set timezone Asia/Tokyo`, or restart the bot.")
+    assert finding.detail == "the bot plans in Europe/Berlin, but this terminal reads Asia/Tokyo"
+    assert finding.next == "Run `ollim-bot config set timezone Asia/Tokyo`, or restart the bot."
+
+
+def time_zone(there: DataDirectory, zone: str, environ: dict[str, str]) -> DoctorFinding:
+    place = Location(there.paths, ZoneInfo(zone))
+    (finding,) = look(DoctorInput(None, place, (), environ, NOW), "time zone")
+    return finding
 
 
 def test_a_zone_that_nobody_set_is_the_machines(tmp_path: Path) -> None:

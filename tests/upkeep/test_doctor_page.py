@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
 import pytest
 from tests.ports import unused_port
+from tests.upkeep.doctor_table import told
 from tests.web.scene import make_scene, running
 
 from ollim_bot.upkeep.checks.network import HttpAnswer, ask, hosts, page, why_not_free
@@ -19,13 +21,13 @@ from ollim_bot.upkeep.doctor import DoctorFinding, Level, passed
 def found(
     port: int | None, *, is_running: bool = False, has_discord: bool = False
 ) -> DoctorFinding:
-    (finding,) = page(port, ask, is_running=is_running, has_discord=has_discord)
-    return finding
+    (finding,) = told("page", page(port, ask, is_running=is_running, has_discord=has_discord))
+    return replace(finding, name="")
 
 
 def test_a_free_port_is_right_and_still_free_afterwards() -> None:
     port = unused_port()
-    assert found(port) == passed("page", f"port {port} is free")
+    assert found(port) == passed(f"port {port} is free")
     assert why_not_free(port) == ""
 
 
@@ -45,7 +47,7 @@ async def test_the_running_bot_answers_for_its_page(tmp_path: Path) -> None:
     async with running(make_scene(tmp_path)) as scene:
         port = scene.surface.port
         finding = await asyncio.to_thread(found, port, is_running=True)
-        assert finding == passed("page", f"the bot answers at port {port}")
+        assert finding == passed(f"the bot answers at port {port}")
         other = await asyncio.to_thread(found, port)
     assert (other.level, other.detail) == (Level.FAIL, f"another ollim-bot has port {port}")
 

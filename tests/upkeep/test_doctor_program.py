@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.upkeep.doctor_table import NOTHING, look, told
 
-from ollim_bot.domain.provider import NO_LOGIN, OFFLINE, choose_provider
+from ollim_bot.domain.provider import NO_LOGIN, OFFLINE, Provider, choose_provider
 from ollim_bot.engine.launcher import cli_path
-from ollim_bot.upkeep.checks.machine import claude_program, model, version_in
-from ollim_bot.upkeep.doctor import Level, failed, passed
+from ollim_bot.upkeep.checks.machine import claude_program
+from ollim_bot.upkeep.doctor import DoctorFinding, Level
+
+
+def model(provider: Provider) -> list[DoctorFinding]:
+    return look(replace(NOTHING, provider=provider), "model")
 
 
 def script(tmp_path: Path, text: str) -> Path:
@@ -21,22 +27,23 @@ def script(tmp_path: Path, text: str) -> Path:
 
 @pytest.mark.real_engine
 def test_the_bundled_program_says_its_version(tmp_path: Path) -> None:
-    (finding,) = claude_program(cli_path(), version_in({"HOME": str(tmp_path)}))
+    finding = claude_program(cli_path(), {"HOME": str(tmp_path)})
     assert finding.level is Level.PASS
     assert finding.detail.endswith("(Claude Code)")
 
 
 def test_a_missing_program_is_a_failure() -> None:
-    (finding,) = claude_program(None, version_in({}))
+    finding = claude_program(None, {})
+    (finding,) = told("Claude program", [finding])
     again = "Install ollim-bot again, for example with `pipx reinstall ollim-bot`."
-    assert finding == failed("Claude program", "it is missing", again)
+    assert finding == DoctorFinding(Level.FAIL, "Claude program", "it is missing", again)
 
 
 @pytest.mark.real_engine
 @pytest.mark.parametrize("text", ["exit 3", "kill -9 $$"])
 def test_a_program_that_does_not_work_is_a_failure(tmp_path: Path, text: str) -> None:
     cli = script(tmp_path, text)
-    (finding,) = claude_program(cli, version_in({}))
+    finding = claude_program(cli, {})
     assert (finding.level, finding.detail) == (
         Level.FAIL,
         f"{cli} cannot be run: it gave no answer",
@@ -47,7 +54,7 @@ def test_a_program_that_does_not_work_is_a_failure(tmp_path: Path, text: str) ->
 def test_a_program_that_is_none_is_a_failure(tmp_path: Path) -> None:
     cli = tmp_path / "claude"
     cli.write_bytes(b"\0\1\2")
-    (finding,) = claude_program(cli, version_in({}))
+    finding = claude_program(cli, {})
     assert (finding.level, finding.detail) == (
         Level.FAIL,
         f"{cli} cannot be run: Permission denied",
@@ -61,7 +68,7 @@ def test_the_model_is_told_in_words() -> None:
     key = choose_provider(
         {"ANTHROPIC_API_KEY": "x"}, wants_offline=False, is_logged_in=False, last_used=None
     )
-    assert list(model(key)) == [passed("model", "Claude (API key)")]
+    assert model(key) == [DoctorFinding(Level.PASS, "model", "Claude (API key)")]
 
 
 def test_a_lost_login_is_a_failure_with_the_way_back() -> None:

@@ -45,20 +45,13 @@ from ollim_bot.upkeep.archive import (
 )
 from ollim_bot.upkeep.backup import GIT_LIMIT, STAMP, Brought, keys_in, locked_folder
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput
-from ollim_bot.upkeep.examination import examine
+from ollim_bot.upkeep.examination import NOT_OF_A_COPY, examine
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance, swap_names
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.powers import Choose, leave_off, power_of, powers_brought, take_all, take_none
 from ollim_bot.upkeep.shared_rows import reading
 
 _FROM_BACKUP = frozenset((DATABASE, *MIRROR_FILES))
-# What belongs to a running bot and to the machine, and not to the data.
-_NOT_OF_A_COPY = frozenset(
-    (
-        *("backup", "bot", "copies", "Discord", "disk space", "memory", "page", "sentinel"),
-        *("service", "update", "webhooks"),
-    )
-)
 _MOST_LISTED = 20
 _LONGEST_LISTED = 80
 _SPARE = 16 * 1024 * 1024
@@ -240,7 +233,7 @@ def try_out(file: Path, paths: DataPaths, environ: Mapping[str, str], now: datet
         except BadSettings as bad:
             place = Location(DataPaths(root), ZoneInfo("UTC"))
             given = DoctorInput(None, place, bad.problems, environ, now)
-        return replace(restored, findings=tuple(examine(given, _NOT_OF_A_COPY)))
+        return replace(restored, findings=tuple(examine(given, NOT_OF_A_COPY)))
 
 
 def restore(

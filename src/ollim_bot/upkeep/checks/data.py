@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from ollim_bot.domain.calendar import CalendarCopy, age_words
+from ollim_bot.domain.calendar import age_words
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.text import counted
@@ -42,26 +42,8 @@ from ollim_bot.upkeep.instance import running_pid
 _GIT_LIMIT = 10.0
 _GIT_LOCKS = ("index.lock", "HEAD.lock")
 _OLD_LOCK_SECONDS = 600.0
-_POLICY = "tool policy"
-_SUBAGENTS = "subagents"
-_TOOL_SERVERS = "tool servers"
-_MEND_SERVERS = "Mend mcp.json; `ollim-bot mcp list` shows whether it is right."
-_CALENDARS = "calendars"
-_NO_CALENDAR = "none; `ollim-bot cal subscribe -` adds one"
-_TASKS = "tasks"
-_COPIES = "copies"
-_DATABASE = "database"
-_STATE = "state files"
-_BACKUP = "backup"
 # One is made each day, at an idle moment: a machine that was off for a night is not yet late.
 _LATE_BACKUP = timedelta(days=2)
-_ON_SERVER = "the database is on a server, which has its own; `ollim-bot backup` saves the rows too"
-_WHY = "`ollim-bot standby status` says why."
-_MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
-
-
-def check_git(given: DoctorInput) -> Iterator[DoctorFinding]:
-    return git_history(given.data.paths.root)
 
 
 def git_history(
@@ -73,7 +55,7 @@ def git_history(
         git = Git(root if root.is_dir() else Path("/"), program, limit=_GIT_LIMIT)
         version = git.run("version").decode(errors="replace").strip()
         if not has_repository(root):
-            yield passed("git", f"{version}; the history begins with the first start")
+            yield passed(f"{version}; the history begins with the first start")
             return
         repository = Repository.opened(git)
         for lock in (repository.folder / name for name in _GIT_LOCKS):
@@ -81,12 +63,12 @@ def git_history(
                 yield _left_lock(lock, root, is_at_work or is_git_at_work)
         waiting = len(repository.changes())
         changes = f"{counted(waiting, 'change')} not in it yet" if waiting else "all is in it"
-        yield passed("git", f"{version}; there is a history, and {changes}")
+        yield passed(f"{version}; there is a history, and {changes}")
     except GitMissing:
         missing = "git was not found; changes are kept, but without a history"
-        yield warned("git", missing, "Install git, for example with `apt install git`.")
+        yield warned(missing, "Install git, for example with `apt install git`.")
     except GitTrouble as trouble:
-        yield warned("git", str(trouble), look)
+        yield warned(str(trouble), look)
 
 
 def _left_lock(lock: Path, root: Path, is_at_work: Callable[[Path], bool]) -> DoctorFinding:
@@ -97,7 +79,7 @@ def _left_lock(lock: Path, root: Path, is_at_work: Callable[[Path], bool]) -> Do
         return f"{lock}, which no git held, is removed"
 
     left = f"{lock} was left behind by a git that died, so nothing is added to the history"
-    return warned("git", left, f"If no other git runs there, run `rm {shown(lock)}`.", mend)
+    return warned(left, f"If no other git runs there, run `rm {shown(lock)}`.", mend)
 
 
 def is_git_at_work(root: Path, proc: Path = Path("/proc")) -> bool:
@@ -129,50 +111,31 @@ def _is_git_in(root: Path, process: Path) -> bool:
 
 def check_subagents(given: DoctorInput) -> Iterator[DoctorFinding]:
     found = SubagentFiles(given.data.paths).read()
-    mend = "Mend the file; `ollim-bot doctor` shows whether it is right."
-    for problem in found.problems:
-        yield failed(_SUBAGENTS, problem, mend)
-    for warning in found.warnings:
-        yield warned(_SUBAGENTS, warning, mend)
-    names = ", ".join(found.known)
-    yield passed(_SUBAGENTS, names or "none; they are installed when the bot starts")
-
-
-def check_tool_policy(given: DoctorInput) -> Iterator[DoctorFinding]:
-    return tool_policy(given.data.paths)
+    yield from map(failed, found.problems)
+    yield from map(warned, found.warnings)
+    yield passed(", ".join(found.known) or "none; they are installed when the bot starts")
 
 
 def tool_policy(paths: DataPaths) -> Iterator[DoctorFinding]:
     wrong: list[str] = []
     policy = PolicyFile(paths, wrong.append).read()
-    mend = f"Mend {paths.tool_policy.name}; `ollim-bot doctor` shows whether it is right."
-    for problem in wrong:
-        yield failed(_POLICY, problem, mend)
+    yield from map(failed, wrong)
     patterns = (*policy.main_more, *policy.background_more, *(policy.background_instead or ()))
-    for pattern in patterns:
-        for warning in problems(pattern).warnings:
-            yield warned(_POLICY, f"{paths.tool_policy.name}: {warning}", mend)
-    for pattern in filter(is_open, policy.background(())):
-        yield warned(_POLICY, f"{paths.tool_policy.name}: {open_problem(pattern)}", mend)
+    warnings = [warning for pattern in patterns for warning in problems(pattern).warnings]
+    warnings += map(open_problem, filter(is_open, policy.background(())))
+    yield from (warned(f"{paths.tool_policy.name}: {warning}") for warning in warnings)
     if not wrong:
-        more = (
-            f"{counted(len(patterns), 'pattern')} allowed besides"
-            if patterns
-            else "only what is usual is allowed"
-        )
-        yield passed(_POLICY, more)
+        more = f"{counted(len(patterns), 'pattern')} allowed besides"
+        yield passed(more if patterns else "only what is usual is allowed")
 
 
 def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths = given.data.paths
     reading = read_servers(paths)
-    for problem in reading.problems:
-        yield failed(_TOOL_SERVERS, problem, _MEND_SERVERS)
+    yield from map(failed, reading.problems)
     if is_open_to_others(paths.mcp):
         step = f"Run `chmod 600 {shown(paths.mcp)}`."
-        yield warned(
-            _TOOL_SERVERS, "others may read mcp.json", step, partial(close_file, paths.mcp)
-        )
+        yield warned("others may read mcp.json", step, partial(close_file, paths.mcp))
     record = given.read(lambda tx: tx.tool_servers.get())
     machine = load_standby("machine").machine_id(paths) if given.is_shared else ""
     known = (record or ToolServerRecord()).on(machine).written(reading.specs)
@@ -180,14 +143,14 @@ def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
     for name, state in sorted(named.items()):
         if state.trouble:
             trouble = f"{name} {state.trouble.rstrip('.')}"
-            yield warned(_TOOL_SERVERS, trouble, f"Run `ollim-bot mcp test {name}`.")
+            yield warned(trouble, f"Run `ollim-bot mcp test {name}`.")
         elif state.question:
             step = f"Run `ollim-bot mcp approve {name}`, or `ollim-bot mcp remove {name}`."
-            yield warned(_TOOL_SERVERS, f"{name}: {in_words(state)}", step)
+            yield warned(f"{name}: {in_words(state)}", step)
     if not reading.problems:
         tools = sum(len(state.offered) for state in named.values())
         some = f"{counted(len(named), 'server')}, {counted(tools, 'approved tool')}"
-        yield passed(_TOOL_SERVERS, some if named else "none")
+        yield passed(some if named else "none")
 
 
 def check_calendars(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -195,100 +158,84 @@ def check_calendars(given: DoctorInput) -> Iterator[DoctorFinding]:
     files = CalendarFiles(paths)
     troubles = list(files.troubles())
     for path, reason in troubles:
-        yield failed(
-            _CALENDARS,
-            f"state/calendars/{path.name} cannot be used: {reason}",
-            "Run `ollim-bot cal calendars`: it sets the file aside. Then subscribe again.",
-        )
+        step = "Run `ollim-bot cal calendars`: it sets the file aside. Then subscribe again."
+        yield failed(f"state/calendars/{path.name} cannot be used: {reason}", step)
     if troubles:
         return
     copies, is_running = files.copies(), running_pid(paths.bot_pid) is not None
     for copy in copies:
-        yield from _calendar_findings(copy, now, is_running=is_running)
+        if copy.problem:
+            yield warned(f"{copy.name} cannot be read: {copy.problem.rstrip('.')}")
+        elif is_running and copy.is_stale(now):
+            yield warned(f"{copy.name} was not read for long: {age_words(copy, now)}")
+        if copy.limits:
+            left = "`ollim-bot cal upcoming` shows what is left"
+            step = f"{left}; see the rest where the calendar is from."
+            yield warned(f"{copy.name}: {copy.limits.rstrip('.')}", step)
     ages = ", ".join(f"{copy.name} {age_words(copy, now)}" for copy in copies)
-    yield passed(_CALENDARS, ages) if ages else off(_CALENDARS, _NO_CALENDAR)
-
-
-def _calendar_findings(
-    copy: CalendarCopy, now: datetime, *, is_running: bool
-) -> Iterator[DoctorFinding]:
-    mend = "Run `ollim-bot cal refresh`: it says what is wrong."
-    if copy.problem:
-        yield warned(_CALENDARS, f"{copy.name} cannot be read: {copy.problem.rstrip('.')}", mend)
-    elif is_running and copy.is_stale(now):
-        yield warned(_CALENDARS, f"{copy.name} was not read for long: {age_words(copy, now)}", mend)
-    if copy.limits:
-        yield warned(
-            _CALENDARS,
-            f"{copy.name}: {copy.limits.rstrip('.')}",
-            "`ollim-bot cal upcoming` shows what is left; see the rest where the calendar is from.",
-        )
+    yield passed(ages) if ages else off("none; `ollim-bot cal subscribe -` adds one")
 
 
 def check_tasks(given: DoctorInput) -> Iterator[DoctorFinding]:
     try:
         tasks = TaskFile(given.data.paths, NoJournal(), lambda: given.now).peek()
     except StorageError as unreadable:
-        step = "`ollim-bot tasks list` shows whether it is right."
-        yield failed(_TASKS, f"tasks.md {unreadable.reason}", step)
+        yield failed(f"tasks.md {unreadable.reason}")
         return
     still_open = sum(not task.done for task in tasks)
-    yield passed(_TASKS, f"{counted(still_open, 'open task')} in tasks.md" if tasks else "none")
+    yield passed(f"{counted(still_open, 'open task')} in tasks.md" if tasks else "none")
 
 
 def check_copies(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths, now = given.data.paths, given.local_now
     if given.is_shared:
-        yield off(_COPIES, _ON_SERVER)
+        own = "which has its own; `ollim-bot backup` saves the rows too"
+        yield off(f"the database is on a server, {own}")
         return
     database = paths.state / DATABASE
     if not database.exists():
-        yield passed(_COPIES, "none; there is nothing to copy yet")
+        yield passed("none; there is nothing to copy yet")
         return
     copies = copies_of(database)
     if not copies:
-        yield passed(_COPIES, "none yet; one is made in each hour in which something changes")
+        yield passed("none yet; one is made in each hour in which something changes")
         return
     newest = copies[0]
     if damage := damage_of(newest):
         step = f"Run `rm {shown(newest)}`; the bot makes another within the hour."
-        yield warned(_COPIES, f"state/copies/{newest.name} is damaged ({damage})", step)
-    made = copied_at(newest)
-    is_behind = _written_at(database) > made + 3 * EVERY and now > made + 3 * EVERY
-    if is_behind and running_pid(paths.bot_pid) is not None:
+        yield warned(f"state/copies/{newest.name} is damaged ({damage})", step)
+    made, files = copied_at(newest), (database, database.with_name(f"{database.name}-wal"))
+    written = max(path.stat().st_mtime for path in files if path.exists())
+    is_late = min(datetime.fromtimestamp(written, UTC), now) > made + 3 * EVERY
+    if is_late and running_pid(paths.bot_pid) is not None:
         late = f"the newest is of {describe(made, now)}, though the bot runs and has written since"
-        yield warned(_COPIES, late, "Make room and run `ollim-bot doctor` in an hour.")
-    yield passed(_COPIES, f"{len(copies)}, the newest of {describe(made, now)}")
-
-
-def _written_at(database: Path) -> datetime:
-    files = (database, database.with_name(f"{database.name}-wal"))
-    return datetime.fromtimestamp(max(path.stat().st_mtime for path in files if path.exists()), UTC)
+        yield warned(late, "Make room and run `ollim-bot doctor` in an hour.")
+    yield passed(f"{len(copies)}, the newest of {describe(made, now)}")
 
 
 def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
-    paths, now = given.data.paths, given.local_now
-    if given.is_shared:
-        unused = given.data.paths.state / DATABASE
-        if unused.exists():
-            step = f"Look whether you need it, then `mv {shown(unused)}` out of state/."
-            yield warned(_DATABASE, "state/ollim.db is not used, since DATABASE_URL is set", step)
-        count = given.read(lambda tx: tx.messages.last_seq())
-        if count is None:
-            yield failed(_DATABASE, "the rows on the server cannot be read", _WHY)
-        else:
-            yield passed(_DATABASE, f"on the server, with {counted(count, 'message')} and all else")
+    paths = given.data.paths
+    if not given.is_shared:
+        troubles = list(database_troubles(paths, given.local_now))
+        yield from map(_of_trouble, troubles)
+        if not troubles:
+            yield passed(database_overview(paths))
         return
-    troubles = list(database_troubles(paths, now))
-    yield from _findings(_DATABASE, troubles)
-    if not troubles:
-        yield passed(_DATABASE, database_overview(paths))
+    unused = paths.state / DATABASE
+    if unused.exists():
+        step = f"Look whether you need it, then `mv {shown(unused)}` out of state/."
+        yield warned("state/ollim.db is not used, since DATABASE_URL is set", step)
+    count = given.read(lambda tx: tx.messages.last_seq())
+    if count is None:
+        step = "`ollim-bot standby status` says why."
+        yield failed("the rows on the server cannot be read", step)
+    else:
+        yield passed(f"on the server, with {counted(count, 'message')} and all else")
 
 
 def check_backup(given: DoctorInput) -> Iterator[DoctorFinding]:
-    paths, now = given.data.paths, given.local_now
+    folder, now = automatic_folder(given.data.paths), given.local_now
     config = given.read(lambda tx: tx.config.get()) or RuntimeConfig()
-    folder = automatic_folder(paths)
     return backups(backups_in(folder), folder, now, is_automatic=config.auto_backup)
 
 
@@ -299,34 +246,28 @@ def backups(
     complete = [manifest for _, manifest in found if manifest.is_complete]
     if found and not found[0][1].is_complete:
         gap = found[0][1].unread[0]
-        yield warned(_BACKUP, f"the newest has gaps: {gap.path} ({gap.reason})", _MAKE_BACKUP)
+        yield warned(f"the newest has gaps: {gap.path} ({gap.reason})")
     if not complete:
-        if is_automatic:
-            yield warned(_BACKUP, f"auto_backup is on, and there is none in {folder}", _MAKE_BACKUP)
-        else:
-            yield off(_BACKUP, "none yet; `ollim-bot backup` makes one")
+        none = warned(f"auto_backup is on, and there is none in {folder}")
+        yield none if is_automatic else off("none yet; `ollim-bot backup` makes one")
         return
     newest = complete[0].made_at.astimezone(now.tzinfo)
     when = describe(newest.replace(second=0, microsecond=0), now)
     if is_automatic and now - newest > _LATE_BACKUP:
-        yield warned(_BACKUP, f"auto_backup is on, and the newest is of {when}", _MAKE_BACKUP)
+        yield warned(f"auto_backup is on, and the newest is of {when}")
     else:
-        yield passed(
-            _BACKUP, f"{counted(len(complete), 'backup')} in {folder}, the newest of {when}"
-        )
+        yield passed(f"{counted(len(complete), 'backup')} in {folder}, the newest of {when}")
 
 
 def check_state_files(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths = given.data.paths
     is_running = running_pid(paths.bot_pid) is not None
     troubles = list(file_troubles(paths, is_running=is_running))
-    yield from _findings(_STATE, troubles)
+    yield from map(_of_trouble, troubles)
     if not troubles:
         count = state_files(paths)
-        yield passed(_STATE, f"{counted(count, 'file')}, all readable" if count else "none yet")
+        yield passed(f"{counted(count, 'file')}, all readable" if count else "none yet")
 
 
-def _findings(name: str, troubles: Sequence[StateProblem]) -> Iterator[DoctorFinding]:
-    for trouble in troubles:
-        make = failed if trouble.is_grave else warned
-        yield make(name, trouble.sentence, trouble.step)
+def _of_trouble(trouble: StateProblem) -> DoctorFinding:
+    return (failed if trouble.is_grave else warned)(trouble.sentence, trouble.step)

@@ -6,7 +6,7 @@ import os
 import shlex
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -25,27 +25,17 @@ from ollim_bot.store.data_directory import (
     missing_ignored,
     remake_links,
 )
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, failed, passed, warned
 from ollim_bot.upkeep.hand_over import interrupted_maintenance
-
-DATA_DIRECTORY = "data directory"
-LEFTOVERS = "leftovers"
-FILES = "files"
 
 May = Callable[[Path, int], bool]
 _ALL_BITS = os.R_OK | os.W_OK | os.X_OK
 _OTHERS = 0o077
-_SET_ASIDE = "*.corrupt-*"
-_UNAPPLIED = "*.unapplied-*"
 _SALVAGED = ".ollim.db.salvaged"
 _HOUR = 3600.0
 _KEPT_AFTER_RESTORE = timedelta(days=7)
 _MB = 1000**2
 _MUCH = 5000 * _MB
-
-
-def check_data_directory(given: DoctorInput) -> Iterator[DoctorFinding]:
-    return data_directory(given.data.paths)
 
 
 def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFinding]:
@@ -56,40 +46,33 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFin
     folders = [paths.root, *(folder for folder in below if folder.exists())]
     closed = [folder for folder in folders if not may(folder, _ALL_BITS)]
     for folder in closed:
-        yield failed(
-            DATA_DIRECTORY,
-            f"{folder} cannot be read and written",
-            f"Run `chmod u+rwx {shown(folder)}`, as the account that it belongs to.",
-            partial(_opened_to_owner, folder),
-        )
+        step = f"Run `chmod u+rwx {shown(folder)}`, as the account that it belongs to."
+        yield failed(f"{folder} cannot be read and written", step, partial(_open_to_owner, folder))
     yield from _open_to_others(paths)
-    if not closed and paths.locks.exists():
+    if closed:
+        return
+    if paths.locks.exists():
         for lock in sorted(paths.locks.iterdir()):
             if not stat.S_ISREG(lock.lstat().st_mode):
+                wrong = "is not a file, so what it guards cannot be changed"
+                mend = partial(_remove_lock, lock)
                 yield failed(
-                    DATA_DIRECTORY,
-                    f"state/.locks/{lock.name} is not a file, so what it guards cannot be changed",
-                    f"Run `rm -r {shown(lock)}`.",
-                    partial(_removed_lock, lock),
+                    f"state/.locks/{lock.name} {wrong}", f"Run `rm -r {shown(lock)}`.", mend
                 )
-        yield from _links(paths)
-        yield from _ignored(paths)
-    if not closed:
-        yield passed(DATA_DIRECTORY, f"{paths.root} can be written")
+    yield from _links(paths)
+    yield from _ignored(paths)
+    yield passed(f"{paths.root} can be written")
 
 
 def _not_there(root: Path, may: May) -> DoctorFinding:
     above = next(folder for folder in root.parents if folder.exists())
     if may(above, _ALL_BITS):
-        return passed(DATA_DIRECTORY, f"{root} is not there yet; the first start makes it")
-    return failed(
-        DATA_DIRECTORY,
-        f"{root} is not there and cannot be made",
-        f"Run `chmod u+rwx {shown(above)}`, or set OLLIM_DATA_DIR to a folder of yours.",
-    )
+        return passed(f"{root} is not there yet; the first start makes it")
+    step = f"Run `chmod u+rwx {shown(above)}`, or set OLLIM_DATA_DIR to a folder of yours."
+    return failed(f"{root} is not there and cannot be made", step)
 
 
-def _opened_to_owner(folder: Path) -> str:
+def _open_to_owner(folder: Path) -> str:
     folder.chmod(stat.S_IMODE(folder.stat().st_mode) | stat.S_IRWXU)
     return f"{folder} can be read and written again"
 
@@ -100,26 +83,17 @@ def _open_to_others(paths: DataPaths) -> Iterator[DoctorFinding]:
 
     open_folders = [each for each in (paths.root, paths.state) if is_open_to_others(each)]
     for folder in open_folders:
-        yield warned(
-            DATA_DIRECTORY,
-            f"others on this machine can look into {folder}",
-            f"Run `chmod 700 {shown(folder)}`.",
-            close,
-        )
+        others = f"others on this machine can look into {folder}"
+        yield warned(others, f"Run `chmod 700 {shown(folder)}`.", close)
     # A closed folder protects the files in it.
     is_way_open = len(open_folders) == 2
     opened = [path for path in files_below(paths.state) if is_way_open and is_open_to_others(path)]
     if opened:
         more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
-        yield warned(
-            DATA_DIRECTORY,
-            f"others may read {opened[0]}{more}",
-            f"Run `chmod -R go= {shown(paths.state)}`.",
-            close,
-        )
+        step = f"Run `chmod -R go= {shown(paths.state)}`."
+        yield warned(f"others may read {opened[0]}{more}", step, close)
     if paths.root.stat().st_uid != os.geteuid():
         yield warned(
-            DATA_DIRECTORY,
             f"{paths.root} belongs to another account, which can read and change all of it",
             f"Run the bot as that account, or run `sudo chown -R $USER {shown(paths.root)}`.",
         )
@@ -130,6 +104,13 @@ def is_open_to_others(path: Path) -> bool:
         return bool(stat.S_IMODE(path.stat().st_mode) & _OTHERS)
     except OSError:
         return False
+
+
+def open_to_others(path: Path) -> Iterator[DoctorFinding]:
+    """Whether others may read a file of `state/`."""
+    if is_open_to_others(path):
+        others = f"others on this machine can read state/{path.name}"
+        yield warned(others, f"Run `chmod 600 {path}`.", partial(close_file, path))
 
 
 def close_file(path: Path) -> str:
@@ -153,7 +134,7 @@ def shown(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-def _removed_lock(lock: Path) -> str:
+def _remove_lock(lock: Path) -> str:
     """Remove a lock that is not a file, since it cannot be held. A folder with content stays."""
     mode = lock.lstat().st_mode
     if stat.S_ISREG(mode):
@@ -166,113 +147,79 @@ def _removed_lock(lock: Path) -> str:
 
 
 def _links(paths: DataPaths) -> Iterator[DoctorFinding]:
+    def relink() -> str:
+        made = remake_links(paths)
+        names = _joined(path.relative_to(paths.root) for path in made)
+        return f"{names} made again" if made else ""
+
     if lost := lost_links(paths):
         names = _joined(path.relative_to(paths.root) for path in lost)
-        yield warned(
-            DATA_DIRECTORY,
-            f"links that are missing or lead elsewhere: {names}",
-            "The next start makes them again.",
-            partial(_relinked, paths),
-        )
+        wrong = f"links that are missing or lead elsewhere: {names}"
+        yield warned(wrong, "The next start makes them again.", relink)
     for link in displaced_links(paths):
         name = link.relative_to(paths.root)
         yield warned(
-            DATA_DIRECTORY,
             f"{name} is yours, and so the agent does not find there what it looks for",
             f"Run `mv {shown(link)} {shown(link)}.mine`, then `ollim-bot doctor --fix`.",
         )
 
 
-def _relinked(paths: DataPaths) -> str:
-    made = remake_links(paths)
-    return f"{_joined(path.relative_to(paths.root) for path in made)} made again" if made else ""
-
-
 def _ignored(paths: DataPaths) -> Iterator[DoctorFinding]:
+    def add() -> str:
+        added = add_ignored(paths)
+        return f"{_joined(added)} added to .gitignore" if added else ""
+
     try:
         missing = missing_ignored(paths)
     except UnsuitableFile as unfit:
         step = f"Run `mv {shown(paths.gitignore)} {shown(paths.gitignore)}.old`."
-        yield warned(DATA_DIRECTORY, f".gitignore is {unfit.reason}", step)
+        yield warned(f".gitignore is {unfit.reason}", step)
         return
     if missing:
-        yield warned(
-            DATA_DIRECTORY,
-            f".gitignore lacks {_joined(missing)}: your own `git add` may take in what is private",
-            "Add the lines.",
-            partial(_added_ignored, paths),
-        )
-
-
-def _added_ignored(paths: DataPaths) -> str:
-    added = add_ignored(paths)
-    return f"{_joined(added)} added to .gitignore" if added else ""
+        lacks = f".gitignore lacks {_joined(missing)}"
+        risk = "your own `git add` may take in what is private"
+        yield warned(f"{lacks}: {risk}", "Add the lines.", add)
 
 
 def _joined(names: Iterable[object]) -> str:
     words = [str(name) for name in names]
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-
-
-def check_leftovers(given: DoctorInput) -> Iterator[DoctorFinding]:
-    return leftovers(given.data.paths, given.local_now)
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def leftovers(paths: DataPaths, now: datetime) -> Iterator[DoctorFinding]:
     """What was set aside for the owner, and what a killed program left behind."""
-    found = [
-        *(_set_aside(path, now) for path in _aside(paths, _SET_ASIDE)),
-        *(_unapplied(path, now) for path in _aside(paths, _UNAPPLIED)),
-        *_before_restores(paths.root, now),
-    ]
+    is_clean = True
+    for path, what, remove in _left_for_owner(paths, now):
+        is_clean = False
+        age = duration_in_words(max(now - _stamped(path), timedelta(0)))
+        yield warned(f"{what} {age} ago", f"{remove} {shown(path)}`.")
     if record := interrupted_maintenance(paths):
+        is_clean = False
         words = f"the {record.kind} of {describe(record.since, now)} was cut off"
-        again = f"Run `ollim-bot {record.kind}` again; it begins anew."
-        found.append(warned(LEFTOVERS, words, again))
-    yield from found
+        yield warned(words, f"Run `ollim-bot {record.kind}` again; it begins anew.")
     if unfinished := list(temporary_files(paths)):
-        yield warned(
-            LEFTOVERS,
-            f"{counted(len(unfinished), 'file')} left behind by a write that was cut off, such as "
-            f"{unfinished[0].relative_to(paths.root)}",
-            f"Run `rm {shown(unfinished[0])}`.",
-            partial(_removed_temporary, paths),
-        )
-    if not found and not unfinished:
-        yield passed(LEFTOVERS, "none")
+        is_clean = False
+        count, first = counted(len(unfinished), "file"), unfinished[0]
+        left = f"{count} left behind by a write that was cut off, such as "
+        step, mend = f"Run `rm {shown(first)}`.", partial(_remove_temporary, paths)
+        yield warned(f"{left}{first.relative_to(paths.root)}", step, mend)
+    if is_clean:
+        yield passed("none")
 
 
-def _aside(paths: DataPaths, pattern: str) -> list[Path]:
-    return sorted([*paths.state.glob(pattern), *paths.calendars.glob(pattern)])
-
-
-def _set_aside(path: Path, now: datetime) -> DoctorFinding:
-    return warned(
-        LEFTOVERS,
-        f"{path.parent.name}/{path.name} could not be understood and was set aside "
-        f"{_ago(_stamped(path), now)}",
-        f"Look whether you need something of it, then run `rm -r {shown(path)}`.",
-    )
-
-
-def _unapplied(path: Path, now: datetime) -> DoctorFinding:
-    return warned(
-        LEFTOVERS,
-        f"{path.parent.name}/{path.name} is what the bot knew when a change by hand took its place "
-        f"{_ago(_stamped(path), now)}",
-        f"Look whether you need something of it, then run `rm {shown(path)}`.",
-    )
-
-
-def _before_restores(root: Path, now: datetime) -> Iterator[DoctorFinding]:
-    """The data directories that a restore moved aside more than a week ago."""
-    for path in sorted(root.parent.glob(f"{root.name}.before-restore-*")):
+def _left_for_owner(paths: DataPaths, now: datetime) -> Iterator[tuple[Path, str, str]]:
+    """Each path, what it is, and how it is removed."""
+    look = "Look whether you need something of it, then run"
+    for pattern, what, remove in (
+        ("*.corrupt-*", "could not be understood and was set aside", "rm -r"),
+        ("*.unapplied-*", "is what the bot knew when a change by hand took its place", "rm"),
+    ):
+        for path in sorted([*paths.state.glob(pattern), *paths.calendars.glob(pattern)]):
+            yield path, f"{path.parent.name}/{path.name} {what}", f"{look} `{remove}"
+    for path in sorted(paths.root.parent.glob(f"{paths.root.name}.before-restore-*")):
         if now - _stamped(path) > _KEPT_AFTER_RESTORE:
-            yield warned(
-                LEFTOVERS,
-                f"{path} is the data from before a restore {_ago(_stamped(path), now)}",
-                f"If you need nothing of it, run `rm -r {shown(path)}`.",
-            )
+            what = f"{path} is the data from before a restore"
+            yield path, what, "If you need nothing of it, run `rm -r"
 
 
 def _stamped(path: Path) -> datetime:
@@ -282,10 +229,6 @@ def _stamped(path: Path) -> datetime:
         return datetime.strptime(text, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
     except ValueError:
         return datetime.fromtimestamp(path.lstat().st_ctime, UTC)
-
-
-def _ago(moment: datetime, now: datetime) -> str:
-    return f"{duration_in_words(max(now - moment, timedelta(0)))} ago"
 
 
 def temporary_files(paths: DataPaths) -> Iterator[Path]:
@@ -320,31 +263,23 @@ def is_older_than(path: Path, seconds: float) -> bool:
     return stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > seconds
 
 
-def _removed_temporary(paths: DataPaths) -> str:
+def _remove_temporary(paths: DataPaths) -> str:
     found = list(temporary_files(paths))
     for path in found:
         path.unlink(missing_ok=True)
     return f"{counted(len(found), 'unfinished file')} removed" if found else ""
 
 
-def check_files(given: DoctorInput) -> Iterator[DoctorFinding]:
-    paths = given.data.paths
-    return received_files(paths, _sizes(paths.attachments), _sizes(paths.downloads))
-
-
-def received_files(
-    paths: DataPaths, pictures: Sequence[int], others: Sequence[int]
-) -> Iterator[DoctorFinding]:
-    """`pictures` and `others` are the sizes in bytes of what the owner sent."""
-    size = sum(pictures) + sum(others)
-    count = f"{counted(len(pictures) + len(others), 'file')} that you sent, {size // _MB} MB"
-    if size > _MUCH:
-        folder = paths.downloads if sum(others) > sum(pictures) else paths.attachments
-        step = f"Run `ls -lS {shown(folder)}`, and remove what you do not need."
-        yield warned(FILES, count, step)
+def received_files(paths: DataPaths, much: int = _MUCH) -> Iterator[DoctorFinding]:
+    """The size of all that the owner sent; more than `much` bytes are worth a look."""
+    sizes = {
+        folder: [path.lstat().st_size for path in files_below(folder)]
+        for folder in (paths.attachments, paths.downloads)
+    }
+    size, number = sum(map(sum, sizes.values())), sum(map(len, sizes.values()))
+    count = f"{counted(number, 'file')} that you sent, {size // _MB} MB"
+    if size > much:
+        folder = max(sizes, key=lambda folder: sum(sizes[folder]))
+        yield warned(count, f"Run `ls -lS {shown(folder)}`, and remove what you do not need.")
     else:
-        yield passed(FILES, count)
-
-
-def _sizes(folder: Path) -> list[int]:
-    return [path.lstat().st_size for path in files_below(folder)]
+        yield passed(count)

@@ -17,12 +17,9 @@ from ollim_bot.upkeep.checks.network import Ask, ask, why_not_free
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
-NAME = "webhooks"
 _SHORTEST_SECRET = 16
 _MOST_NAMED = 3
 
-_MEND = "Mend the file; `ollim-bot webhook list` shows whether it is right."
-_OFF = "not set up; `WEBHOOK_PORT` and `WEBHOOK_SECRET` in `.env` turn them on"
 _SWITCH_ON = (
     "Put `WEBHOOK_PORT=9100` and a long `WEBHOOK_SECRET` into `.env`, and run `ollim-bot` again."
 )
@@ -37,18 +34,18 @@ _OTHER_PORT = "Stop that program, or set `WEBHOOK_PORT` to another port and run 
 
 def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
     report = job_report(given, WEBHOOKS)
-    for problem in report.problems:
-        yield failed(NAME, problem, _MEND)
-    for warning in report.warnings:
-        yield warned(NAME, warning, _MEND)
+    yield from map(failed, report.problems)
+    yield from map(warned, report.warnings)
     hooks = [stored.item for stored in report.jobs]
     settings = given.settings
     if given.is_agents:
-        yield passed(NAME, f"{counted(len(hooks), 'file')}; the owner's doctor sees the secrets")
+        yield passed(f"{counted(len(hooks), 'file')}; the owner's doctor sees the secrets")
         return
     if settings is None or settings.webhook_port is None:
-        unused = f"off, so nothing calls {named(hooks, _MOST_NAMED)}" if hooks else ""
-        yield warned(NAME, unused, _SWITCH_ON) if unused else off(NAME, _OFF)
+        if hooks:
+            yield warned(f"off, so nothing calls {named(hooks, _MOST_NAMED)}", _SWITCH_ON)
+        else:
+            yield off("not set up; `WEBHOOK_PORT` and `WEBHOOK_SECRET` in `.env` turn them on")
         return
     is_running = running_pid(settings.paths.bot_pid) is not None
     yield port(settings.webhook_port, hooks, ask, is_running=is_running)
@@ -69,15 +66,15 @@ def port(
     count = f"{counted(len(hooks), 'webhook')}{f', {paused} paused' if paused else ''}"
     if not is_running:
         if reason := refusal(number):
-            return failed(NAME, f"port {number} cannot be used: {reason}", _OTHER_PORT)
-        return passed(NAME, f"{count}; port {number} is free, and the bot is not running")
+            return failed(f"port {number} cannot be used: {reason}", _OTHER_PORT)
+        return passed(f"{count}; port {number} is free, and the bot is not running")
     try:
         answer = ask(f"http://127.0.0.1:{number}/hook/doctor", {})
     except OSError:
-        return failed(NAME, f"the bot runs, but nothing answers at port {number}", _RESTART)
+        return failed(f"the bot runs, but nothing answers at port {number}", _RESTART)
     if (answer.status, answer.said) != (405, {"error": "method not allowed"}):
-        return failed(NAME, f"another program has port {number}", _OTHER_PORT)
-    return passed(NAME, f"{count}; the bot answers at port {number}")
+        return failed(f"another program has port {number}", _OTHER_PORT)
+    return passed(f"{count}; the bot answers at port {number}")
 
 
 def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[DoctorFinding]:
@@ -89,11 +86,11 @@ def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[Doctor
         if secret is None:
             step = f"Put `{name}` into `.env`, and run `ollim-bot` again."
             yield failed(
-                NAME, f"{name} is not set, so nothing can call {named(users, _MOST_NAMED)}", step
+                f"{name} is not set, so nothing can call {named(users, _MOST_NAMED)}", step
             )
         elif len(secret.reveal()) < _SHORTEST_SECRET:
             short = f"{name} has fewer than {_SHORTEST_SECRET} characters, and could be guessed"
-            yield warned(NAME, short, _LONGER)
+            yield warned(short, _LONGER)
     told: set[str] = set()
     for hook in hooks:
         sharing = [hook, *sharing_secret(hook, hooks, settings.hook_secret)]
@@ -106,7 +103,6 @@ def _shared(hooks: Sequence[WebhookSpec]) -> DoctorFinding:
     names = " and ".join(dict.fromkeys(hook.secret_name for hook in hooks))
     one, own = hooks[-1].spec.id, own_secret_name(hooks[-1])
     return warned(
-        NAME,
         f"{named(hooks, _MOST_NAMED)} share a secret ({names}): a call signed for one opens all",
         f"Give each its own: put `{own}` into `.env`, then `ollim-bot webhook edit {one} "
         f"--secret-env {own}`.",
@@ -124,4 +120,4 @@ def screening(
     ]
     if with_text and provider().is_offline:
         calls = f"calls of {named(with_text, _MOST_NAMED)} are refused"
-        yield warned(NAME, f"the offline model cannot screen text, so {calls}", _SIGN_IN)
+        yield warned(f"the offline model cannot screen text, so {calls}", _SIGN_IN)
