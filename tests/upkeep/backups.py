@@ -118,10 +118,8 @@ class Home:
             check=check,
         )
 
-    def restore(
-        self, file: Path, choose: Choose = take_all, *, is_return: bool = False
-    ) -> Restored:
-        return restore(file, self.paths, self.environment, self.now, choose, is_return=is_return)
+    def restore(self, file: Path, choose: Choose = take_all) -> Restored:
+        return restore(file, self.paths, self.environment, self.now, choose)
 
 
 @made_once

@@ -11,7 +11,7 @@ from tests.upkeep.backups import NOW, Home
 from tests.upkeep.doctor_table import told
 
 from ollim_bot.environment import Location
-from ollim_bot.upkeep.archive import Manifest, Unread
+from ollim_bot.upkeep.backup import Manifest, Unread
 from ollim_bot.upkeep.checks.data import backups, check_backup
 from ollim_bot.upkeep.doctor import DoctorInput
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.upkeep.backups import Home, archive_of, manifest_of, tar_of
 
 from ollim_bot.errors import OllimError
-from ollim_bot.upkeep.archive import BackupReader, BadBackup
+from ollim_bot.upkeep.backup import BackupReader, BadBackup
 from ollim_bot.upkeep.restore import restore_into
 
 GOOD = ("data/USER.md", b"hello")

@@ -37,8 +37,7 @@ from ollim_bot.store.stored_powers import (
     stored_powers,
 )
 from ollim_bot.tools.registry import MAIN_TOOLS
-from ollim_bot.upkeep.archive import DATA, BackedUpFile
-from ollim_bot.upkeep.backup import LEFT_OFF, Brought, Power
+from ollim_bot.upkeep.backup import DATA, LEFT_OFF, BackedUpFile, Brought, Power
 
 # Returns the powers that the owner takes in.
 Choose = Callable[[Sequence[Brought]], Set[Power]]

@@ -23,7 +23,7 @@ from ollim_bot.errors import BadSettings, OllimError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, size_in_words
 from ollim_bot.settings import Settings
-from ollim_bot.store.copies import SinceBackup, mark_restored, remove_mark
+from ollim_bot.store.copies import SinceBackup, mark_restored
 from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
@@ -33,17 +33,21 @@ from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import MIRROR_FILES, check_database
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.archive import (
+from ollim_bot.upkeep.backup import (
     DATA,
+    GIT_LIMIT,
     HISTORY,
+    STAMP,
     TRANSCRIPTS,
     BackedUpFile,
     BackupReader,
     BadBackup,
+    Brought,
     Manifest,
+    keys_in,
+    locked_folder,
     opened_backup,
 )
-from ollim_bot.upkeep.backup import GIT_LIMIT, STAMP, Brought, keys_in, locked_folder
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput
 from ollim_bot.upkeep.examination import NOT_OF_A_COPY, examine
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance, swap_names
@@ -243,40 +247,35 @@ def restore(
     now: datetime,
     choose: Choose,
     *,
-    is_return: bool = False,
     move_rows: Callable[[Path], None] | None = None,
 ) -> Restored:
     """Put the backup in the place of the data directory, which is moved aside.
 
     Where machines share a database, `move_rows` moves the rows of the file there before.
 
-    No bot may run. What can act is left off unless `choose` returns it. With `is_return` nothing
-    has happened since the backup, so what came due is caught up on, and the caller holds the
-    maintenance; else the next start lists it, and repeats nothing. A kill at any moment leaves the
-    former or the restored directory in place. Raises `OllimError`.
+    No bot may run. What can act is left off unless `choose` returns it. The next start lists what
+    came due since the backup, and repeats nothing. A kill at any moment leaves the former or the
+    restored directory in place. Raises `OllimError`.
     """
     root = Path(os.path.realpath(paths.root))
     present = DataPaths(root)
     with ExitStack() as held:
         if present.state.is_dir():
             held.enter_context(single_instance(present.bot_pid))
-            if not is_return:
-                held.enter_context(maintenance(present, MaintenanceKind.RESTORE, now))
+            held.enter_context(maintenance(present, MaintenanceKind.RESTORE, now))
         staging = DataPaths(held.enter_context(_staging(root)) / root.name)
         former = root if root.is_dir() else left_aside(root)
         restored = restore_into(file, staging.root, former, choose)
-        said = () if is_return else _said_since(environment, present, restored.manifest, now)
+        said = _said_since(environment, present, restored.manifest, now)
         rows = staging.state / DATABASE
-        if is_return and rows.exists():
-            remove_mark(rows)
-        elif rows.exists():
+        if rows.exists():
             made_at, heartbeat = restored.manifest.made_at, HeartbeatFile(staging)
             due_since = min(heartbeat.read() or made_at, made_at)
             mark_restored(rows, made_at, now, SinceBackup(due_since, said))
             heartbeat.write(now)
-        if move_rows is not None and rows.exists():
-            move_rows(rows)
-            rows.unlink()
+            if move_rows is not None:
+                move_rows(rows)
+                rows.unlink()
         held.enter_context(single_instance(staging.bot_pid))
         os.sync()
         aside = _exchanged(root, staging.root, now)

@@ -32,8 +32,7 @@ from ollim_bot.store.state_inspection import (
     state_files,
 )
 from ollim_bot.store.task_file import TaskFile
-from ollim_bot.upkeep.archive import Manifest
-from ollim_bot.upkeep.backup import automatic_folder, backups_in
+from ollim_bot.upkeep.backup import Manifest, automatic_folder, backups_in
 from ollim_bot.upkeep.checks.folder import close_file, is_older_than, is_open_to_others, shown
 from ollim_bot.upkeep.checks.jobs import NoJournal
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
