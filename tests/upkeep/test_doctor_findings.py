@@ -51,7 +51,7 @@ from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.server_file import read_servers
 from ollim_bot.store.skill_files import AddedSkill, SkillLock
 from ollim_bot.upkeep import checks
-from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, webhooks
+from ollim_bot.upkeep.checks import data, jobs, machine, network, service
 from ollim_bot.upkeep.checks.network import HttpAnswer
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, failed, warned
 from ollim_bot.upkeep.examination import CHECKS
@@ -65,10 +65,7 @@ from ollim_bot.upkeep.hand_over import (
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.releases import InstalledProgram, InstallKind
 
-EXAMINED: tuple[ModuleType, ...] = (
-    *(data, folder, jobs, machine, network, webhooks),
-    state_inspection,
-)
+EXAMINED: tuple[ModuleType, ...] = (*(data, jobs, machine, network), state_inspection)
 Findings = Iterator[DoctorFinding]
 COMMAND = re.compile(
     r"`(?:/restart\b|(?:sudo )?(?:apt|chmod|chown|df|du|git|kill|loginctl|ls|mv|ollim-bot|openssl"
@@ -177,10 +174,10 @@ def made(there: DataDirectory) -> Path:
 def of_the_folder(there: DataDirectory) -> Findings:
     paths = there.paths
     yield from told(
-        "data directory", folder.data_directory(DataPaths(paths.root / "none"), lambda *_: False)
+        "data directory", data.data_directory(DataPaths(paths.root / "none"), lambda *_: False)
     )
     yield from told(
-        "data directory", folder.data_directory(paths, lambda path, _: path != paths.routines)
+        "data directory", data.data_directory(paths, lambda path, _: path != paths.routines)
     )
     for each in (paths.root, paths.state):
         each.chmod(0o755)
@@ -190,10 +187,10 @@ def of_the_folder(there: DataDirectory) -> Findings:
     paths.webhook_spec_link.unlink()
     paths.webhook_spec_link.write_text("mine")
     paths.gitignore.write_text("")
-    yield from told("data directory", folder.data_directory(paths))
+    yield from told("data directory", data.data_directory(paths))
     paths.gitignore.unlink()
     paths.gitignore.mkdir()
-    yield from told("data directory", folder.data_directory(paths))
+    yield from told("data directory", data.data_directory(paths))
 
 
 def of_another_account(there: DataDirectory) -> Findings:
@@ -201,7 +198,7 @@ def of_another_account(there: DataDirectory) -> Findings:
         os.chown(there.paths.root, os.geteuid() + 1, -1)
     except PermissionError:
         pytest.skip("only the superuser gives folders away")
-    yield from told("data directory", folder.data_directory(there.paths))
+    yield from told("data directory", data.data_directory(there.paths))
 
 
 def of_leftovers(there: DataDirectory) -> Findings:
@@ -213,8 +210,8 @@ def of_leftovers(there: DataDirectory) -> Findings:
     with maintenance(paths, MaintenanceKind.RESTORE, NOW):
         record = paths.maintenance.read_bytes()
     paths.maintenance.write_bytes(record)
-    yield from told("leftovers", folder.leftovers(paths, NOW))
-    yield from told("files", folder.received_files(paths, much=-1))
+    yield from told("leftovers", data.leftovers(paths, NOW))
+    yield from told("files", data.received_files(paths, much=-1))
 
 
 def of_jobs(there: DataDirectory) -> Findings:
@@ -372,18 +369,15 @@ def of_webhooks(there: DataDirectory) -> Findings:
     (hooks / "no.md").write_text("---\nid: no\nfields: {type: string}\n---\nLook.\n")
     some = place.settings(WEBHOOK_SECRET="short", WEBHOOK_PORT="9100")
     off = place.settings()
-    yield from told("webhooks", webhooks.check_webhooks(DoctorInput(off, off, (), {}, NOW)))
+    yield from told("webhooks", jobs.check_webhooks(DoctorInput(off, off, (), {}, NOW)))
     yield from told(
-        "webhooks",
-        [webhooks.port(1, [], answering(), is_running=False, refusal=lambda _: "in use")],
+        "webhooks", [jobs.port(1, [], answering(), is_running=False, refusal=lambda _: "in use")]
     )
-    yield from told("webhooks", [webhooks.port(1, [], answering(OSError()), is_running=True)])
-    yield from told(
-        "webhooks", [webhooks.port(1, [], answering(HttpAnswer(200, {})), is_running=True)]
-    )
-    yield from told("webhooks", webhooks.secrets(some, [hook(secret_env="CI_SECRET")]))
-    yield from told("webhooks", webhooks.secrets(some, [hook(), hook("two")]))
-    yield from told("webhooks", webhooks.screening([hook(fields=FREE_TEXT)], lambda: OFFLINE))
+    yield from told("webhooks", [jobs.port(1, [], answering(OSError()), is_running=True)])
+    yield from told("webhooks", [jobs.port(1, [], answering(HttpAnswer(200, {})), is_running=True)])
+    yield from told("webhooks", jobs.secrets(some, [hook(secret_env="CI_SECRET")]))
+    yield from told("webhooks", jobs.secrets(some, [hook(), hook("two")]))
+    yield from told("webhooks", jobs.screening([hook(fields=FREE_TEXT)], lambda: OFFLINE))
 
 
 def of_backups(_: DataDirectory) -> Findings:

@@ -23,8 +23,7 @@ from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import TEXTS, prepare_data_directory
 from ollim_bot.store.journal import open_journal
-from ollim_bot.upkeep.checks import folder
-from ollim_bot.upkeep.checks.data import git_history, is_git_at_work
+from ollim_bot.upkeep.checks.data import data_directory, git_history, is_git_at_work
 from ollim_bot.upkeep.doctor import DoctorInput, Level, Repair, repaired
 from ollim_bot.upkeep.instance import running_pid, single_instance
 
@@ -114,7 +113,7 @@ def own_file(path: Path) -> None:
 
 
 @contextmanager
-def data_directory() -> Iterator[DataPaths]:
+def made_directory() -> Iterator[DataPaths]:
     with TemporaryDirectory() as above:
         paths = DataPaths(Path(above) / "data")
         prepare_data_directory(paths)
@@ -133,7 +132,7 @@ def content(root: Path) -> dict[Path, bytes | str]:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_mended_once_and_told(fault: str) -> None:
-    with data_directory() as paths:
+    with made_directory() as paths:
         assert fixed(paths) == []
         FAULTS[fault](paths)
         assert fixed(paths) != []
@@ -149,7 +148,7 @@ def test_each_fault_is_mended_once_and_told(fault: str) -> None:
     st.sets(st.sampled_from(sorted(FAULTS)), min_size=1), st.sets(st.sampled_from(sorted(WRITTEN)))
 )
 def test_nothing_that_a_person_wrote_is_changed(faults: set[str], written: set[str]) -> None:
-    with data_directory() as paths:
+    with made_directory() as paths:
         usual = content(paths.root)
         for name in sorted(written):
             WRITTEN[name](paths)
@@ -235,9 +234,7 @@ def test_a_folder_that_is_closed_to_its_owner_is_opened(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
     paths.routines.chmod(0o500)
-    findings = told(
-        "data directory", folder.data_directory(paths, lambda path, _: path != paths.routines)
-    )
+    findings = told("data directory", data_directory(paths, lambda path, _: path != paths.routines))
     assert repaired(findings) == [
         Repair("data directory", f"{paths.routines} can be read and written again")
     ]

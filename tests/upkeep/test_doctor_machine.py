@@ -17,7 +17,7 @@ from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.upkeep.checks.folder import data_directory, leftovers
+from ollim_bot.upkeep.checks.data import data_directory, leftovers
 from ollim_bot.upkeep.checks.machine import check_time_zone, disk_space, memory, memory_of
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level
 from ollim_bot.upkeep.instance import single_instance

@@ -18,8 +18,8 @@ from tests.upkeep.doctor_table import look
 from ollim_bot.domain.hook_jobs import WebhookSpec
 from ollim_bot.domain.jobs import JobSpec
 from ollim_bot.domain.provider import Provider, ProviderKind
+from ollim_bot.upkeep.checks.jobs import port, screening, secrets
 from ollim_bot.upkeep.checks.network import HttpAnswer
-from ollim_bot.upkeep.checks.webhooks import port, screening, secrets
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, passed
 
 SECRET = "a-long-random-text"

@@ -13,7 +13,7 @@ from ollim_bot.domain.provider import Provider
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import Settings
 from ollim_bot.store.standby import load_standby
-from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, webhooks
+from ollim_bot.upkeep.checks import data, jobs, machine, network, service
 from ollim_bot.upkeep.doctor import (
     Check,
     DoctorFinding,
@@ -39,7 +39,7 @@ def _check_standby(given: DoctorInput) -> Iterable[DoctorFinding]:
 
 def _of_jobs(kind: JobKind) -> Check:
     # Webhooks have more to check than their files.
-    look = webhooks.check_webhooks if kind is JobKind.WEBHOOK else partial(jobs.check_jobs, kind)
+    look = jobs.check_webhooks if kind is JobKind.WEBHOOK else partial(jobs.check_jobs, kind)
     step = f"Mend the file; `ollim-bot {kind} list` shows whether it is right."
     return Check(kind.plural, look, step, is_of_machine=kind is JobKind.WEBHOOK)
 
@@ -67,9 +67,9 @@ CHECKS = (
     Check("environment", machine.check_environment, _MEND_SETTING, is_owners=True),
     Check("bot", service.check_bot, _START, is_of_machine=True),
     Check("update", service.check_update, is_of_machine=True),
-    Check("data directory", lambda given: folder.data_directory(given.data.paths)),
-    Check("leftovers", lambda given: folder.leftovers(given.data.paths, given.local_now)),
-    Check("files", lambda given: folder.received_files(given.data.paths)),
+    Check("data directory", lambda given: data.data_directory(given.data.paths)),
+    Check("leftovers", lambda given: data.leftovers(given.data.paths, given.local_now)),
+    Check("files", lambda given: data.received_files(given.data.paths)),
     Check("git", lambda given: data.git_history(given.data.paths.root)),
     Check("clock", machine.check_clock, _SET_CLOCK),
     Check("time zone", machine.check_time_zone),

@@ -1,21 +1,24 @@
-"""Checks of the files of jobs, of the skills they name, and of the ledger of their runs."""
+"""Checks of jobs and webhooks, of the skills they name, and of the ledger of their runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
-from pathlib import Path
 from typing import TypeVar
 
+from ollim_bot.domain.hook_jobs import COMMON_SECRET, WebhookSpec
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, Reminder, RepositoryReport, Routine
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
+from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.schedule import key_of, next_due
 from ollim_bot.domain.skills import does_not_load
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.tool_patterns import is_open, open_problem
-from ollim_bot.paths import DataPaths
+from ollim_bot.domain.webhook_data import has_free_text
+from ollim_bot.domain.webhooks import named, own_secret_name, sharing_secret
+from ollim_bot.settings import Settings
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
@@ -24,7 +27,12 @@ from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.skill_files import SkillFolder, SkillLock
 from ollim_bot.store.steps import holder_of_id
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.store.webhook_format import WEBHOOKS
+from ollim_bot.upkeep.checks.data import NoJournal
+from ollim_bot.upkeep.checks.machine import provider_of
+from ollim_bot.upkeep.checks.network import Ask, ask, why_not_free
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.instance import running_pid
 
 J = TypeVar("J", bound=Job)
 
@@ -65,7 +73,7 @@ def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
 
 def check_ledger(given: DoctorInput) -> Iterator[DoctorFinding]:
     # Read first: the ledger, read afterwards, has every occurrence claimed until this heartbeat.
-    watched_until = heartbeat(given.data.paths)
+    watched_until = HeartbeatFile(given.data.paths).read()
     if watched_until is None and given.is_shared:
         # When the machine that leads last recorded the time.
         led_until = given.read(lambda tx: tx.meta.get(SHARED_HEARTBEAT))
@@ -81,11 +89,6 @@ def check_ledger(given: DoctorInput) -> Iterator[DoctorFinding]:
         runs = len({row.occurrence for row in rows if row.occurrence})
         right = f"{counted(runs, 'run')}, and nothing is missing, doubled or made up"
         yield passed(right if runs else "no runs yet")
-
-
-def heartbeat(paths: DataPaths) -> datetime | None:
-    """When the scheduler last recorded the time."""
-    return HeartbeatFile(paths).read()
 
 
 def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
@@ -126,8 +129,107 @@ def _overview(kind: JobKind, found: Sequence[Job], now: datetime, zone: tzinfo) 
     return f"{', '.join(counts)}{after}"
 
 
-class NoJournal:
-    """The journal of a check, which writes nothing."""
+_SHORTEST_SECRET = 16
+_MOST_HOOKS = 3
 
-    def note(self, path: Path, message: str, source: str = "") -> None:
-        raise AssertionError(f"{path} was written by a check: {message} {source}")
+_SWITCH_ON = (
+    "Put `WEBHOOK_PORT=9100` and a long `WEBHOOK_SECRET` into `.env`, and run `ollim-bot` again."
+)
+_LONGER = "Put a longer random text there, and give it to the callers: `openssl rand -hex 32`."
+_SIGN_IN = (
+    "`ollim-bot auth login` signs in to a model; or let the fields be fixed lists and numbers, or "
+    "write `deliver: plain`."
+)
+_RESTART = "`/restart` in the chat; if it was set only now, that is all it needs."
+_OTHER_PORT = "Stop that program, or set `WEBHOOK_PORT` to another port and run `ollim-bot` again."
+
+
+def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
+    report = job_report(given, WEBHOOKS)
+    yield from map(failed, report.problems)
+    yield from map(warned, report.warnings)
+    hooks = [stored.item for stored in report.jobs]
+    settings = given.settings
+    if given.is_agents:
+        yield passed(f"{counted(len(hooks), 'file')}; the owner's doctor sees the secrets")
+        return
+    if settings is None or settings.webhook_port is None:
+        if hooks:
+            yield warned(f"off, so nothing calls {named(hooks, _MOST_HOOKS)}", _SWITCH_ON)
+        else:
+            yield off("not set up; `WEBHOOK_PORT` and `WEBHOOK_SECRET` in `.env` turn them on")
+        return
+    is_running = running_pid(settings.paths.bot_pid) is not None
+    yield port(settings.webhook_port, hooks, ask, is_running=is_running)
+    yield from secrets(settings, hooks)
+    yield from screening(hooks, lambda: provider_of(given))
+
+
+def port(
+    number: int,
+    hooks: Sequence[WebhookSpec],
+    ask: Ask,
+    *,
+    is_running: bool,
+    refusal: Callable[[int], str] = why_not_free,
+) -> DoctorFinding:
+    """Whether the running bot answers there, or else whether a bot could."""
+    paused = sum(not hook.spec.enabled for hook in hooks)
+    count = f"{counted(len(hooks), 'webhook')}{f', {paused} paused' if paused else ''}"
+    if not is_running:
+        if reason := refusal(number):
+            return failed(f"port {number} cannot be used: {reason}", _OTHER_PORT)
+        return passed(f"{count}; port {number} is free, and the bot is not running")
+    try:
+        answer = ask(f"http://127.0.0.1:{number}/hook/doctor", {})
+    except OSError:
+        return failed(f"the bot runs, but nothing answers at port {number}", _RESTART)
+    if (answer.status, answer.said) != (405, {"error": "method not allowed"}):
+        return failed(f"another program has port {number}", _OTHER_PORT)
+    return passed(f"{count}; the bot answers at port {number}")
+
+
+def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[DoctorFinding]:
+    """Secrets that are not set, those that could be guessed, and those of several webhooks."""
+    names = dict.fromkeys([COMMON_SECRET, *(hook.secret_name for hook in hooks)])
+    for name in names:
+        secret = settings.hook_secret(name)
+        users = [hook for hook in hooks if hook.secret_name == name]
+        if secret is None:
+            step = f"Put `{name}` into `.env`, and run `ollim-bot` again."
+            yield failed(
+                f"{name} is not set, so nothing can call {named(users, _MOST_HOOKS)}", step
+            )
+        elif len(secret.reveal()) < _SHORTEST_SECRET:
+            short = f"{name} has fewer than {_SHORTEST_SECRET} characters, and could be guessed"
+            yield warned(short, _LONGER)
+    told: set[str] = set()
+    for hook in hooks:
+        sharing = [hook, *sharing_secret(hook, hooks, settings.hook_secret)]
+        if len(sharing) > 1 and hook.spec.id not in told:
+            told |= {each.spec.id for each in sharing}
+            yield _shared(sharing)
+
+
+def _shared(hooks: Sequence[WebhookSpec]) -> DoctorFinding:
+    names = " and ".join(dict.fromkeys(hook.secret_name for hook in hooks))
+    one, own = hooks[-1].spec.id, own_secret_name(hooks[-1])
+    return warned(
+        f"{named(hooks, _MOST_HOOKS)} share a secret ({names}): a call signed for one opens all",
+        f"Give each its own: put `{own}` into `.env`, then `ollim-bot webhook edit {one} "
+        f"--secret-env {own}`.",
+    )
+
+
+def screening(
+    hooks: Sequence[WebhookSpec], provider: Callable[[], Provider]
+) -> Iterator[DoctorFinding]:
+    """Webhooks whose text no model can screen; `provider` is asked only if there is any text."""
+    with_text = [
+        hook
+        for hook in hooks
+        if hook.spec.enabled and not hook.is_plain and has_free_text(hook.fields)
+    ]
+    if with_text and provider().is_offline:
+        calls = f"calls of {named(with_text, _MOST_HOOKS)} are refused"
+        yield warned(f"the offline model cannot screen text, so {calls}", _SIGN_IN)

@@ -31,8 +31,8 @@ from ollim_bot.environment import (
 )
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import ModelChoice, Settings
-from ollim_bot.upkeep.checks.folder import close_file
-from ollim_bot.upkeep.checks.jobs import heartbeat
+from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.upkeep.checks.data import close_file
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.env_file import env_text
 from ollim_bot.upkeep.instance import running_pid
@@ -44,7 +44,7 @@ _TOLERANCE = timedelta(minutes=2)
 
 
 def check_clock(given: DoctorInput) -> Iterator[DoctorFinding]:
-    now, last_seen = given.local_now, heartbeat(given.data.paths)
+    now, last_seen = given.local_now, HeartbeatFile(given.data.paths).read()
     if now < _IMPOSSIBLE:
         yield failed(f"it shows {now:%Y-%m-%d}, which cannot be")
     elif last_seen is not None and last_seen > now + _TOLERANCE:

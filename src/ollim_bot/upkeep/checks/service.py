@@ -18,9 +18,9 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.backend import SharedBackend
 from ollim_bot.store.file_store import FormatIsNewer, Malformed
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.sentinel import deliveries_left
 from ollim_bot.store.standby import load_standby
-from ollim_bot.upkeep.checks.jobs import heartbeat
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, maintenance_in_progress, read_update
 from ollim_bot.upkeep.installation import ServiceHealth, find_supervisor, service_health, service_of
@@ -156,7 +156,11 @@ _RESTART_BOT = "`/restart` in the chat, or stop it and run `ollim-bot`; nothing 
 
 
 def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
-    paths, now, last_seen = given.data.paths, given.local_now, heartbeat(given.data.paths)
+    paths, now, last_seen = (
+        given.data.paths,
+        given.local_now,
+        HeartbeatFile(given.data.paths).read(),
+    )
     pid = running_pid(paths.bot_pid)
     if given.is_shared and not _leads(given):
         # What is known of a bot is known of the one that leads.
