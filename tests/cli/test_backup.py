@@ -205,7 +205,7 @@ def test_without_a_terminal_only_what_is_accepted_comes(
     assert elsewhere.paths.env_file.exists() is ("keys" not in left_off)
 
 
-def test_a_backup_that_version_0_13_wrote_is_restored(elsewhere: Terminal) -> None:
+def test_a_backup_of_0_13_is_restored(elsewhere: Terminal) -> None:
     """The file is of that program itself: its tables are older, and its keys are left out."""
     lines = elsewhere.done("restore", str(OF_0_13)).splitlines()
     assert lines[0].endswith("(ollim-bot 0.12.0): 14 files.")
