@@ -156,7 +156,7 @@ def test_a_start_between_two_steps_makes_no_new_directory(home: Home) -> None:
     refuse_cut_off(home.paths)
     home.paths.root.rename(home.folder / ASIDE)
     refuse_cut_off(home.paths)
-    (home.folder / "..ollim-bot.restoring" / ".ollim-bot").mkdir(parents=True)
+    (home.folder / "..ollim-bot.restoring-x" / ".ollim-bot").mkdir(parents=True)
     with pytest.raises(OllimError, match="A restore was cut off") as refused:
         refuse_cut_off(home.paths)
     assert f"mv {home.folder / ASIDE} {home.paths.root}" in str(refused.value)

@@ -399,7 +399,7 @@ def write_backup(
     folder, name = _place(paths, target)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _work_folder(folder) as work:
+        with work_folder(folder, _WORK_PREFIX) as work:
             body, whole = work / "body", work / "whole"
             with _new_archive(body) as archive:
                 contents = _Contents(archive, work, check, with_keys=with_keys)
@@ -443,21 +443,21 @@ def _place(paths: DataPaths, target: Path | None) -> tuple[Path, str | None]:
 
 
 @contextmanager
-def _work_folder(folder: Path) -> Iterator[Path]:
-    """A private folder beside the backup; those that a kill left behind are removed first."""
-    for left in folder.glob(f"{_WORK_PREFIX}*"):
-        with suppress(OSError), locked_folder(left):
+def work_folder(folder: Path, prefix: str) -> Iterator[Path]:
+    """A private folder in `folder`; those that a kill left behind are removed first."""
+    for left in folder.glob(f"{prefix}*"):
+        with suppress(OSError), _locked(left):
             shutil.rmtree(left, ignore_errors=True)
-    work = Path(tempfile.mkdtemp(prefix=_WORK_PREFIX, dir=folder))
+    work = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
     try:
-        with locked_folder(work):
+        with _locked(work):
             yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """Hold a lock on the folder; raises `OSError` if another process has it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

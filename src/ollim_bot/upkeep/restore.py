@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -45,8 +45,8 @@ from ollim_bot.upkeep.backup import (
     Brought,
     Manifest,
     keys_in,
-    locked_folder,
     opened_backup,
+    work_folder,
 )
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput
 from ollim_bot.upkeep.examination import NOT_OF_A_COPY, examine
@@ -58,6 +58,7 @@ from ollim_bot.upkeep.shared_rows import reading
 _FROM_BACKUP = frozenset((DATABASE, *MIRROR_FILES))
 _MOST_LISTED = 20
 _LONGEST_LISTED = 80
+_STAGING = ".{}.restoring-"
 _SPARE = 16 * 1024 * 1024
 
 
@@ -259,52 +260,37 @@ def restore(
     """
     root = Path(os.path.realpath(paths.root))
     present = DataPaths(root)
-    with ExitStack() as held:
-        if present.state.is_dir():
-            held.enter_context(single_instance(present.bot_pid))
-            held.enter_context(maintenance(present, MaintenanceKind.RESTORE, now))
-        staging = DataPaths(held.enter_context(_staging(root)) / root.name)
-        former = root if root.is_dir() else left_aside(root)
-        restored = restore_into(file, staging.root, former, choose)
-        said = _said_since(environment, present, restored.manifest, now)
-        rows = staging.state / DATABASE
-        if rows.exists():
-            made_at, heartbeat = restored.manifest.made_at, HeartbeatFile(staging)
-            due_since = min(heartbeat.read() or made_at, made_at)
-            mark_restored(rows, made_at, now, SinceBackup(due_since, said))
-            heartbeat.write(now)
-            if move_rows is not None:
-                move_rows(rows)
-                rows.unlink()
-        held.enter_context(single_instance(staging.bot_pid))
-        os.sync()
-        aside = _exchanged(root, staging.root, now)
-        if aside is not None:
-            # The moved directory must not tell of a restore that was cut off.
-            for record in (DataPaths(aside).maintenance, DataPaths(aside).bot_pid):
-                record.unlink(missing_ok=True)
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as held:
+            if present.state.is_dir():
+                held.enter_context(single_instance(present.bot_pid))
+                held.enter_context(maintenance(present, MaintenanceKind.RESTORE, now))
+            work = held.enter_context(work_folder(root.parent, _STAGING.format(root.name)))
+            staging = DataPaths(work / root.name)
+            former = root if root.is_dir() else left_aside(root)
+            restored = restore_into(file, staging.root, former, choose)
+            said = _said_since(environment, present, restored.manifest, now)
+            rows = staging.state / DATABASE
+            if rows.exists():
+                made_at, heartbeat = restored.manifest.made_at, HeartbeatFile(staging)
+                due_since = min(heartbeat.read() or made_at, made_at)
+                mark_restored(rows, made_at, now, SinceBackup(due_since, said))
+                heartbeat.write(now)
+                if move_rows is not None:
+                    move_rows(rows)
+                    rows.unlink()
+            held.enter_context(single_instance(staging.bot_pid))
+            os.sync()
+            aside = _exchanged(root, staging.root, now)
+            if aside is not None:
+                # The moved directory must not tell of a restore that was cut off.
+                for record in (DataPaths(aside).maintenance, DataPaths(aside).bot_pid):
+                    record.unlink(missing_ok=True)
+    except OSError as refused:
+        raise _not_written(root, refused) from refused
     notes = place_transcripts(paths, environment, now)
     return replace(restored, notes=(*restored.notes, *notes), aside=aside, said=said)
-
-
-@contextmanager
-def _staging(root: Path) -> Iterator[Path]:
-    """An empty folder beside the data directory; what a kill left in it is removed first."""
-    folder = _staging_of(root)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        with locked_folder(folder):
-            for left in folder.iterdir():
-                shutil.rmtree(left)
-            yield folder
-            folder.rmdir()
-    except BlockingIOError:
-        raise OllimError(f"Another restore of {root} is going on.") from None
-    except OSError as refused:
-        raise _not_written(folder, refused) from refused
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def refuse_cut_off(paths: DataPaths) -> None:
@@ -313,16 +299,12 @@ def refuse_cut_off(paths: DataPaths) -> None:
     A start would make a new data directory between the former and the restored one.
     """
     root = Path(os.path.realpath(paths.root))
-    former, staging = left_aside(root), _staging_of(root)
-    if former is not None and not root.exists() and (staging / root.name).exists():
+    former, staged = left_aside(root), root.parent.glob(f"{_STAGING.format(root.name)}*/*")
+    if former is not None and not root.exists() and any(staged):
         raise OllimError(
             f"A restore was cut off, and {root} is not there. Run the restore again, or have what "
             f"was before: mv {former} {root}"
         )
-
-
-def _staging_of(root: Path) -> Path:
-    return root.with_name(f".{root.name}.restoring")
 
 
 def left_aside(root: Path) -> Path | None:
