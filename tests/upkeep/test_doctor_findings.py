@@ -30,7 +30,6 @@ from tests.upkeep.test_doctor_webhooks import FREE_TEXT, OFFLINE, hook
 
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.ids import SessionId
-from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.presence import Presence, Version
 from ollim_bot.domain.provider import NO_LOGIN
 from ollim_bot.domain.push import Pairing
@@ -101,7 +100,7 @@ def of_updates(there: DataDirectory) -> Findings:
     installation.beside.mkdir(parents=True)
     record = UpdateRecord("0.12.0", "0.13.0", "a", "b", NOW - DAY, Phase.SWITCHED)
     write_update(there.paths, record)
-    yield from told("update", service.check_update(given(there.paths)))
+    yield from look(given(there.paths), "update")
     yield from told(
         "update", service.of_the_last(replace(record, phase=Phase.RETURNED, reason="no"), NOW)
     )
@@ -126,24 +125,24 @@ def of_files_of_the_owner(there: DataDirectory) -> Findings:
     paths = there.paths
     write(paths, ".claude/agents/a.md", "---\nname: a\ndescription: A.\nhooks: {}\n---\nYou.\n")
     write(paths, ".claude/agents/b.md", "---\nname: b\n---\nYou.\n")
-    yield from told("subagents", data.check_subagents(given(paths)))
+    yield from look(given(paths), "subagents")
     write(paths, "tool-policy.yaml", 'bg_forks:\n  override: ["WebSearch(*)", "mcp__a__*"]\n')
     yield from told("tool policy", data.tool_policy(paths))
     write(paths, "tool-policy.yaml", "main_sesion: {}\n")
     yield from told("tool policy", data.tool_policy(paths))
     paths.tasks.mkdir()
-    yield from told("tasks", data.check_tasks(given(paths)))
+    yield from look(given(paths), "tasks")
 
 
 def of_tool_servers(there: DataDirectory) -> Findings:
     paths = there.paths
     write(paths, "mcp.json", '{"mcpServers": {"docs": {"command": "x"}, "a": {"command": "x"}}}')
     paths.mcp.chmod(0o644)
-    yield from told("tool servers", data.check_tool_servers(given(paths)))
+    yield from look(given(paths), "tool servers")
     known = ToolServerRecord().written(read_servers(paths).specs)
     failing = {name: state.failed("does not start") for name, state in known.servers.items()}
     there.run(lambda tx: tx.tool_servers.put(replace(known, servers=failing)), is_holder=True)
-    yield from told("tool servers", data.check_tool_servers(given(paths)))
+    yield from look(given(paths), "tool servers")
 
 
 def of_calendars(there: DataDirectory) -> Findings:
@@ -151,9 +150,9 @@ def of_calendars(there: DataDirectory) -> Findings:
     write_copy(there.paths, copy)
     write_copy(there.paths, replace(copy, name="Home").failed("It is gone.", NOW))
     with single_instance(there.paths.bot_pid):
-        yield from told("calendars", data.check_calendars(given(there.paths)))
+        yield from look(given(there.paths), "calendars")
     next(there.paths.calendars.glob("*.json")).write_text("{")
-    yield from told("calendars", data.check_calendars(given(there.paths)))
+    yield from look(given(there.paths), "calendars")
 
 
 def of_copies(there: DataDirectory) -> Findings:
@@ -161,9 +160,9 @@ def of_copies(there: DataDirectory) -> Findings:
     with single_instance(there.paths.bot_pid):
         copy = copy_database(database, NOW - DAY)
         os.utime(database, (NOW.timestamp(), NOW.timestamp()))
-        yield from told("copies", data.check_copies(given(there.paths)))
+        yield from look(given(there.paths), "copies")
     copy.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
-    yield from told("copies", data.check_copies(given(there.paths)))
+    yield from look(given(there.paths), "copies")
 
 
 def made(there: DataDirectory) -> Path:
@@ -226,8 +225,8 @@ def of_jobs(there: DataDirectory) -> Findings:
     more = "background: true\nskills: [cook]\ncolour: red"
     write(paths, "routines/a.md", cron.format("a", "0 9 * * *", more))
     write(paths, "routines/b.md", cron.format("b", "61 9 * * *", "background: true"))
-    yield from told("skills", jobs.check_skills(given(paths)))
-    yield from told("routines", jobs.check_jobs(JobKind.ROUTINE, given(paths)))
+    yield from look(given(paths), "skills")
+    yield from look(given(paths), "routines")
 
 
 def of_the_ledger(there: DataDirectory) -> Findings:
@@ -238,7 +237,7 @@ def of_the_ledger(there: DataDirectory) -> Findings:
         scene.checkpoint()
     kept = [row for row in scene.rows if row.occurrence is None]
     there.open(QuickDisk()).ledger.append(*kept)
-    yield from told("ledger", jobs.check_ledger(given(there.paths)))
+    yield from look(given(there.paths), "ledger")
 
 
 def of_the_machine(there: DataDirectory) -> Findings:
@@ -301,7 +300,7 @@ def of_discord(_: DataDirectory) -> Findings:
 def of_the_phone(there: DataDirectory) -> Findings:
     paths = there.paths
     write(paths, "state/push.json", "{}").chmod(0o644)
-    yield from told("phone", network.check_phone(given(paths)))
+    yield from look(given(paths), "phone")
     pairing = Pairing("https://ntfy.example.org", "topic", "replies", NOW - 8 * DAY)
     healthy, state = HttpAnswer(200, {"healthy": True}), PushState()
     answers = (healthy, OSError("away"), HttpAnswer(503, None), HttpAnswer(200, {"x": 1}))
@@ -329,15 +328,15 @@ def of_google(there: DataDirectory) -> Findings:
         here = replace(given(scene.paths), now=scene.clock.now())
         scene.google.sign_ins.refresh_lasts = timedelta(days=7)
         scene.connect()
-        yield from told("Google", network.check_google(here))
+        yield from look(here, "Google")
         scene.google.sign_ins.revoke_everything()
         with pytest.raises(SignInNeeded):
             scene.client().call("GET", "/tasks/v1/users/@me/lists")
-        yield from told("Google", network.check_google(here))
+        yield from look(here, "Google")
         scene.paths.credentials.write_text("{}")
         scene.paths.credentials.chmod(0o644)
         scene.paths.token.write_text("garbage")
-        yield from told("Google", network.check_google(here))
+        yield from look(here, "Google")
 
 
 def of_the_page(_: DataDirectory) -> Findings:
@@ -369,7 +368,7 @@ def of_webhooks(there: DataDirectory) -> Findings:
     (hooks / "no.md").write_text("---\nid: no\nfields: {type: string}\n---\nLook.\n")
     some = place.settings(WEBHOOK_SECRET="short", WEBHOOK_PORT="9100")
     off = place.settings()
-    yield from told("webhooks", jobs.check_webhooks(DoctorInput(off, off, (), {}, NOW)))
+    yield from look(DoctorInput(off, off, (), {}, NOW), "webhooks")
     yield from told(
         "webhooks", [jobs.port(1, [], answering(), is_running=False, refusal=lambda _: "in use")]
     )
@@ -390,17 +389,17 @@ def of_the_database(there: DataDirectory) -> Findings:
     there.run(lambda tx: tx.messages.prepare_search(is_supported=False))
     (paths.state / "ballast").unlink()
     Path(f"{path}.suspect").touch()
-    yield from told("database", data.check_database(given(paths)))
+    yield from look(given(paths), "database")
     for version in (99, 1):
         with closing(sqlite3.connect(path)) as connection:
             connection.execute(f"PRAGMA user_version={version}")
-        yield from told("database", data.check_database(given(paths)))
+        yield from look(given(paths), "database")
     content = path.read_bytes()
     path.write_bytes(content[:4096] + b"\xff" * 4096 + content[8192:])
-    yield from told("database", data.check_database(given(paths)))
+    yield from look(given(paths), "database")
     path.unlink()
     path.mkdir()
-    yield from told("database", data.check_database(given(paths)))
+    yield from look(given(paths), "database")
 
 
 def of_state_files(there: DataDirectory) -> Findings:
@@ -412,7 +411,7 @@ def of_state_files(there: DataDirectory) -> Findings:
     write(paths, "state/inquiries.json", '{"version": 99}')
     write(paths, "state/session_history.jsonl", "-\n")
     paths.web_browsers.mkdir()
-    yield from told("state files", data.check_state_files(given(paths)))
+    yield from look(given(paths), "state files")
 
 
 def of_a_state_file_behind(there: DataDirectory) -> Findings:
@@ -427,7 +426,7 @@ def of_a_state_file_behind(there: DataDirectory) -> Findings:
         (paths.sessions / "in-the-way").unlink()
         paths.sessions.rmdir()
         paths.sessions.write_text("abc")
-        yield from told("state files", data.check_state_files(given(paths)))
+        yield from look(given(paths), "state files")
 
 
 CASES: tuple[Callable[[DataDirectory], Findings], ...] = (

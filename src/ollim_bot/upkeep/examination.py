@@ -126,21 +126,17 @@ class BotDoctor:
     def examine(self) -> list[DoctorFinding]:
         return examine(self._given())
 
+    async def examine_in_chat(self, limit: float = _LIMIT_IN_CHAT) -> str:
+        """What is wrong, in a few lines."""
+        given, redacted = self._given(), _redacted(self._settings)
+        return shortened(await asyncio.to_thread(examined, CHECKS, given, limit, redacted))
+
     def mend(self, findings: Iterable[DoctorFinding]) -> list[Repair]:
         return mend(self._given(), findings)
 
     def _given(self) -> DoctorInput:
         settings, now = self._settings, self._now()
         return DoctorInput(settings, settings, (), os.environ, now, self._provider)
-
-
-async def examine_in_chat(
-    settings: Settings, provider: Provider, now: datetime, limit: float = _LIMIT_IN_CHAT
-) -> str:
-    """What is wrong with the installation of the running bot, in a few lines."""
-    given = DoctorInput(settings, settings, (), os.environ, now, provider)
-    redacted = _redacted(settings)
-    return shortened(await asyncio.to_thread(examined, CHECKS, given, limit, redacted))
 
 
 def _redacted(settings: Settings | None) -> Callable[[str], str]:
