@@ -72,7 +72,10 @@ def git_history(
         repository = Repository.opened(git)
         for lock in (repository.folder / name for name in _GIT_LOCKS):
             if is_older_than(lock, _OLD_LOCK_SECONDS):
-                yield _left_lock(lock, root, is_at_work or is_git_at_work)
+                mend = partial(_remove_git_lock, lock, root, is_at_work)
+                left = f"{lock} was left behind by a git that died"
+                step = f"If no other git runs there, run `rm {shown(lock)}`."
+                yield warned(f"{left}, so nothing is added to the history", step, mend)
         waiting = len(repository.changes())
         changes = f"{counted(waiting, 'change')} not in it yet" if waiting else "all is in it"
         yield passed(f"{version}; there is a history, and {changes}")
@@ -83,15 +86,11 @@ def git_history(
         yield warned(str(trouble), look)
 
 
-def _left_lock(lock: Path, root: Path, is_at_work: Callable[[Path], bool]) -> DoctorFinding:
-    def mend() -> str:
-        if is_at_work(root) or not is_older_than(lock, _OLD_LOCK_SECONDS):
-            return ""
-        lock.unlink()
-        return f"{lock}, which no git held, is removed"
-
-    left = f"{lock} was left behind by a git that died, so nothing is added to the history"
-    return warned(left, f"If no other git runs there, run `rm {shown(lock)}`.", mend)
+def _remove_git_lock(lock: Path, root: Path, is_at_work: Callable[[Path], bool] | None) -> str:
+    if (is_at_work or is_git_at_work)(root) or not is_older_than(lock, _OLD_LOCK_SECONDS):
+        return ""
+    lock.unlink()
+    return f"{lock}, which no git held, is removed"
 
 
 def is_git_at_work(root: Path, proc: Path = Path("/proc")) -> bool:
@@ -145,9 +144,7 @@ def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths = given.data.paths
     reading = read_servers(paths)
     yield from map(failed, reading.problems)
-    if is_open_to_others(paths.mcp):
-        step = f"Run `chmod 600 {shown(paths.mcp)}`."
-        yield warned("others may read mcp.json", step, partial(close_file, paths.mcp))
+    yield from open_to_others(paths.mcp, "others may read mcp.json")
     record = given.read(lambda tx: tx.tool_servers.get())
     machine = load_standby("machine").machine_id(paths) if given.is_shared else ""
     known = (record or ToolServerRecord()).on(machine).written(reading.specs)
@@ -304,7 +301,12 @@ _MUCH = 5000 * _MB
 
 def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFinding]:
     if not paths.root.exists():
-        yield _not_there(paths.root, may)
+        above = next(folder for folder in paths.root.parents if folder.exists())
+        if may(above, _ALL_BITS):
+            yield passed(f"{paths.root} is not there yet; the first start makes it")
+        else:
+            step = f"Run `chmod u+rwx {shown(above)}`, or set OLLIM_DATA_DIR to a folder of yours."
+            yield failed(f"{paths.root} is not there and cannot be made", step)
         return
     below = (paths.state, paths.locks, *map(paths.jobs, JobKind), paths.skills)
     folders = [paths.root, *(folder for folder in below if folder.exists())]
@@ -326,14 +328,6 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFin
     yield from _links(paths)
     yield from _ignored(paths)
     yield passed(f"{paths.root} can be written")
-
-
-def _not_there(root: Path, may: May) -> DoctorFinding:
-    above = next(folder for folder in root.parents if folder.exists())
-    if may(above, _ALL_BITS):
-        return passed(f"{root} is not there yet; the first start makes it")
-    step = f"Run `chmod u+rwx {shown(above)}`, or set OLLIM_DATA_DIR to a folder of yours."
-    return failed(f"{root} is not there and cannot be made", step)
 
 
 def _open_to_owner(folder: Path) -> str:
@@ -370,11 +364,11 @@ def is_open_to_others(path: Path) -> bool:
         return False
 
 
-def open_to_others(path: Path) -> Iterator[DoctorFinding]:
-    """Whether others may read a file of `state/`."""
+def open_to_others(path: Path, others: str = "") -> Iterator[DoctorFinding]:
+    """Whether others may read a file, of `state/` unless `others` says so in other words."""
     if is_open_to_others(path):
-        others = f"others on this machine can read state/{path.name}"
-        yield warned(others, f"Run `chmod 600 {path}`.", partial(close_file, path))
+        others = others or f"others on this machine can read state/{path.name}"
+        yield warned(others, f"Run `chmod 600 {shown(path)}`.", partial(close_file, path))
 
 
 def close_file(path: Path) -> str:

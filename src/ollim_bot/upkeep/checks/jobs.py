@@ -191,8 +191,7 @@ def port(
 
 def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[DoctorFinding]:
     """Secrets that are not set, those that could be guessed, and those of several webhooks."""
-    names = dict.fromkeys([COMMON_SECRET, *(hook.secret_name for hook in hooks)])
-    for name in names:
+    for name in dict.fromkeys([COMMON_SECRET, *(hook.secret_name for hook in hooks)]):
         secret = settings.hook_secret(name)
         users = [hook for hook in hooks if hook.secret_name == name]
         if secret is None:
@@ -208,17 +207,14 @@ def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[Doctor
         sharing = [hook, *sharing_secret(hook, hooks, settings.hook_secret)]
         if len(sharing) > 1 and hook.spec.id not in told:
             told |= {each.spec.id for each in sharing}
-            yield _shared(sharing)
-
-
-def _shared(hooks: Sequence[WebhookSpec]) -> DoctorFinding:
-    names = " and ".join(dict.fromkeys(hook.secret_name for hook in hooks))
-    one, own = hooks[-1].spec.id, own_secret_name(hooks[-1])
-    return warned(
-        f"{named(hooks, _MOST_HOOKS)} share a secret ({names}): a call signed for one opens all",
-        f"Give each its own: put `{own}` into `.env`, then `ollim-bot webhook edit {one} "
-        f"--secret-env {own}`.",
-    )
+            names = " and ".join(dict.fromkeys(each.secret_name for each in sharing))
+            one, own = sharing[-1].spec.id, own_secret_name(sharing[-1])
+            edit = f"`ollim-bot webhook edit {one} --secret-env {own}`"
+            yield warned(
+                f"{named(sharing, _MOST_HOOKS)} share a secret ({names}): a call signed for one "
+                "opens all",
+                f"Give each its own: put `{own}` into `.env`, then {edit}.",
+            )
 
 
 def screening(

@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, duration_in_words
@@ -32,7 +31,7 @@ from ollim_bot.environment import (
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import ModelChoice, Settings
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.upkeep.checks.data import close_file
+from ollim_bot.upkeep.checks.data import open_to_others
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.env_file import env_text
 from ollim_bot.upkeep.instance import running_pid
@@ -222,8 +221,7 @@ def check_environment(given: DoctorInput) -> Iterator[DoctorFinding]:
     env_file, warnings = given.settings.paths.env_file, given.settings.warnings
     for warning in warnings:
         if warning == open_file_warning(env_file):
-            step = f"Run `chmod 600 {env_file}`."
-            yield warned(f"{env_file}: others can read it", step, partial(close_file, env_file))
+            yield from open_to_others(env_file, f"{env_file}: others can read it")
         else:
             yield warned(warning)
     for sentence in given.settings.overruled:

@@ -162,12 +162,15 @@ def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
         HeartbeatFile(given.data.paths).read(),
     )
     pid = running_pid(paths.bot_pid)
-    if given.is_shared and not _leads(given):
-        # What is known of a bot is known of the one that leads.
-        waits = f"{ollim_bot.__version__} stands by as process {pid}"
-        away = "not running on this machine; `ollim-bot` starts it"
-        yield off(away) if pid is None else passed(waits)
-        return
+    if given.is_shared:
+        find = load_standby("bot_rows").rows_beside_bot
+        by_bot: SharedBackend | None = find(paths.commands, lambda: given.now)
+        if by_bot is None or not by_bot.leads:
+            # What is known of a bot is known of the one that leads.
+            waits = f"{ollim_bot.__version__} stands by as process {pid}"
+            away = "not running on this machine; `ollim-bot` starts it"
+            yield off(away) if pid is None else passed(waits)
+            return
     presence = given.read(lambda tx: tx.presence.get()) or Presence()
     if pid is None:
         yield from stopped(presence, last_seen, paths.bot_pid, now)
@@ -177,12 +180,6 @@ def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
         started = datetime.fromtimestamp(paths.bot_pid.stat().st_mtime, UTC)
         last_seen = max(filter(None, (last_seen, started)))
     yield from running(pid, presence, last_seen or now, installed_version(), now)
-
-
-def _leads(given: DoctorInput) -> bool:
-    find, path = load_standby("bot_rows").rows_beside_bot, given.data.paths.commands
-    by_bot: SharedBackend | None = find(path, lambda: given.now)
-    return by_bot is not None and by_bot.leads
 
 
 def running(
