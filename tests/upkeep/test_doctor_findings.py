@@ -86,11 +86,10 @@ def given(paths: DataPaths) -> DoctorInput:
 
 def of_the_bot(there: DataDirectory) -> Findings:
     crashed = Presence(version="0.1", failure="The disk is full.", failed_at=NOW)
+    pid_file, cut_off = there.paths.bot_pid, Presence(running_since=NOW)
+    pid_file.touch()
     yield from told("bot", service.running(7, crashed, NOW - DAY, "0.2", NOW))
-    there.paths.bot_pid.touch()
-    yield from told(
-        "bot", service.stopped(Presence(running_since=NOW), None, there.paths.bot_pid, NOW)
-    )
+    yield from told("bot", service.stopped(cut_off, None, pid_file, NOW))
     yield from told("bot", service.stopped(crashed, NOW, there.paths.heartbeat, NOW))
 
 
@@ -101,9 +100,8 @@ def of_updates(there: DataDirectory) -> Findings:
     record = UpdateRecord("0.12.0", "0.13.0", "a", "b", NOW - DAY, Phase.SWITCHED)
     write_update(there.paths, record)
     yield from look(given(there.paths), "update")
-    yield from told(
-        "update", service.of_the_last(replace(record, phase=Phase.RETURNED, reason="no"), NOW)
-    )
+    returned = replace(record, phase=Phase.RETURNED, reason="no")
+    yield from told("update", service.of_the_last(returned, NOW))
     yield from told("update", service.of_installation(installation, Version(0, 13, 0)))
 
 
@@ -172,12 +170,9 @@ def made(there: DataDirectory) -> Path:
 
 def of_the_folder(there: DataDirectory) -> Findings:
     paths = there.paths
-    yield from told(
-        "data directory", data.data_directory(DataPaths(paths.root / "none"), lambda *_: False)
-    )
-    yield from told(
-        "data directory", data.data_directory(paths, lambda path, _: path != paths.routines)
-    )
+    name, nowhere = "data directory", DataPaths(paths.root / "none")
+    yield from told(name, data.data_directory(nowhere, lambda *_: False))
+    yield from told(name, data.data_directory(paths, lambda path, _: path != paths.routines))
     for each in (paths.root, paths.state):
         each.chmod(0o755)
     write(paths, "state/web_token", "x").chmod(0o644)
@@ -186,10 +181,10 @@ def of_the_folder(there: DataDirectory) -> Findings:
     paths.webhook_spec_link.unlink()
     paths.webhook_spec_link.write_text("mine")
     paths.gitignore.write_text("")
-    yield from told("data directory", data.data_directory(paths))
+    yield from look(given(paths), "data directory")
     paths.gitignore.unlink()
     paths.gitignore.mkdir()
-    yield from told("data directory", data.data_directory(paths))
+    yield from look(given(paths), "data directory")
 
 
 def of_another_account(there: DataDirectory) -> Findings:
@@ -225,8 +220,7 @@ def of_jobs(there: DataDirectory) -> Findings:
     more = "background: true\nskills: [cook]\ncolour: red"
     write(paths, "routines/a.md", cron.format("a", "0 9 * * *", more))
     write(paths, "routines/b.md", cron.format("b", "61 9 * * *", "background: true"))
-    yield from look(given(paths), "skills")
-    yield from look(given(paths), "routines")
+    yield from look(given(paths), "skills", "routines")
 
 
 def of_the_ledger(there: DataDirectory) -> Findings:
@@ -304,14 +298,11 @@ def of_the_phone(there: DataDirectory) -> Findings:
     pairing = Pairing("https://ntfy.example.org", "topic", "replies", NOW - 8 * DAY)
     healthy, state = HttpAnswer(200, {"healthy": True}), PushState()
     answers = (healthy, OSError("away"), HttpAnswer(503, None), HttpAnswer(200, {"x": 1}))
-    for answer in answers:
-        yield from told(
-            "phone", network.phone(pairing, state, "https://x.org", NOW, answering(answer))
-        )
+    for ask in [answering(answer) for answer in answers]:
+        yield from told("phone", network.phone(pairing, state, "https://x.org", NOW, ask))
     pressed = PushState(last_press=NOW - 6 * DAY)
-    assert [
-        each.level for each in network.phone(pairing, pressed, None, NOW, answering(healthy))
-    ] == [Level.PASS]
+    (right,) = network.phone(pairing, pressed, None, NOW, answering(healthy))
+    assert right.level is Level.PASS
 
 
 def of_a_shared_database(there: DataDirectory) -> Findings:
@@ -319,8 +310,7 @@ def of_a_shared_database(there: DataDirectory) -> Findings:
     settings = Settings.from_env(environ, cwd=there.paths.root)
     here = replace(given(there.paths), settings=settings, environ=environ)
     (there.paths.state / DATABASE).touch()
-    for check in (data.check_database, data.check_copies):
-        yield from told("copies", check(here))
+    yield from look(here, "database", "copies")
 
 
 def of_google(there: DataDirectory) -> Findings:
@@ -340,42 +330,39 @@ def of_google(there: DataDirectory) -> Findings:
 
 
 def of_the_page(_: DataDirectory) -> Findings:
-    silent, refused = answering(*[ConnectionRefusedError()] * 3), ConnectionRefusedError()
-    still = HttpAnswer(200, {"heartbeat_age": 900}, "ollim-bot")
-    for other in (OSError(), HttpAnswer(200, {})):
-        other_program = network.page(1, answering(other), is_running=True, has_discord=True)
-        yield from told("page", other_program)
-    yield from told("page", network.page(None, silent, is_running=False, has_discord=False))
-    yield from told("page", network.page(1, silent, is_running=True, has_discord=True))
-    yield from told(
-        "page",
-        network.page(
-            1, answering(refused), is_running=False, has_discord=True, refusal=lambda _: "in use"
-        ),
-    )
-    yield from told("page", network.page(1, answering(still), is_running=False, has_discord=True))
-    yield from told("page", network.page(1, answering(still), is_running=True, has_discord=True))
-    yield from told("page", network.hosts(["x.org"], None))
-    yield from told("page", network.hosts(["0.0.0.0"], 1))
+    refused, still = ConnectionRefusedError(), HttpAnswer(200, {"heartbeat_age": 900}, "ollim-bot")
+    other = HttpAnswer(200, {})
+    answers = [(answer, is_running) for answer in (refused, still) for is_running in (True, False)]
+    for answer, is_running in [*answers, (other, True), (OSError(), True)]:
+        found = network.page(
+            1,
+            answering(answer),
+            is_running=is_running,
+            has_discord=False,
+            refusal=lambda _: "in use",
+        )
+        yield from told("page", found)
+    nowhere = network.page(None, answering(), is_running=False, has_discord=False)
+    yield from told("page", nowhere)
+    yield from told("page", [*network.hosts(["x.org"], None), *network.hosts(["0.0.0.0"], 1)])
 
 
 def of_webhooks(there: DataDirectory) -> Findings:
     place = FakeMachine(there.paths.root)
-    hooks = place.home / ".ollim-bot" / "webhooks"
-    hooks.mkdir(parents=True)
+    folder = place.home / ".ollim-bot" / "webhooks"
+    folder.mkdir(parents=True)
     fields = "fields: {type: object}"
-    (hooks / "ci.md").write_text(f"---\nid: ci\n{fields}\ncolour: red\n---\nLook.\n")
-    (hooks / "no.md").write_text("---\nid: no\nfields: {type: string}\n---\nLook.\n")
+    (folder / "ci.md").write_text(f"---\nid: ci\n{fields}\ncolour: red\n---\nLook.\n")
+    (folder / "no.md").write_text("---\nid: no\nfields: {type: string}\n---\nLook.\n")
     some = place.settings(WEBHOOK_SECRET="short", WEBHOOK_PORT="9100")
     off = place.settings()
     yield from look(DoctorInput(off, off, (), {}, NOW), "webhooks")
-    yield from told(
-        "webhooks", [jobs.port(1, [], answering(), is_running=False, refusal=lambda _: "in use")]
-    )
-    yield from told("webhooks", [jobs.port(1, [], answering(OSError()), is_running=True)])
-    yield from told("webhooks", [jobs.port(1, [], answering(HttpAnswer(200, {})), is_running=True)])
-    yield from told("webhooks", jobs.secrets(some, [hook(secret_env="CI_SECRET")]))
-    yield from told("webhooks", jobs.secrets(some, [hook(), hook("two")]))
+    taken = jobs.port(1, [], answering(), is_running=False, refusal=lambda _: "in use")
+    answers = (OSError(), HttpAnswer(200, {}))
+    others = [jobs.port(1, [], answering(answer), is_running=True) for answer in answers]
+    secrets = [hook(secret_env="CI_SECRET")], [hook(), hook("two")]
+    wrong = [each for hooks in secrets for each in jobs.secrets(some, hooks)]
+    yield from told("webhooks", [taken, *others, *wrong])
     yield from told("webhooks", jobs.screening([hook(fields=FREE_TEXT)], lambda: OFFLINE))
 
 
@@ -430,26 +417,10 @@ def of_a_state_file_behind(there: DataDirectory) -> Findings:
 
 
 CASES: tuple[Callable[[DataDirectory], Findings], ...] = (
-    *(
-        of_the_bot,
-        of_updates,
-        of_the_history,
-        of_files_of_the_owner,
-        of_tool_servers,
-        of_calendars,
-        of_copies,
-    ),
-    *(of_the_folder, of_another_account, of_leftovers, of_jobs, of_the_ledger, of_the_machine),
-    *(
-        of_settings,
-        of_discord,
-        of_the_phone,
-        of_a_shared_database,
-        of_google,
-        of_the_page,
-        of_webhooks,
-        of_backups,
-    ),
+    *(of_the_bot, of_updates, of_the_history, of_files_of_the_owner, of_tool_servers),
+    *(of_calendars, of_copies, of_the_folder, of_another_account, of_leftovers, of_jobs),
+    *(of_the_ledger, of_the_machine, of_settings, of_discord, of_the_phone),
+    *(of_a_shared_database, of_google, of_the_page, of_webhooks, of_backups),
     *(of_the_database, of_state_files, of_a_state_file_behind),
 )
 

@@ -178,16 +178,6 @@ def test_what_was_set_aside_is_named_and_left_there(paths: DataPaths) -> None:
     assert left.read_text() == "{torn"
 
 
-def test_each_wrong_setting_is_a_failure() -> None:
-    wrong = ["A: is wrong.", "B: is wrong."]
-    found = look(DoctorInput(None, None, wrong, {}, NOW), "environment")
-    assert [(finding.level, finding.detail) for finding in found] == [
-        (Level.FAIL, "A: is wrong."),
-        (Level.FAIL, "B: is wrong."),
-    ]
-    assert all(finding.next for finding in found)
-
-
 def test_the_time_zone_is_told_with_where_it_comes_from(there: DataDirectory) -> None:
     environ = {"TZ": "Europe/Berlin"}
     assert time_zone(there, "Asia/Tokyo", environ).detail == (
