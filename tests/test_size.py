@@ -17,8 +17,8 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
     "lines": 116_196,
-    "private functions that are named once": 2019,
-    "private functions with fewer than six lines that are named once": 539,
+    "private functions that are named once": 2006,
+    "private functions with fewer than six lines that are named once": 538,
     "handlers of a storage error": 121,
     "handlers of every error": 58,
 }

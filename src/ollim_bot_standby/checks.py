@@ -58,14 +58,14 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
     settings = given.valid_settings
     assert settings.database_url is not None
     if find_spec("psycopg") is None:
-        yield failed(STANDBY, _NO_PSYCOPG, _INSTALL)
+        yield failed(_NO_PSYCOPG, _INSTALL)
         return
     from ollim_bot_standby.moving import look
 
     try:
         found = look(settings.database_url)
     except StorageError as gone:
-        yield failed(STANDBY, str(gone), _WHO_LEADS)
+        yield failed(str(gone), _WHO_LEADS)
         return
     yield from standby(found, key_names(settings))
     yield from files_set_aside(settings.paths)
@@ -76,52 +76,52 @@ def check_standby(given: DoctorInput) -> Iterator[DoctorFinding]:
 def files_waiting(paths: DataPaths) -> Iterator[DoctorFinding]:
     if waiting := sorted(WaitingFiles(paths).read()):
         names = ", ".join(waiting[:_SHOWN_FILES])
-        yield warned(STANDBY, _NOT_SEEN.format(names=names), _ACCEPT)
+        yield warned(_NOT_SEEN.format(names=names), _ACCEPT)
 
 
 def settings_unlike(settings: Settings) -> Iterator[DoctorFinding]:
     for each in settings.unlike:
-        yield warned(STANDBY, each, _CHANGE_SHARED.format(file=settings.paths.shared_settings))
+        yield warned(each, _CHANGE_SHARED.format(file=settings.paths.shared_settings))
 
 
 def files_set_aside(paths: DataPaths) -> Iterator[DoctorFinding]:
     for each in set_asides(paths):
         names = ", ".join(each.files[:_SHOWN_FILES])
         detail = _SET_ASIDE.format(folder=each.folder, names=names)
-        yield warned(STANDBY, detail, _LOOK_THERE.format(folder=paths.root / each.folder))
+        yield warned(detail, _LOOK_THERE.format(folder=paths.root / each.folder))
 
 
 def standby(found: FoundServer, keys: Sequence[str]) -> Iterator[DoctorFinding]:
     """`keys` are the names of those that this machine has."""
     leader = found.leader
     if not found.is_ours:
-        yield failed(STANDBY, "the database holds no data of a bot", _WHO_LEADS)
+        yield failed("the database holds no data of a bot", _WHO_LEADS)
         return
     if found.closed:
-        yield failed(STANDBY, _CLOSED, _END_MOVE)
+        yield failed(_CLOSED, _END_MOVE)
         return
     if found.is_replica:
-        yield failed(STANDBY, _COPY, _PROMOTE)
+        yield failed(_COPY, _PROMOTE)
         return
     if found.schema > SCHEMA:
         newer = _NEWER_DATABASE.format(found=found.schema, known=SCHEMA)
-        yield failed(STANDBY, newer, _UPDATE_HERE)
+        yield failed(newer, _UPDATE_HERE)
     if leader is None or not leader.is_leading:
-        yield warned(STANDBY, "no machine leads, so nothing comes", _START_IT)
+        yield warned("no machine leads, so nothing comes", _START_IT)
     else:
         yield from _of_versions(found, leader.name, leader.version)
         length, renewed = in_words(leader.since), in_words(leader.renewed)
         words = f"{leader.name} has led for {length}, and renewed its lease {renewed} ago"
-        yield passed(STANDBY, f"{words}; take-over number {leader.epoch}, with {leader.version}")
+        yield passed(f"{words}; take-over number {leader.epoch}, with {leader.version}")
     if away := [each for each in found.key_names if each not in keys]:
-        yield warned(STANDBY, _KEYS_AWAY.format(names=", ".join(away)), _BRING_KEYS)
+        yield warned(_KEYS_AWAY.format(names=", ".join(away)), _BRING_KEYS)
 
 
 def _of_versions(found: FoundServer, name: str, version: str) -> Iterator[DoctorFinding]:
     """Where the leader has another version than this machine."""
     if found.schema < SCHEMA:
         older = _OLDER_DATABASE.format(found=found.schema, known=SCHEMA)
-        yield warned(STANDBY, older, _UPDATE_THERE.format(name=name))
+        yield warned(older, _UPDATE_THERE.format(name=name))
     elif version != __version__ and found.schema == SCHEMA:
         other = _OTHER_VERSION.format(name=name, there=version, here=__version__)
-        yield warned(STANDBY, other, "Run `ollim-bot update` on both, first on the one that waits.")
+        yield warned(other, "Run `ollim-bot update` on both, first on the one that waits.")

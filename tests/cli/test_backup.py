@@ -14,6 +14,8 @@ from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 
 pytestmark = pytest.mark.real_process
 
+OF_0_13 = Path(__file__).parent.parent / "upkeep" / "backup-0.13.tar.gz"
+
 
 @pytest.fixture
 def used(terminal: Terminal) -> Terminal:
@@ -201,6 +203,18 @@ def test_without_a_terminal_only_what_is_accepted_comes(
     assert [each["power"] for each in told["brought"]] == ["hooks", "skills", "keys"]
     assert [each["power"] for each in told["left_off"]] == left_off
     assert elsewhere.paths.env_file.exists() is ("keys" not in left_off)
+
+
+def test_a_backup_of_0_13_is_restored(elsewhere: Terminal) -> None:
+    """The file is of that program itself: its tables are older, and its keys are left out."""
+    lines = elsewhere.done("restore", str(OF_0_13)).splitlines()
+    assert lines[0].endswith("(ollim-bot 0.12.0): 14 files.")
+    assert lines[1] == "Keys that are missing: .env. `ollim-bot setup` asks for some of them."
+    assert "call the dentist" in elsewhere.done("reminder", "list")
+    assert "buy oats" in elsewhere.done("tasks", "list")
+    assert elsewhere.done("config", "get", "bg_concurrency") == "5\n"
+    log = ("git", "-C", str(elsewhere.paths.root), "log", "--oneline")
+    assert len(subprocess.check_output(log).splitlines()) == 3
 
 
 @pytest.mark.real_engine

@@ -253,7 +253,7 @@ def test_a_real_model_that_was_used_and_has_no_login_is_a_failure(terminal: Term
 
 def test_the_page_of_the_docs_explains_every_line() -> None:
     explained = re.findall(r"^\| `([\w ]+)` \|", PAGE, re.MULTILINE)
-    assert explained == NAMES == [name for name, _ in CHECKS]
+    assert explained == NAMES == [check.name for check in CHECKS]
 
 
 def test_the_installed_program_says_the_same(terminal: Terminal) -> None:

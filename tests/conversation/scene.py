@@ -59,7 +59,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
-from ollim_bot.upkeep.doctor import DoctorFinding, Repair, passed
+from ollim_bot.upkeep.doctor import DoctorFinding, Level, Repair
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
@@ -148,7 +148,7 @@ class AllWell:
     """An `Examiner` that finds one passed check, or what `found` has; `mended` are the names."""
 
     def __init__(self) -> None:
-        self.found: Sequence[DoctorFinding] = [passed("clock", "right")]
+        self.found: Sequence[DoctorFinding] = [DoctorFinding(Level.PASS, "clock", "right")]
         self.mended: list[str] = []
 
     def examine(self) -> Sequence[DoctorFinding]:

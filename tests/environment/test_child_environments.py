@@ -24,7 +24,7 @@ from ollim_bot.ports import SessionSpec, Toolset
 from ollim_bot.store.journal import Git
 from ollim_bot.store.skill_packages import git_archive
 from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection
-from ollim_bot.upkeep.checks.machine import version_in
+from ollim_bot.upkeep.checks.machine import version_of
 from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.releases import run_program
 from ollim_bot.upkeep.supervision import SupervisorPrograms
@@ -163,7 +163,7 @@ async def look_at_login(claude: Path) -> None:
 
 
 async def look_at_version(claude: Path) -> None:
-    version_in(os.environ)(claude)
+    version_of(claude, os.environ)
 
 
 async def sign_out(claude: Path) -> None:

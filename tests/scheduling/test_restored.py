@@ -111,21 +111,6 @@ async def test_what_was_due_is_listed_and_what_comes_later_runs(tmp_path: Path) 
         assert len([text for text in at.told if "Since this backup" in text]) == 1
 
 
-async def test_a_way_back_on_which_nothing_happened_catches_up(tmp_path: Path) -> None:
-    engine, clock = ScriptedEngine().then(pings("Late.")), ManualClock(NOW)
-    root, environment = tmp_path / "data", {"HOME": str(tmp_path)}
-    async with schedule_scene(engine, root, clock=clock) as at:
-        at.remind("w1", HOUR)
-        await at.advance(20)
-    made = write_backup(DataPaths(root), environment, clock.now)
-    await clock.advance(2 * 3600)
-    restore(made.path, DataPaths(root), environment, clock.now(), take_all, is_return=True)
-    assert started(DataPaths(root), clock) is None
-    async with schedule_scene(engine, root, clock=clock) as at:
-        await at.until(lambda: at.reminders == [])
-        assert at.pings == ["Late."]
-
-
 async def test_the_first_step_notes_what_need_not_be_read_again(tmp_path: Path) -> None:
     engine, clock = ScriptedEngine(), ManualClock(NOW)
     root, environment = tmp_path / "data", {"HOME": str(tmp_path)}

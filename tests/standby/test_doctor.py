@@ -10,6 +10,7 @@ from tests.cli.terminal import Terminal
 from tests.standby.beside import bot_leading
 from tests.standby.scene import StandbyScene
 from tests.storage.data_directory import DataDirectory
+from tests.upkeep.doctor_table import look
 from tests.upkeep.test_doctor_findings import (
     COMMAND,
     Findings,
@@ -22,7 +23,7 @@ from tests.upkeep.test_doctor_findings import (
 from ollim_bot import __version__
 from ollim_bot.settings import Settings
 from ollim_bot.store.schema import SCHEMA
-from ollim_bot.upkeep.checks import data, jobs, service
+from ollim_bot.upkeep.checks import data, service
 from ollim_bot.upkeep.doctor import DoctorInput, Level, failed, warned
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot_standby import checks
@@ -34,8 +35,7 @@ def findings(terminal: Terminal) -> dict[str, str]:
     """What the checks of rows and machines find right, by their names."""
     settings = Settings.from_env(terminal.environ, cwd=terminal.home)
     here = DoctorInput(settings, settings, (), terminal.environ, terminal.now)
-    looks = (service.check_bot, data.check_database, data.check_copies, checks.check_standby)
-    found = [each for look in (*looks, jobs.check_ledger) for each in look(here)]
+    found = look(here, "bot", "database", "copies", "standby", "ledger")
     assert [each for each in found if not each.level.is_right] == []
     return {each.name: each.detail for each in found}
 

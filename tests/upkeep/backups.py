@@ -25,9 +25,9 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.database import Database
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_database
-from ollim_bot.upkeep.backup import BackupReport, RestoreReport, write_backup
+from ollim_bot.upkeep.backup import BackupReport, write_backup
 from ollim_bot.upkeep.powers import Choose, take_all
-from ollim_bot.upkeep.restore import restore
+from ollim_bot.upkeep.restore import Restored, restore
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 SESSION = SessionId("11111111-2222-4333-8444-555555555555")
@@ -118,10 +118,8 @@ class Home:
             check=check,
         )
 
-    def restore(
-        self, file: Path, choose: Choose = take_all, *, is_return: bool = False
-    ) -> RestoreReport:
-        return restore(file, self.paths, self.environment, self.now, choose, is_return=is_return)
+    def restore(self, file: Path, choose: Choose = take_all) -> Restored:
+        return restore(file, self.paths, self.environment, self.now, choose)
 
 
 @made_once

@@ -24,8 +24,7 @@ from ollim_bot.store.errors import Damaged
 from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import SHARED, OsDisk, write_atomically
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.archive import opened_backup
-from ollim_bot.upkeep.backup import automatic_folder, backups_in
+from ollim_bot.upkeep.backup import automatic_folder, backups_in, opened_backup
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import restore_into
 

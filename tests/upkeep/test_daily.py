@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import OllimError
 from ollim_bot.store.database import Database
 from ollim_bot.upkeep.backup import KEPT, automatic_folder
-from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
+from ollim_bot.upkeep.daily import DailyTask, DailyUpkeep, back_up_daily
 
 MIDNIGHT = datetime(2026, 11, 16, tzinfo=UTC)
 
@@ -109,24 +109,23 @@ async def test_what_is_off_is_not_begun_and_the_hour_can_be_chosen(scene: DailyU
     assert scene.begun == ["backup 16 22:00"]
 
 
-def automatic(home: Home, told: list[str], now: Callable[[], datetime]) -> AutomaticBackup:
+async def back_up(home: Home, told: list[str]) -> None:
     async def tell(sentence: str) -> None:
         told.append(sentence)
 
-    clock = ManualClock(now())
-    return AutomaticBackup(home.paths, home.environment, clock, tell)
+    await back_up_daily(home.paths, home.environment, ManualClock(home.now), tell)
 
 
 @pytest.mark.real_process
 async def test_the_newest_backups_are_kept_and_a_failure_is_told(home: Home) -> None:
     told: list[str] = []
     for _ in range(KEPT + 2):
-        await automatic(home, told, lambda: home.now).run()
+        await back_up(home, told)
     folder = automatic_folder(home.paths)
     assert len(list(folder.iterdir())) == KEPT
     assert told == []
     (home.paths.state / "ollim.db").write_bytes(b"no database" * 1000)
-    await automatic(home, told, lambda: home.now).run()
+    await back_up(home, told)
     (sentence,) = told
     assert sentence.startswith("The automatic backup of 2026-11-16 was not made. ")
     assert "is damaged" in sentence

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from threading import Event
 
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
+from tests.upkeep.doctor_table import NOTHING
 
 from ollim_bot.errors import OllimError
 from ollim_bot.upkeep.doctor import (
     Check,
     DoctorFinding,
+    DoctorInput,
     Level,
     examined,
     failed,
@@ -35,13 +38,17 @@ findings = st.builds(
 )
 
 
+def of(name: str, make: Callable[..., DoctorFinding], *words: str) -> DoctorFinding:
+    return replace(make(*words), name=name)
+
+
 def right(name: str) -> Check:
-    return Check(name, lambda: [passed(name, "fine")])
+    return Check(name, lambda _: [passed("fine")])
 
 
 def broken(name: str, error: Exception) -> Check:
-    def look() -> Iterator[DoctorFinding]:
-        yield passed(name, "begun")
+    def look(_: DoctorInput) -> Iterator[DoctorFinding]:
+        yield passed("begun")
         raise error
 
     return Check(name, look)
@@ -50,15 +57,15 @@ def broken(name: str, error: Exception) -> Check:
 def test_findings_come_in_the_order_of_their_checks() -> None:
     first_may_go = Event()
 
-    def slow() -> list[DoctorFinding]:
+    def slow(_: DoctorInput) -> list[DoctorFinding]:
         assert first_may_go.wait(patience())
-        return [passed("a", "last to be done")]
+        return [passed("last to be done")]
 
-    def quick() -> list[DoctorFinding]:
+    def quick(_: DoctorInput) -> list[DoctorFinding]:
         first_may_go.set()
-        return [passed("b", "one"), warned("b", "two", "Do it.")]
+        return [passed("one"), warned("two", "Do it.")]
 
-    found = examined([Check("a", slow), Check("b", quick)], patience())
+    found = examined([Check("a", slow), Check("b", quick)], NOTHING, patience())
     assert [finding.detail for finding in found] == ["last to be done", "one", "two"]
 
 
@@ -70,7 +77,7 @@ def test_a_check_that_fails_is_a_failure_and_the_others_are_made() -> None:
         broken("d", KeyError()),
         right("e"),
     ]
-    found = examined(checks, patience())
+    found = examined(checks, NOTHING, patience())
     assert [(finding.level, finding.name, finding.detail) for finding in found] == [
         (Level.PASS, "a", "fine"),
         (Level.FAIL, "b", "could not be checked (ValueError: no number)"),
@@ -85,7 +92,7 @@ def test_a_check_that_hangs_is_said_and_waited_for_no_longer() -> None:
     never = Event()
     began = time.monotonic()
     found = examined(
-        [Check("a", lambda: [passed("a", str(never.wait(60)))]), right("b")], patience=0.1
+        [Check("a", lambda _: [passed(str(never.wait(60)))]), right("b")], NOTHING, patience=0.1
     )
     never.set()
     assert time.monotonic() - began < 30
@@ -99,19 +106,21 @@ def test_a_check_that_hangs_is_said_and_waited_for_no_longer() -> None:
 
 def test_what_is_secret_is_taken_out_of_every_text() -> None:
     checks = [
-        Check("a", lambda: [warned("a", "it is hunter2 now", "Change hunter2.")]),
+        Check("a", lambda _: [warned("it is hunter2 now", "Change hunter2.")]),
         broken("b", ValueError("Invalid header value b'Bot hunter2'")),
     ]
-    found = examined(checks, patience(), lambda text: text.replace("hunter2", "[redacted]"))
+    found = examined(
+        checks, NOTHING, patience(), lambda text: text.replace("hunter2", "[redacted]")
+    )
     assert "hunter2" not in report(found)
     assert report(found).count("[redacted]") == 3
 
 
 def test_the_report_has_a_line_for_each_and_the_step_below_it() -> None:
     found = [
-        passed("git", "git version 2.39"),
-        warned("page", "it answers slowly", "Restart the bot."),
-        failed("disk space", "3 MB left", "Make room."),
+        of("git", passed, "git version 2.39"),
+        of("page", warned, "it answers slowly", "Restart the bot."),
+        of("disk space", failed, "3 MB left", "Make room."),
     ]
     assert report(found).splitlines() == [
         "PASS  git: git version 2.39",
@@ -125,9 +134,9 @@ def test_the_report_has_a_line_for_each_and_the_step_below_it() -> None:
 
 def test_in_the_chat_only_what_is_wrong_is_shown_the_worst_first() -> None:
     found = [
-        passed("git", "git version 2.39"),
-        warned("page", "it answers slowly", "Restart the bot."),
-        failed("routines", "routines/a.md:3: cron: is wrong.", "Mend it."),
+        of("git", passed, "git version 2.39"),
+        of("page", warned, "it answers slowly", "Restart the bot."),
+        of("routines", failed, "routines/a.md:3: cron: is wrong.", "Mend it."),
     ]
     assert shortened(found).splitlines() == [
         "- **FAIL** routines: routines/a.md:3: cron: is wrong. Mend it.",
@@ -138,11 +147,16 @@ def test_in_the_chat_only_what_is_wrong_is_shown_the_worst_first() -> None:
 
 
 def test_in_the_chat_all_well_is_one_sentence() -> None:
-    assert shortened([passed("git", "x"), passed("page", "y")]) == "All is well: 2 checks passed."
+    assert (
+        shortened([of("git", passed, "x"), of("page", passed, "y")])
+        == "All is well: 2 checks passed."
+    )
 
 
 def test_in_the_chat_very_much_that_is_wrong_is_cut_and_says_so() -> None:
-    found = [failed("routines", f"routines/{number}.md: wrong", "Mend it.") for number in range(50)]
+    found = [
+        of("routines", failed, f"routines/{number}.md: wrong", "Mend it.") for number in range(50)
+    ]
     lines = shortened(found).splitlines()
     assert len(lines) == 13
     assert lines[10] == "- 40 more: `ollim-bot doctor` shows them all."
@@ -151,7 +165,7 @@ def test_in_the_chat_very_much_that_is_wrong_is_cut_and_says_so() -> None:
 
 @given(st.lists(findings, max_size=8))
 def test_the_summary_counts_every_line_once(some: list[DoctorFinding]) -> None:
-    found = examined([Check("all", lambda: some)], patience())
+    found = examined([Check("all", lambda _: some)], NOTHING, patience())
     lines = report(found).splitlines()
     counts = [sum(line.startswith(f"{level:<4}  ") for line in lines) for level in Level]
     passes, warnings, failures, unused = counts

@@ -8,9 +8,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.upkeep.backups import NOW, Home
+from tests.upkeep.doctor_table import told
 
 from ollim_bot.environment import Location
-from ollim_bot.upkeep.archive import Manifest, Unread
+from ollim_bot.upkeep.backup import Manifest, Unread
 from ollim_bot.upkeep.checks.data import backups, check_backup
 from ollim_bot.upkeep.doctor import DoctorInput
 
@@ -52,7 +53,7 @@ NONE = "OFF none yet; `ollim-bot backup` makes one"
 def test_what_is_said_of_the_backups(
     found: list[tuple[Path, Manifest]], is_automatic: bool, lines: list[str]
 ) -> None:
-    findings = list(backups(found, FOLDER, NOW, is_automatic=is_automatic))
+    findings = told("backup", backups(found, FOLDER, NOW, is_automatic=is_automatic))
     assert [f"{finding.level} {finding.detail}" for finding in findings] == lines
     assert all(bool(finding.next) == (finding.level not in ("PASS", "OFF")) for finding in findings)
 

@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.domain.ledger_scene import Scene, routine
-from tests.patience import patience
 from tests.storage.data_directory import NOW, DataDirectory, QuickDisk
+from tests.upkeep.doctor_table import look
 
 from ollim_bot import __version__
 from ollim_bot.domain.calendar import CalendarCopy
@@ -32,8 +32,8 @@ from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.checks.data import git_history, tool_policy
-from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, Level, examined, off
-from ollim_bot.upkeep.examination import checks_of
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level
+from ollim_bot.upkeep.examination import examine
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 from ollim_bot.upkeep.instance import single_instance
 
@@ -48,14 +48,8 @@ def data(tmp_path: Path) -> DataDirectory:
     return DataDirectory(tmp_path / "data")
 
 
-def checks_at(place: Location) -> list[Check]:
-    """The checks that need no settings: data directory, machine and program."""
-    return checks_of(DoctorInput(None, place, (), {}, NOW))
-
-
 def found(data: DataDirectory, name: str) -> list[DoctorFinding]:
-    checks = checks_at(Location(data.paths, BERLIN))
-    findings = examined([check for check in checks if check.name == name], patience())
+    findings = look(DoctorInput(None, Location(data.paths, BERLIN), (), {}, NOW), name)
     assert all(bool(finding.next) is (not finding.level.is_right) for finding in findings)
     return findings
 
@@ -550,16 +544,16 @@ def test_everything_is_left_as_it_was(data: DataDirectory) -> None:
     made(data)
     write(data, "state/config.json", "{torn")
     before = _tree(data.paths.root)
-    assert examined(checks_at(Location(data.paths, BERLIN)), patience())
+    assert examine(DoctorInput(None, Location(data.paths, BERLIN), (), {}, NOW))
     assert _tree(data.paths.root) == before
 
 
 @pytest.mark.real_engine
 def test_nothing_there_at_all_passes_everywhere(tmp_path: Path) -> None:
     place = Location(DataPaths(tmp_path / "nowhere"), BERLIN)
-    findings = examined(checks_at(place), patience())
+    findings = examine(DoctorInput(None, place, (), {}, NOW))
     assert {finding.level for finding in findings} == {Level.PASS, Level.OFF}
-    assert off("memory", "the bot is not running") in findings
+    assert DoctorFinding(Level.OFF, "memory", "the bot is not running") in findings
     assert not place.paths.root.exists()
 
 

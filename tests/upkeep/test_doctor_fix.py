@@ -17,15 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.terminal import held
 from tests.storage.data_directory import NOW
+from tests.upkeep.doctor_table import look, told
 
 from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import TEXTS, prepare_data_directory
 from ollim_bot.store.journal import open_journal
-from ollim_bot.upkeep.checks import folder
-from ollim_bot.upkeep.checks.data import git_history, is_git_at_work
-from ollim_bot.upkeep.doctor import DoctorInput, Level, Repair, examined, repaired
-from ollim_bot.upkeep.examination import checks_of
+from ollim_bot.upkeep.checks.data import data_directory, git_history, is_git_at_work
+from ollim_bot.upkeep.doctor import DoctorInput, Level, Repair, repaired
 from ollim_bot.upkeep.instance import running_pid, single_instance
 
 MENDING = ("bot", "data directory", "leftovers", "tool servers", "Google")
@@ -35,8 +34,7 @@ OLD = time.time() - DAY
 
 def fixed(paths: DataPaths) -> list[Repair]:
     given = DoctorInput(None, Location(paths, ZoneInfo("UTC")), (), {}, NOW)
-    checks = [check for check in checks_of(given) if check.name in MENDING]
-    return repaired(examined(checks, 60.0))
+    return repaired(look(given, *MENDING))
 
 
 def left(path: Path, content: str = "half") -> None:
@@ -115,7 +113,7 @@ def own_file(path: Path) -> None:
 
 
 @contextmanager
-def data_directory() -> Iterator[DataPaths]:
+def made_directory() -> Iterator[DataPaths]:
     with TemporaryDirectory() as above:
         paths = DataPaths(Path(above) / "data")
         prepare_data_directory(paths)
@@ -134,7 +132,7 @@ def content(root: Path) -> dict[Path, bytes | str]:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_mended_once_and_told(fault: str) -> None:
-    with data_directory() as paths:
+    with made_directory() as paths:
         assert fixed(paths) == []
         FAULTS[fault](paths)
         assert fixed(paths) != []
@@ -150,7 +148,7 @@ def test_each_fault_is_mended_once_and_told(fault: str) -> None:
     st.sets(st.sampled_from(sorted(FAULTS)), min_size=1), st.sets(st.sampled_from(sorted(WRITTEN)))
 )
 def test_nothing_that_a_person_wrote_is_changed(faults: set[str], written: set[str]) -> None:
-    with data_directory() as paths:
+    with made_directory() as paths:
         usual = content(paths.root)
         for name in sorted(written):
             WRITTEN[name](paths)
@@ -179,7 +177,7 @@ def test_the_file_of_a_running_bot_is_left_alone(tmp_path: Path) -> None:
     prepare_data_directory(paths)
     paths.bot_pid.write_text("1\n")
     given = DoctorInput(None, Location(paths, ZoneInfo("UTC")), (), {}, NOW)
-    findings = examined([check for check in checks_of(given) if check.name == "bot"], 60.0)
+    findings = look(given, "bot")
     with single_instance(paths.bot_pid):  # started after it was examined
         assert repaired(findings) == []
         assert running_pid(paths.bot_pid) == os.getpid()
@@ -197,7 +195,7 @@ def test_a_lock_of_git_is_removed_only_if_it_is_old_and_no_git_is_at_work(tmp_pa
     left(lock)
     assert repaired(git_history(paths.root, is_at_work=lambda _: True)) == []
     assert lock.exists()
-    ((name, what),) = repaired(git_history(paths.root))
+    ((name, what),) = repaired(told("git", git_history(paths.root)))
     assert (name, what) == ("git", f"{lock}, which no git held, is removed")
     assert not lock.exists()
     assert repaired(git_history(paths.root)) == []
@@ -236,7 +234,7 @@ def test_a_folder_that_is_closed_to_its_owner_is_opened(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
     paths.routines.chmod(0o500)
-    findings = folder.data_directory(paths, lambda path, _: path != paths.routines)
+    findings = told("data directory", data_directory(paths, lambda path, _: path != paths.routines))
     assert repaired(findings) == [
         Repair("data directory", f"{paths.routines} can be read and written again")
     ]
@@ -248,7 +246,6 @@ def test_what_resists_is_told_again(tmp_path: Path) -> None:
     prepare_data_directory(paths)
     own_folder(paths.locks / "w")
     given = DoctorInput(None, Location(paths, ZoneInfo("UTC")), (), {}, NOW)
-    checks = [check for check in checks_of(given) if check.name == "data directory"]
-    assert repaired(examined(checks, 60.0)) == []
-    failure = examined(checks, 60.0)[0]
+    assert repaired(look(given, "data directory")) == []
+    failure = look(given, "data directory")[0]
     assert (failure.level, str(paths.locks / "w") in failure.next) == (Level.FAIL, True)

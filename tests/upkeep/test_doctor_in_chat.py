@@ -24,7 +24,7 @@ from ollim_bot.app.app import Adapters, App
 from ollim_bot.domain.provider import NO_LOGIN, OFFLINE
 from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.upkeep.examination import examine_in_chat
+from ollim_bot.upkeep.examination import BotDoctor
 from ollim_bot.upkeep.instance import single_instance
 
 pytestmark = pytest.mark.real_engine
@@ -67,7 +67,7 @@ async def test_a_healthy_bot_says_so_in_one_sentence(home: Path) -> None:
             DISCORD_API_URL=local.api_url,
         )
         with running(some):
-            text = await examine_in_chat(some, OFFLINE, NOW, patience())
+            text = await BotDoctor(some, OFFLINE, lambda: NOW).examine_in_chat(patience())
     assert text.startswith("All is well: ")
 
 
@@ -78,7 +78,7 @@ async def test_only_what_is_wrong_is_said_with_what_to_do(home: Path) -> None:
         some = settings(home, OLLIM_WEB_PORT=str(port))
         with running(some):
             some.paths.root.chmod(0o755)
-            text = await examine_in_chat(some, NO_LOGIN, NOW, patience())
+            text = await BotDoctor(some, NO_LOGIN, lambda: NOW).examine_in_chat(patience())
     login, page, folder, _, summary = text.splitlines()
     assert login == f"- **FAIL** model: Claude (not signed in). {NO_LOGIN.problem}"
     assert page.startswith(f"- **FAIL** page: the bot runs, but nothing answers at port {port}. ")
@@ -93,7 +93,7 @@ async def test_a_service_that_hangs_does_not_hold_up_the_answer(home: Path) -> N
         token = {"DISCORD_TOKEN": local.token, "DISCORD_API_URL": local.api_url}
         some = settings(home, OLLIM_WEB_PORT="0", **token)
         began = time.monotonic()
-        text = await examine_in_chat(some, OFFLINE, NOW, 0.1)
+        text = await BotDoctor(some, OFFLINE, lambda: NOW).examine_in_chat(0.1)
         assert time.monotonic() - began < 4  # the service itself would be waited for 5 seconds
     assert "- **WARN** Discord: was not done within 0.1 s. " in text
 

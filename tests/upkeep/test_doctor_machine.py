@@ -1,28 +1,35 @@
-"""What the doctor says of the machine: its disk, its clock, its folders, the bot on it."""
+"""What the doctor says of the machine: disk, clock, folders, the bot on it, and its model."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from tests.storage.data_directory import DataDirectory
+from tests.upkeep.doctor_table import NOTHING, look, told
 
+from ollim_bot.domain.provider import NO_LOGIN, OFFLINE, Provider, choose_provider
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.travel import PlannedZone
+from ollim_bot.engine.launcher import cli_path
 from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.upkeep.checks.folder import data_directory, leftovers
+from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.upkeep.checks.data import data_directory, leftovers
 from ollim_bot.upkeep.checks.machine import (
     check_time_zone,
-    clock,
+    claude_program,
     disk_space,
-    environment,
     memory,
     memory_of,
-    time_zone,
 )
-from ollim_bot.upkeep.doctor import DoctorInput, Level
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level
+from ollim_bot.upkeep.instance import single_instance
 
 MB = 1000**2
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -33,6 +40,11 @@ def paths(tmp_path: Path) -> DataPaths:
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
     return paths
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> DataDirectory:
+    return DataDirectory(tmp_path / "there")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +62,7 @@ def paths(tmp_path: Path) -> DataPaths:
 def test_little_disk_space_is_a_warning_and_hardly_any_a_failure(
     free: int, level: Level, detail: str
 ) -> None:
-    (finding,) = disk_space(free)
+    finding = disk_space(free)
     assert (finding.level, finding.detail) == (level, detail)
 
 
@@ -58,11 +70,7 @@ def test_the_memory_of_the_running_bot_is_told() -> None:
     own = memory_of(os.getpid())
     assert own is not None
     assert 5 * MB < own < 50_000 * MB
-    (quiet,) = memory(None, None)
-    (usual,) = memory(12, 80 * MB)
-    (unknown,) = memory(12, None)
-    (much,) = memory(12, 1500 * MB)
-    assert quiet.detail == "the bot is not running"
+    usual, unknown, much = memory(12, 80 * MB), memory(12, None), memory(12, 1500 * MB)
     assert usual.detail == "the bot (process 12) uses 80 MB"
     assert unknown.detail == "the bot runs as process 12"
     assert (usual.level, unknown.level, much.level) == (Level.PASS, Level.PASS, Level.WARN)
@@ -73,21 +81,29 @@ def test_the_memory_of_nobody_is_unknown() -> None:
     assert memory_of(2**31 - 5) is None
 
 
-def test_a_clock_that_can_be_right_is_shown_with_its_zone() -> None:
-    (finding,) = clock(NOW, "Europe/Berlin", NOW - timedelta(days=3))
+def clock(paths: DataPaths, now: datetime, last_seen: datetime | None) -> DoctorFinding:
+    if last_seen is not None:
+        HeartbeatFile(paths).write(last_seen)
+    place = Location(paths, ZoneInfo("Europe/Berlin"))
+    (finding,) = look(DoctorInput(None, place, (), {}, now), "clock")
+    return finding
+
+
+def test_a_clock_that_can_be_right_is_shown_with_its_zone(paths: DataPaths) -> None:
+    finding = clock(paths, NOW, NOW - timedelta(days=3))
     assert (finding.level, finding.detail) == (Level.PASS, "Sun 15 Nov 2026 14:30, Europe/Berlin")
 
 
-def test_a_clock_that_went_back_is_a_warning() -> None:
-    (near,) = clock(NOW, "Europe/Berlin", (NOW + timedelta(minutes=1)).astimezone(UTC))
-    (far,) = clock(NOW, "Europe/Berlin", (NOW + timedelta(hours=3)).astimezone(UTC))
+def test_a_clock_that_went_back_is_a_warning(paths: DataPaths) -> None:
+    near = clock(paths, NOW, (NOW + timedelta(minutes=1)).astimezone(UTC))
+    far = clock(paths, NOW, (NOW + timedelta(hours=3)).astimezone(UTC))
     assert near.level is Level.PASS
     assert far.level is Level.WARN
     assert "3 h less" in far.detail
 
 
-def test_a_clock_of_before_this_program_is_a_failure() -> None:
-    (finding,) = clock(datetime(1970, 1, 1, 0, 5, tzinfo=UTC), "UTC", None)
+def test_a_clock_of_before_this_program_is_a_failure(paths: DataPaths) -> None:
+    finding = clock(paths, datetime(1970, 1, 1, 0, 5, tzinfo=UTC), None)
     assert (finding.level, finding.detail) == (Level.FAIL, "it shows 1970-01-01, which cannot be")
 
 
@@ -122,7 +138,7 @@ def test_each_folder_that_cannot_be_written_is_named(paths: DataPaths) -> None:
 def test_a_folder_that_others_can_look_into_is_a_warning(paths: DataPaths, name: str) -> None:
     folder = getattr(paths, name)
     folder.chmod(0o750)
-    warning, right = data_directory(paths)
+    warning, right = told("data directory", data_directory(paths))
     assert (warning.level, right.level) == (Level.WARN, Level.PASS)
     assert warning.next == f"Run `chmod 700 {folder}`. `ollim-bot doctor --fix` does that."
 
@@ -134,7 +150,7 @@ def test_files_that_others_can_get_to_are_a_warning(paths: DataPaths) -> None:
     paths.web_token.chmod(0o644)
     paths.config.write_text("{}")
     paths.config.chmod(0o600)
-    *_, warning, right = data_directory(paths)
+    *_, warning, right = told("data directory", data_directory(paths))
     assert (warning.level, right.level) == (Level.WARN, Level.PASS)
     assert warning.detail == f"others may read {paths.web_token}"
     assert warning.next == f"Run `chmod -R go= {paths.state}`. `ollim-bot doctor --fix` does that."
@@ -162,29 +178,36 @@ def test_what_was_set_aside_is_named_and_left_there(paths: DataPaths) -> None:
     assert left.read_text() == "{torn"
 
 
-def test_each_wrong_setting_is_a_failure_and_each_doubtful_one_a_warning() -> None:
-    assert [finding.level for finding in environment((), ())] == [Level.PASS]
-    found = list(environment(["A: is wrong.", "B: is wrong."], ["C: there is no such setting."]))
-    assert [(finding.level, finding.detail) for finding in found] == [
-        (Level.FAIL, "A: is wrong."),
-        (Level.FAIL, "B: is wrong."),
-        (Level.WARN, "C: there is no such setting."),
-    ]
-    assert all(finding.next for finding in found)
+def test_the_time_zone_is_told_with_where_it_comes_from(there: DataDirectory) -> None:
+    environ = {"TZ": "Europe/Berlin"}
+    assert time_zone(there, "Asia/Tokyo", environ).detail == (
+        "Asia/Tokyo, from the settings; this machine is on Europe/Berlin"
+    )
+    chosen = RuntimeConfig().with_value("timezone", "Asia/Tokyo")
+    there.run(lambda tx: tx.config.put(chosen), is_holder=True)
+    finding = time_zone(there, "Europe/Berlin", environ)
+    assert (finding.level, finding.detail) == (
+        Level.PASS,
+        "Asia/Tokyo, set with `config`; this machine is on Europe/Berlin",
+    )
 
 
-def test_the_time_zone_is_told_with_where_it_comes_from() -> None:
-    (own,) = time_zone("Europe/Berlin", "", ZoneInfo("Europe/Berlin"), "from the settings")
-    assert (own.level, own.detail) == (Level.PASS, "Europe/Berlin, from the settings")
-    (away,) = time_zone("Asia/Tokyo", "Asia/Tokyo", ZoneInfo("Europe/Berlin"), "set with `config`")
-    assert away.level is Level.PASS
-    assert away.detail == "Asia/Tokyo, set with `config`; this machine is on Europe/Berlin"
-
-
-def test_a_bot_that_plans_in_another_time_zone_is_told_with_what_to_do() -> None:
-    (finding,) = time_zone("Asia/Tokyo", "Europe/Berlin", None, "")
+def test_a_bot_that_plans_in_another_time_zone_is_told_with_what_to_do(
+    there: DataDirectory,
+) -> None:
+    there.run(lambda tx: tx.zone.put(PlannedZone("Europe/Berlin")), is_holder=True)
+    assert time_zone(there, "Asia/Tokyo", {}).level is Level.PASS
+    with single_instance(there.paths.bot_pid):
+        finding = time_zone(there, "Asia/Tokyo", {})
     assert finding.level is Level.WARN
-    assert finding.next == ("Run `ollim-bot config set timezone Asia/Tokyo`, or restart the bot.")
+    assert finding.detail == "the bot plans in Europe/Berlin, but this terminal reads Asia/Tokyo"
+    assert finding.next == "Run `ollim-bot config set timezone Asia/Tokyo`, or restart the bot."
+
+
+def time_zone(there: DataDirectory, zone: str, environ: dict[str, str]) -> DoctorFinding:
+    place = Location(there.paths, ZoneInfo(zone))
+    (finding,) = look(DoctorInput(None, place, (), environ, NOW), "time zone")
+    return finding
 
 
 def test_a_zone_that_nobody_set_is_the_machines(tmp_path: Path) -> None:
@@ -202,3 +225,66 @@ def test_a_zone_that_nobody_set_is_the_machines(tmp_path: Path) -> None:
     assert told(OLLIM_TIMEZONE="Europe/Berlin") == "Europe/Berlin, from the settings"
     paths.env_file.write_text("OLLIM_TIMEZONE=Europe/Berlin\n")
     assert told() == "Europe/Berlin, from the settings"
+
+
+def model(provider: Provider) -> list[DoctorFinding]:
+    return look(replace(NOTHING, provider=provider), "model")
+
+
+def script(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "claude"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o700)
+    return path
+
+
+@pytest.mark.real_engine
+def test_the_bundled_program_says_its_version(tmp_path: Path) -> None:
+    finding = claude_program(cli_path(), {"HOME": str(tmp_path)})
+    assert finding.level is Level.PASS
+    assert finding.detail.endswith("(Claude Code)")
+
+
+def test_a_missing_program_is_a_failure() -> None:
+    finding = claude_program(None, {})
+    (finding,) = told("Claude program", [finding])
+    again = "Install ollim-bot again, for example with `pipx reinstall ollim-bot`."
+    assert finding == DoctorFinding(Level.FAIL, "Claude program", "it is missing", again)
+
+
+@pytest.mark.real_engine
+@pytest.mark.parametrize("text", ["exit 3", "kill -9 $$"])
+def test_a_program_that_does_not_work_is_a_failure(tmp_path: Path, text: str) -> None:
+    cli = script(tmp_path, text)
+    finding = claude_program(cli, {})
+    assert (finding.level, finding.detail) == (
+        Level.FAIL,
+        f"{cli} cannot be run: it gave no answer",
+    )
+
+
+@pytest.mark.real_engine
+def test_a_program_that_is_none_is_a_failure(tmp_path: Path) -> None:
+    cli = tmp_path / "claude"
+    cli.write_bytes(b"\0\1\2")
+    finding = claude_program(cli, {})
+    assert (finding.level, finding.detail) == (
+        Level.FAIL,
+        f"{cli} cannot be run: Permission denied",
+    )
+
+
+def test_the_model_is_told_in_words() -> None:
+    (offline,) = model(OFFLINE)
+    assert offline.level is Level.PASS
+    assert offline.detail.startswith("offline model")
+    key = choose_provider(
+        {"ANTHROPIC_API_KEY": "x"}, wants_offline=False, is_logged_in=False, last_used=None
+    )
+    assert model(key) == [DoctorFinding(Level.PASS, "model", "Claude (API key)")]
+
+
+def test_a_lost_login_is_a_failure_with_the_way_back() -> None:
+    (finding,) = model(NO_LOGIN)
+    assert (finding.level, finding.detail) == (Level.FAIL, "Claude (not signed in)")
+    assert "`ollim-bot auth login`" in finding.next

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.upkeep.backups import Home, archive_of, manifest_of, tar_of
 
 from ollim_bot.errors import OllimError
-from ollim_bot.upkeep.archive import BackupReader, BadBackup
+from ollim_bot.upkeep.backup import BackupReader, BadBackup
 from ollim_bot.upkeep.restore import restore_into
 
 GOOD = ("data/USER.md", b"hello")
@@ -125,7 +125,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
         "not a plain file",
     ),
     "sparse file by its header": (lambda: with_pax(GNU_sparse_realsize="99"), "not a plain file"),
-    "long header": (lambda: with_pax(comment="x" * 100_000), "not a plain file"),
+    "long header": (lambda: with_pax(comment="x" * 100_000), "a header is too long"),
     "other path by its header": (lambda: with_pax(path="../x"), "does not name"),
     "more than the manifest names": (
         lambda: archive_of(GOOD, ("data/more", b"x"), manifest=manifest_of([GOOD])),
@@ -188,7 +188,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "header without its sum": (
         lambda: changed(archive_of(GOOD), b"data/USER.md\0", b"data/USER.nd\0"),
-        "is damaged",
+        "lacks 'data/USER.md'",
     ),
     "database that is none": (lambda: named("data/state/ollim.db"), "is damaged"),
 }

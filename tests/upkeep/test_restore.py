@@ -52,7 +52,7 @@ def test_all_of_it_comes_back_and_what_was_there_stays(home: Home) -> None:
     left = everything_below(home.paths.root)
     report = home.restore(file)
     assert report.aside == home.folder / ASIDE
-    assert report.restored.keys == (".env", "state/token.json")
+    assert report.keys == (".env", "state/token.json")
     assert report.said == ("later words",)
     assert everything_below(report.aside) == left
     after = everything_below(home.paths.root)
@@ -108,7 +108,7 @@ def test_records_that_could_not_be_put_back_wait_for_the_next_start(home: Home) 
     file = home.back_up().path
     shutil.rmtree(home.folder / ".claude")
     (home.folder / ".claude").write_text("not a folder")
-    (note,) = home.restore(file).restored.notes
+    (note,) = home.restore(file).notes
     assert "the next start tries again" in note
     (home.folder / ".claude").unlink()
     assert place_transcripts(home.paths, home.environment, home.now) == ()
@@ -156,7 +156,7 @@ def test_a_start_between_two_steps_makes_no_new_directory(home: Home) -> None:
     refuse_cut_off(home.paths)
     home.paths.root.rename(home.folder / ASIDE)
     refuse_cut_off(home.paths)
-    (home.folder / f".{ASIDE}.new").mkdir()
+    (home.folder / "..ollim-bot.restoring-x" / ".ollim-bot").mkdir(parents=True)
     with pytest.raises(OllimError, match="A restore was cut off") as refused:
         refuse_cut_off(home.paths)
     assert f"mv {home.folder / ASIDE} {home.paths.root}" in str(refused.value)

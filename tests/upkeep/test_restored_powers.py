@@ -89,8 +89,8 @@ def test_nothing_that_can_act_comes_into_its_place_unasked(empty: Home, tmp_path
     there = everything_below(empty.paths.root)
     texts = {name: content.decode() for name, content in there.items()}
     assert texts == ORDINARY | {f"{LEFT_OFF}/{name}": text for name, text in HOSTILE.items()}
-    assert {each.power for each in report.restored.left_off} == {*Power}
-    shown = " ".join(map(str, report.restored.left_off))
+    assert {each.power for each in report.left_off} == {*Power}
+    shown = " ".join(map(str, report.left_off))
     for said in ("runs touch /tmp/ran", "allows Bash(curl *)", "ANTHROPIC_BASE_URL", "notes: "):
         assert said in shown
     assert "evil.example" not in shown
@@ -106,7 +106,7 @@ def test_each_power_is_taken_in_alone(empty: Home, tmp_path: Path, power: Power)
     assert of_power
     for name in HOSTILE:
         assert (empty.paths.root / name).exists() is (name in of_power)
-    assert {each.power for each in report.restored.left_off} == {*Power} - {power}
+    assert {each.power for each in report.left_off} == {*Power} - {power}
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_one_yes_brings_all_of_an_own_backup_to_a_new_machine(tmp_path: Path) ->
     file = old.back_up(tmp_path / "moving.tar.gz", with_keys=True).path
     report = new.restore(file, choosing(asked, *Power))
     assert {each.power for each in asked} == {*Power}
-    assert report.restored.left_off == ()
+    assert report.left_off == ()
     assert stored_powers(new.paths.state) == stored_powers(old.paths.state)
     for name in HOSTILE.keys() - {"state/memory.json", ".env"}:
         assert (new.paths.root / name).read_text() == HOSTILE[name]
@@ -222,7 +222,7 @@ def test_permissions_in_the_database_are_left_off_too(tmp_path: Path, is_by_hand
         old.write("state/config.json", json.dumps(mode))
     new = Home(tmp_path / "new").prepare()
     report = new.restore(old.back_up(tmp_path / "moving.tar.gz").path, take_none)
-    in_database = {each.name for each in report.restored.left_off if not each.files}
+    in_database = {each.name for each in report.left_off if not each.files}
     assert in_database == {
         *("permission_mode", "calls allowed for good", "tools of waiting reminders"),
         "approved servers",
@@ -258,9 +258,7 @@ def test_what_is_denied_stays_as_it_is_at_present(tmp_path: Path) -> None:
     for name, text in own.items():
         assert (home.paths.root / name).read_text() == text
     assert stored_powers(home.paths.state).grants == {"Bash(date)", "Bash(wget *)"}
-    assert "state/token.json" not in {
-        name for each in report.restored.left_off for name in each.files
-    }
+    assert "state/token.json" not in {name for each in report.left_off for name in each.files}
     assert (home.paths.root / LEFT_OFF / "mcp.json").read_text() == SERVER
 
 

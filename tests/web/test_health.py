@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 from tests.conversation.scene import AllWell, scene, scripted
@@ -18,7 +19,7 @@ from ollim_bot.upkeep.doctor import passed, warned
 
 async def test_the_first_look_asks_the_doctor_and_a_button_mends_and_looks_again() -> None:
     doctor = AllWell()
-    doctor.found = [warned("files", "a lock is stale", "Remove it.", lambda: "gone")]
+    doctor.found = [replace(warned("a lock is stale", "Remove it.", lambda: "gone"), name="files")]
     async with scene(scripted(), health=doctor) as at, asyncio.timeout(patience()):
         view = at.chat.views.health
         changes = view.changes()
@@ -30,7 +31,7 @@ async def test_the_first_look_asks_the_doctor_and_a_button_mends_and_looks_again
         (line,) = report.lines
         assert (line.name, line.can_fix) == ("files", True)
         assert (await view.act("web", "fix", {"name": "clock"})).is_error
-        doctor.found = [passed("files", "right")]
+        doctor.found = [replace(passed("right"), name="files")]
         assert (await view.act("web", "fix", {"name": "files"})).text == "files: is right again."
         assert doctor.mended == ["files"]
         await anext(changes)

@@ -96,9 +96,9 @@ from ollim_bot.tools.guards import JobValidator, SubagentGuard
 from ollim_bot.tools.note_marks import is_own
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
-from ollim_bot.upkeep.daily import AutomaticBackup, DailyTask, DailyUpkeep
+from ollim_bot.upkeep.daily import DailyTask, DailyUpkeep, back_up_daily
 from ollim_bot.upkeep.desktop import DesktopNotifier
-from ollim_bot.upkeep.examination import BotDoctor, examine_in_chat
+from ollim_bot.upkeep.examination import BotDoctor
 from ollim_bot.upkeep.hand_over import settle_update
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
@@ -527,6 +527,7 @@ class App:
     ) -> ConversationParts:
         settings, paths = self._settings, self._settings.paths
         job_guard, careful = self._job_guard(store), self._careful(store)
+        doctor = BotDoctor(settings, chosen.provider, self._clock.now)
         deps = ConversationDeps(
             store=store,
             engine=chosen.engine,
@@ -548,8 +549,8 @@ class App:
             job_files=self._job_files,
             former=self._changes(store, journal),
             working_directory=paths.root,
-            doctor=lambda: examine_in_chat(settings, chosen.provider, self._clock.now()),
-            health=BotDoctor(settings, chosen.provider, self._clock.now),
+            doctor=doctor.examine_in_chat,
+            health=doctor,
             restart=lambda: self.stop(Ending.RESTART),
             update=self._begin_update,
             newer_version=self._adapters.newer_version,
@@ -623,9 +624,10 @@ class App:
         )
 
     def _daily(self, store: Store, parts: ConversationParts, updates: BotUpdates) -> DailyUpkeep:
-        backup = AutomaticBackup(self._settings.paths, os.environ, self._clock, parts.notices.tell)
+        paths, tell = self._settings.paths, parts.notices.tell
+        backup = partial(back_up_daily, paths, os.environ, self._clock, tell)
         tasks = [
-            DailyTask("backup", lambda config: config.auto_backup, backup.run),
+            DailyTask("backup", lambda config: config.auto_backup, backup),
             DailyTask(
                 "update", lambda config: config.auto_update, updates.begin_daily, only_in_hour=True
             ),

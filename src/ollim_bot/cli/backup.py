@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import asdict
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import JSON, Given, argument, command, plain, print_json
@@ -33,38 +33,46 @@ _NAMED = 6
 def run(given: Given, caller: Caller) -> None:
     from ollim_bot.upkeep.backup import write_backup
 
-    place = caller.place()
+    place, target = caller.place(), None
+    if "target" in given:
+        typed = str(given["target"])
+        target = caller.path(typed)
+        if typed.endswith("/") and not target.is_dir():
+            raise WrongInput(f"{typed} is not a folder. Make it first: mkdir {typed}")
+    keep = str(given["keep"]) if "keep" in given else None
+    if keep is not None and not (keep.isascii() and keep.isdigit() and int(keep)):
+        wrong = f"--keep: {keep!r} is not right. It takes a number from 1 on, such as 7."
+        raise WrongInput(wrong)
     report = write_backup(
         place.paths,
         caller.environ,
         lambda: caller.now().astimezone(place.zone),
-        target=_target(given, caller),
+        target=target,
         with_keys="with_keys" in given,
-        keep=_number(given["keep"]) if "keep" in given else None,
+        keep=None if keep is None else int(keep),
     )
     if "json" in given:
-        print_json(as_object(report))
+        manifest = report.manifest
+        print_json(
+            {
+                "path": str(report.path),
+                "size": report.size,
+                "made_at": manifest.made_at,
+                "complete": report.is_complete,
+                "with_keys": manifest.with_keys,
+                "files": len(manifest.files),
+                "bytes": manifest.content_bytes,
+                "left_out": manifest.left_out,
+                "links": manifest.links,
+                "unread": [asdict(gap) for gap in manifest.unread],
+                "removed": [str(path) for path in report.removed],
+            }
+        )
     else:
         for line in _lines(report, caller):
             show(plain(line))
     if not report.is_complete:
         raise OllimError(incomplete(report))
-
-
-def _target(given: Given, caller: Caller) -> Path | None:
-    if "target" not in given:
-        return None
-    text = str(given["target"])
-    path = caller.path(text)
-    if text.endswith("/") and not path.is_dir():
-        raise WrongInput(f"{text} is not a folder. Make it first: mkdir {text}")
-    return path
-
-
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise WrongInput(f"--keep: {text!r} is not right. It takes a number from 1 on, such as 7.")
-    return int(text)
 
 
 def _lines(report: BackupReport, caller: Caller) -> Iterator[str]:
@@ -86,20 +94,3 @@ def _lines(report: BackupReport, caller: Caller) -> Iterator[str]:
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"
-
-
-def as_object(report: BackupReport) -> dict[str, object]:
-    manifest = report.manifest
-    return {
-        "path": str(report.path),
-        "size": report.size,
-        "made_at": manifest.made_at,
-        "complete": report.is_complete,
-        "with_keys": manifest.with_keys,
-        "files": len(manifest.files),
-        "bytes": manifest.content_bytes,
-        "left_out": list(manifest.left_out),
-        "links": list(manifest.links),
-        "unread": [{"path": gap.path, "reason": gap.reason} for gap in manifest.unread],
-        "removed": [str(path) for path in report.removed],
-    }

@@ -12,24 +12,13 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.framework import JSON, Given, argument, command, plain, print_json
 from ollim_bot.cli.terminal import Style, painted, typed, width_of, wrapped
 from ollim_bot.errors import BadSettings, OllimError
-from ollim_bot.upkeep.doctor import (
-    DoctorFinding,
-    DoctorInput,
-    Level,
-    Repair,
-    has_failures,
-    report,
-    summary,
-)
+from ollim_bot.upkeep.doctor import DoctorInput, Level, has_failures, report, summary
 
 if TYPE_CHECKING:
     from ollim_bot.environment import Location
     from ollim_bot.settings import Settings
 
-_INDENT = "      "
 _STYLES = {"PASS": Style.GREEN, "WARN": Style.YELLOW, "FAIL": Style.RED, "FIXED": Style.GREEN}
-_FIXED = "FIXED"
-_NOTHING = "There was nothing to mend."
 _LEVEL = re.compile(rf"^(?:{'|'.join(_STYLES)})\b")
 _FOR_OWNER = (
     "Not looked at, because you have no keys here: {}. The owner's `/doctor` looks at them too."
@@ -57,18 +46,32 @@ def run(flags: Given, caller: Caller) -> None:
     if repairs:
         findings = examine(_doctor_input(caller))
     if "json" in flags:
-        print_json(_object(findings, repairs, for_owner))
+        levels = [finding.level for finding in findings]
+        rows = (
+            {"level": each.level, "name": each.name, "detail": each.detail, "next": each.next}
+            for each in findings
+        )
+        print_json(
+            {
+                **({} if repairs is None else {"fixed": [repair._asdict() for repair in repairs]}),
+                **({"for_owner": for_owner} if for_owner else {}),
+                "findings": [*rows],
+                "passed": levels.count(Level.PASS),
+                "warnings": levels.count(Level.WARN),
+                "failures": levels.count(Level.FAIL),
+                "off": levels.count(Level.OFF),
+            }
+        )
     else:
-        text = report(findings) if repairs is None else f"{_told(repairs)}\n\n{report(findings)}"
+        lines = [report(findings)]
+        if repairs is not None:
+            mended = (f"FIXED  {name}: {what}" for name, what in repairs)
+            lines = ["\n".join(mended) or "There was nothing to mend.", "", *lines]
         if for_owner:
-            text += f"\n{_FOR_OWNER.format(', '.join(for_owner))}"
-        print(_in_terminal(plain(text), caller.environ))
+            lines.append(_FOR_OWNER.format(", ".join(for_owner)))
+        _print("\n".join(lines), caller.environ)
     if has_failures(findings):
         raise OllimError("")  # the report is printed; only the exit code is left
-
-
-def _told(repairs: Sequence[Repair]) -> str:
-    return "\n".join(f"{_FIXED}  {name}: {what}" for name, what in repairs) or _NOTHING
 
 
 def print_short_report(caller: Caller) -> bool:
@@ -77,24 +80,23 @@ def print_short_report(caller: Caller) -> bool:
 
     findings = examine(_doctor_input(caller))
     wrong = [finding for finding in findings if not finding.level.is_right]
-    lines = [*report(wrong).splitlines()[:-1], summary(findings)]
-    print(_in_terminal(plain("\n".join(lines)), caller.environ), flush=True)
+    _print("\n".join([*report(wrong).splitlines()[:-1], summary(findings)]), caller.environ)
     return has_failures(findings)
 
 
-def _in_terminal(text: str, environ: Mapping[str, str]) -> str:
-    """The report in lines of whole words, with the level of each finding in its colour."""
+def _print(text: str, environ: Mapping[str, str]) -> None:
+    """Print the report in lines of whole words, with the level of each finding in its colour."""
     width = width_of(sys.stdout)
-    lines = [wrapped(line, width, _INDENT) for line in typed(text).splitlines()]
-    return "\n".join(_LEVEL.sub(lambda found: _painted(found[0], environ), line) for line in lines)
-
-
-def _painted(level: str, environ: Mapping[str, str]) -> str:
-    return painted(level, _STYLES[level], sys.stdout, environ)
+    for line in typed(plain(text)).splitlines():
+        shown = wrapped(line, width, " " * 6)
+        if level := _LEVEL.match(shown):
+            colour = painted(level[0], _STYLES[level[0]], sys.stdout, environ)
+            shown = colour + shown.removeprefix(level[0])
+        print(shown)
+    sys.stdout.flush()
 
 
 def _doctor_input(caller: Caller) -> DoctorInput:
-    environ, now = caller.environ, caller.now()
     settings: Settings | None = None
     place: Location | None = None
     problems: Sequence[str] = ()
@@ -105,26 +107,4 @@ def _doctor_input(caller: Caller) -> DoctorInput:
         with suppress(BadSettings):
             place = caller.place()
     is_agents = place is not None and caller.agent is not None
-    return DoctorInput(settings, place, problems, environ, now, is_agents=is_agents)
-
-
-def _object(
-    findings: Sequence[DoctorFinding], repairs: Sequence[Repair] | None, for_owner: Sequence[str]
-) -> dict[str, object]:
-    levels = [finding.level for finding in findings]
-    fixed = {} if repairs is None else {"fixed": [repair._asdict() for repair in repairs]}
-    left_out = {"for_owner": [*for_owner]} if for_owner else {}
-    return {
-        **fixed,
-        **left_out,
-        "findings": [_row(finding) for finding in findings],
-        "passed": levels.count(Level.PASS),
-        "warnings": levels.count(Level.WARN),
-        "failures": levels.count(Level.FAIL),
-        "off": levels.count(Level.OFF),
-    }
-
-
-def _row(finding: DoctorFinding) -> dict[str, str]:
-    names = ("level", "name", "detail", "next")
-    return {name: str(getattr(finding, name)) for name in names}
+    return DoctorInput(settings, place, problems, caller.environ, caller.now(), is_agents=is_agents)

@@ -286,16 +286,11 @@ def mark_restored(path: Path, since: datetime, now: datetime, after: SinceBackup
     _mark(path, _moments(since, now), encode_plain(after).decode())
 
 
-def remove_mark(path: Path) -> None:
-    """Make a copy count as the database itself: nothing has happened since it was made."""
-    _mark(path)
-
-
 def _moments(since: datetime, now: datetime) -> str:
     return f"{since.astimezone(UTC).isoformat()} {now.astimezone(UTC).isoformat()}"
 
 
-def _mark(path: Path, moments: str | None = None, after: str | None = None) -> None:
+def _mark(path: Path, moments: str, after: str | None = None) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         for name, value in ((_RESTORED, moments), (_SINCE_BACKUP, after)):
             connection.execute("DELETE FROM meta WHERE name = ?", (name,))

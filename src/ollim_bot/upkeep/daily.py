@@ -15,7 +15,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.backup import KEPT, BackupReport, incomplete, write_backup
+from ollim_bot.upkeep.backup import KEPT, incomplete, write_backup
 
 _BETWEEN_LOOKS = 60.0
 
@@ -65,60 +65,48 @@ class DailyUpkeep:
         """Whether the task is due; if so, its day is noted before it begins."""
         now = self._clock.now()
 
-        def due(tx: Transaction) -> bool:
+        def is_wanted(tx: Transaction) -> bool:
             config, begun = tx.config.get(), tx.daily.get().begun.get(task.name)
-            hour = config.auto_update_hour
-            return task.is_wanted(config) and is_due(
-                now, hour, begun, only_in_hour=task.only_in_hour
-            )
+            hour, only_in_hour = config.auto_update_hour, task.only_in_hour
+            return task.is_wanted(config) and is_due(now, hour, begun, only_in_hour=only_in_hour)
 
         def claim(tx: Transaction) -> bool:
-            if not due(tx):
-                return False
-            tx.daily.change(lambda record: record.with_task(task.name, now.date()))
-            return True
+            is_claimed = is_wanted(tx)
+            if is_claimed:
+                tx.daily.change(lambda record: record.with_task(task.name, now.date()))
+            return is_claimed
 
         # Asked first without a write: the tasks are not due most of the time.
-        return await self._store.read(due) and await self._store.transact(claim)
+        return await self._store.read(is_wanted) and await self._store.transact(claim)
 
 
-class AutomaticBackup:
-    """Makes the backup of the day; a failure is told, and so is a file that could not be read."""
+async def back_up_daily(
+    paths: DataPaths,
+    environment: Mapping[str, str],
+    clock: Clock,
+    tell: Callable[[str], Awaitable[object]],
+) -> None:
+    """Make the backup of the day on a thread of its own, which ends if this is cancelled.
 
-    def __init__(
-        self,
-        paths: DataPaths,
-        environment: Mapping[str, str],
-        clock: Clock,
-        tell: Callable[[str], Awaitable[object]],
-    ) -> None:
-        self._paths = paths
-        self._environment = environment
-        self._clock = clock
-        self._tell = tell
+    A failure is told, and so is a file that could not be read.
+    """
+    is_cancelled = Event()
 
-    async def run(self) -> None:
-        """Make the backup on a thread of its own, which ends if this is cancelled."""
-        is_cancelled = Event()
+    def check() -> None:
+        if is_cancelled.is_set():
+            raise OllimError("The bot is stopping.")
 
-        def check() -> None:
-            if is_cancelled.is_set():
-                raise OllimError("The bot is stopping.")
-
-        def write() -> BackupReport:
-            return write_backup(
-                self._paths, self._environment, self._clock.now, keep=KEPT, check=check
-            )
-
-        try:
-            report = await asyncio.to_thread(write)
-        except asyncio.CancelledError:
-            is_cancelled.set()
-            raise
-        except OllimError as error:
-            day = f"{self._clock.now():%Y-%m-%d}"
-            await self._tell(f"The automatic backup of {day} was not made. {error}")
-            return
-        _logger.info("A backup was made: %s", report.path)
-        if not report.is_complete:
-            await self._tell(incomplete(report))
+    try:
+        report = await asyncio.to_thread(
+            write_backup, paths, environment, clock.now, keep=KEPT, check=check
+        )
+    except asyncio.CancelledError:
+        is_cancelled.set()
+        raise
+    except OllimError as error:
+        day = f"{clock.now():%Y-%m-%d}"
+        await tell(f"The automatic backup of {day} was not made. {error}")
+        return
+    _logger.info("A backup was made: %s", report.path)
+    if not report.is_complete:
+        await tell(incomplete(report))

@@ -41,10 +41,11 @@ Mend = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """`next` is the step to take, with its command; a WARN and a FAIL have one.
+    """What a check has found; `name` is that of the check.
 
-    `mend` repairs the finding and returns what it did, empty if nothing was left to do. It is safe
-    beside a running bot, and changes nothing that a person wrote.
+    `next` is the step to take, with its command; a WARN and a FAIL have one. `mend` repairs the
+    finding and returns what it did, empty if nothing was left to do. It is safe beside a running
+    bot, and changes nothing that a person wrote.
     """
 
     level: Level
@@ -54,26 +55,25 @@ class DoctorFinding:
     mend: Mend | None = field(default=None, compare=False, repr=False)
 
 
-def passed(name: str, detail: str) -> DoctorFinding:
-    return DoctorFinding(Level.PASS, name, detail)
+# What a look returns: the check adds its name, and its own step where a finding brings none.
 
 
-def off(name: str, detail: str) -> DoctorFinding:
-    return DoctorFinding(Level.OFF, name, detail)
+def passed(detail: str) -> DoctorFinding:
+    return DoctorFinding(Level.PASS, "", detail)
 
 
-def warned(name: str, detail: str, step: str, mend: Mend | None = None) -> DoctorFinding:
+def off(detail: str) -> DoctorFinding:
+    return DoctorFinding(Level.OFF, "", detail)
+
+
+def warned(detail: str, step: str = "", mend: Mend | None = None) -> DoctorFinding:
     """The part works, and the owner should know of the finding."""
-    return DoctorFinding(Level.WARN, name, detail, _with_fix(step, mend), mend)
+    return DoctorFinding(Level.WARN, "", detail, step, mend)
 
 
-def failed(name: str, detail: str, step: str, mend: Mend | None = None) -> DoctorFinding:
+def failed(detail: str, step: str = "", mend: Mend | None = None) -> DoctorFinding:
     """The part does not work, or will fail soon."""
-    return DoctorFinding(Level.FAIL, name, detail, _with_fix(step, mend), mend)
-
-
-def _with_fix(step: str, mend: Mend | None) -> str:
-    return step if mend is None else f"{step} `ollim-bot doctor --fix` does that."
+    return DoctorFinding(Level.FAIL, "", detail, step, mend)
 
 
 class NotApplicable(Exception):
@@ -138,24 +138,54 @@ _LATER = "Run `ollim-bot doctor` when the machine is less busy."
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`look` may be slow and may raise, without an effect on the other checks."""
+    """A row of the doctor's table.
+
+    `look` may be slow and may raise, without an effect on the other checks. `next` is the step
+    where a finding brings none. The keys and the model of the owner, which an agent does not have
+    in its environment, are needed if `is_owners`; `is_of_machine` is what a backup has nothing of.
+    """
 
     name: str
-    look: Callable[[], Iterable[DoctorFinding]]
+    look: Callable[[DoctorInput], Iterable[DoctorFinding]]
+    next: str = ""
+    is_owners: bool = False
+    is_of_machine: bool = False
+
+    def found(self, given: DoctorInput) -> list[DoctorFinding]:
+        """What is found there; an error in a check must not hide the others."""
+        try:
+            findings = list(self.look(given))
+        except NotApplicable:
+            findings = []
+        except OllimError as error:
+            findings = [failed(str(error), "Mend that and run `ollim-bot doctor` again.")]
+        except Exception as error:  # noqa: BLE001
+            reason = f"{type(error).__name__}: {error}".rstrip(": ")
+            findings = [failed(f"could not be checked ({reason})", _FAULT)]
+        return [self._of_it(finding) for finding in findings]
+
+    def _of_it(self, finding: DoctorFinding) -> DoctorFinding:
+        step = finding.next or ("" if finding.level.is_right else self.next)
+        if finding.mend is not None:
+            step += " `ollim-bot doctor --fix` does that."
+        return replace(finding, name=self.name, next=step)
 
 
 def examined(
-    checks: Sequence[Check], patience: float, hide: Callable[[str], str] = str
+    checks: Sequence[Check], given: DoctorInput, patience: float, hide: Callable[[str], str] = str
 ) -> list[DoctorFinding]:
     """What the checks found, in their order, within `patience` seconds.
 
     A check that raises, or takes longer, is itself a finding. `hide` takes the secrets out of every
     text.
     """
-    found: list[Sequence[DoctorFinding] | None] = [None] * len(checks)
+    found = [
+        [DoctorFinding(Level.WARN, check.name, f"was not done within {patience:g} s", _LATER)]
+        for check in checks
+    ]
 
     def look(number: int) -> None:
-        found[number] = _looked(checks[number])
+        found[number] = checks[number].found(given)
 
     # Daemon threads: a check that hangs delays neither the others nor the exit.
     threads = [Thread(target=look, args=(number,), daemon=True) for number in range(len(checks))]
@@ -166,8 +196,8 @@ def examined(
         thread.join(max(0.0, deadline - time.monotonic()))
     return [
         replace(finding, detail=_line(hide(finding.detail)), next=_line(hide(finding.next)))
-        for check, findings in zip(checks, tuple(found), strict=True)
-        for finding in (_unfinished(check, patience) if findings is None else findings)
+        for findings in tuple(found)
+        for finding in findings
     ]
 
 
@@ -211,8 +241,9 @@ def shortened(findings: Sequence[DoctorFinding]) -> str:
         passes = sum(finding.level is Level.PASS for finding in findings)
         return f"All is well: {counted(passes, 'check')} passed."
     lines = [
-        f"- **{finding.level}** {_ended(f'{finding.name}: {finding.detail}')} {finding.next}"
-        for finding in wrong[:_MOST_IN_CHAT]
+        f"- **{each.level}** {each.name}: {each.detail.removesuffix('.')}"
+        f"{'' if each.detail.endswith('?') else '.'} {each.next}"
+        for each in wrong[:_MOST_IN_CHAT]
     ]
     if len(wrong) > _MOST_IN_CHAT:
         lines.append(f"- {len(wrong) - _MOST_IN_CHAT} more: `ollim-bot doctor` shows them all.")
@@ -230,25 +261,5 @@ def has_failures(findings: Iterable[DoctorFinding]) -> bool:
     return any(finding.level is Level.FAIL for finding in findings)
 
 
-def _looked(check: Check) -> Sequence[DoctorFinding]:
-    try:
-        return list(check.look())
-    except NotApplicable:
-        return []
-    except OllimError as error:
-        return [failed(check.name, str(error), "Mend that and run `ollim-bot doctor` again.")]
-    except Exception as error:  # noqa: BLE001 - an error in one check must not hide the others
-        reason = f"{type(error).__name__}: {error}".rstrip(": ")
-        return [failed(check.name, f"could not be checked ({reason})", _FAULT)]
-
-
-def _unfinished(check: Check, patience: float) -> Sequence[DoctorFinding]:
-    return [warned(check.name, f"was not done within {patience:g} s", _LATER)]
-
-
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "?")) else f"{sentence}."

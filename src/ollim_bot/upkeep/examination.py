@@ -13,8 +13,7 @@ from ollim_bot.domain.provider import Provider
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import Settings
 from ollim_bot.store.standby import load_standby
-from ollim_bot.upkeep.checks import data, folder, jobs, machine, network, service, webhooks
-from ollim_bot.upkeep.checks import service as bot
+from ollim_bot.upkeep.checks import data, jobs, machine, network, service
 from ollim_bot.upkeep.doctor import (
     Check,
     DoctorFinding,
@@ -30,66 +29,85 @@ _LIMIT = 30.0
 # A slash command has to answer within three seconds, and the answer takes a moment to arrive.
 _LIMIT_IN_CHAT = 2.5
 
-# The kinds of job with more to check than their files.
-_OF_KIND = {JobKind.WEBHOOK: webhooks.check_webhooks}
-
 
 def _check_standby(given: DoctorInput) -> Iterable[DoctorFinding]:
     if given.valid_settings.database_url is None:
-        return [off("standby", "not set up: your data are in a file on this machine")]
+        return [off("not set up: your data are in a file on this machine")]
     findings: Iterable[DoctorFinding] = load_standby("checks").check_standby(given)
     return findings
 
 
-CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...] = (
-    ("environment", machine.check_environment),
-    ("bot", bot.check_bot),
-    ("update", bot.check_update),
-    ("data directory", folder.check_data_directory),
-    ("leftovers", folder.check_leftovers),
-    ("files", folder.check_files),
-    ("git", data.check_git),
-    ("clock", machine.check_clock),
-    ("time zone", machine.check_time_zone),
-    *((kind.plural, _OF_KIND.get(kind, partial(jobs.check_jobs, kind))) for kind in JobKind),
-    ("ledger", jobs.check_ledger),
-    ("tasks", data.check_tasks),
-    ("tool policy", data.check_tool_policy),
-    ("subagents", data.check_subagents),
-    ("skills", jobs.check_skills),
-    ("tool servers", data.check_tool_servers),
-    ("calendars", data.check_calendars),
-    ("database", data.check_database),
-    ("copies", data.check_copies),
-    ("standby", _check_standby),
-    ("state files", data.check_state_files),
-    ("Claude program", machine.check_claude_program),
-    ("model", machine.check_model),
-    ("Discord", network.check_discord),
-    ("phone", network.check_phone),
-    ("Google", network.check_google),
-    ("page", network.check_page),
-    ("reach", network.check_reach),
-    ("service", service.check_service),
-    ("sentinel", service.check_sentinel),
-    ("backup", data.check_backup),
-    ("disk space", machine.check_disk_space),
-    ("memory", machine.check_memory),
+def _of_jobs(kind: JobKind) -> Check:
+    # Webhooks have more to check than their files.
+    look = jobs.check_webhooks if kind is JobKind.WEBHOOK else partial(jobs.check_jobs, kind)
+    step = f"Mend the file; `ollim-bot {kind} list` shows whether it is right."
+    return Check(kind.plural, look, step, is_of_machine=kind is JobKind.WEBHOOK)
+
+
+_MEND_FILE = "Mend the file; `ollim-bot doctor` shows whether it is right."
+_MEND_SETTING = "Set it right there and run `ollim-bot doctor` again."
+_MEND_POLICY = "Mend tool-policy.yaml; `ollim-bot doctor` shows whether it is right."
+_MEND_SKILL = "Mend the file; `ollim-bot skill list` shows whether the agent sees the skill."
+_MEND_SERVERS = "Mend mcp.json; `ollim-bot mcp list` shows whether it is right."
+_LOOK_AT_TASKS = "`ollim-bot tasks list` shows whether it is right."
+_SHOW_RUN = "`ollim-bot runs show ID`, with the id at the front, shows what is known of it."
+_REFRESH = "Run `ollim-bot cal refresh`: it says what is wrong."
+_MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
+_SET_CLOCK = (
+    "Set the clock right, for example with `timedatectl`; until then nothing comes on time."
 )
+_REINSTALL = "Install ollim-bot again, for example with `pipx reinstall ollim-bot`."
+_PAIR_SERVER = "Run `ollim-bot push setup` with the server that you want."
+_CONNECT_AGAIN = "Run `ollim-bot google login`, or `ollim-bot google logout` to leave it out."
+_OTHER_PORT = "Stop that one, or set OLLIM_WEB_PORT to another port and run `ollim-bot` again."
+_INSTALL = "Run `ollim-bot service install`."
+_START = "Run `ollim-bot`; what was due is told then."
 
-
+CHECKS = (
+    Check("environment", machine.check_environment, _MEND_SETTING, is_owners=True),
+    Check("bot", service.check_bot, _START, is_of_machine=True),
+    Check("update", service.check_update, is_of_machine=True),
+    Check("data directory", lambda given: data.data_directory(given.data.paths)),
+    Check("leftovers", lambda given: data.leftovers(given.data.paths, given.local_now)),
+    Check("files", lambda given: data.received_files(given.data.paths)),
+    Check("git", lambda given: data.git_history(given.data.paths.root)),
+    Check("clock", machine.check_clock, _SET_CLOCK),
+    Check("time zone", machine.check_time_zone),
+    *map(_of_jobs, JobKind),
+    Check("ledger", jobs.check_ledger, _SHOW_RUN),
+    Check("tasks", data.check_tasks, _LOOK_AT_TASKS),
+    Check("tool policy", lambda given: data.tool_policy(given.data.paths), _MEND_POLICY),
+    Check("subagents", data.check_subagents, _MEND_FILE),
+    Check("skills", jobs.check_skills, _MEND_SKILL),
+    Check("tool servers", data.check_tool_servers, _MEND_SERVERS),
+    Check("calendars", data.check_calendars, _REFRESH),
+    Check("database", data.check_database),
+    Check("copies", data.check_copies, is_of_machine=True),
+    Check("standby", _check_standby),
+    Check("state files", data.check_state_files),
+    Check("Claude program", machine.check_claude_program, _REINSTALL),
+    Check("model", machine.check_model, is_owners=True),
+    Check("Discord", network.check_discord, is_owners=True, is_of_machine=True),
+    Check("phone", network.check_phone, _PAIR_SERVER, is_owners=True),
+    Check("Google", network.check_google, _CONNECT_AGAIN),
+    Check("page", network.check_page, _OTHER_PORT, is_of_machine=True),
+    Check("reach", network.check_reach),
+    Check("service", service.check_service, _INSTALL, is_of_machine=True),
+    Check("sentinel", service.check_sentinel, _INSTALL, is_of_machine=True),
+    Check("backup", data.check_backup, _MAKE_BACKUP, is_of_machine=True),
+    Check("disk space", machine.check_disk_space, is_of_machine=True),
+    Check("memory", machine.check_memory, is_of_machine=True),
+)
 # What these look at, the environment of the agent does not have.
-OWNERS = ("environment", "model", "Discord", "phone")
-
-
-def checks_of(given: DoctorInput) -> list[Check]:
-    return [Check(name, partial(look, given)) for name, look in CHECKS]
+OWNERS = tuple(check.name for check in CHECKS if check.is_owners)
+# What belongs to a running bot and to the machine, and not to the data.
+NOT_OF_A_COPY = tuple(check.name for check in CHECKS if check.is_of_machine)
 
 
 def examine(given: DoctorInput, without: Collection[str] = ()) -> list[DoctorFinding]:
     """What the checks found, but for those whose names are in `without`."""
-    checks = [check for check in checks_of(given) if check.name not in without]
-    return examined(checks, _LIMIT, _redacted(given.settings))
+    checks = [check for check in CHECKS if check.name not in without]
+    return examined(checks, given, _LIMIT, _redacted(given.settings))
 
 
 def mend(given: DoctorInput, findings: Iterable[DoctorFinding]) -> list[Repair]:
@@ -108,21 +126,17 @@ class BotDoctor:
     def examine(self) -> list[DoctorFinding]:
         return examine(self._given())
 
+    async def examine_in_chat(self, limit: float = _LIMIT_IN_CHAT) -> str:
+        """What is wrong, in a few lines."""
+        given, redacted = self._given(), _redacted(self._settings)
+        return shortened(await asyncio.to_thread(examined, CHECKS, given, limit, redacted))
+
     def mend(self, findings: Iterable[DoctorFinding]) -> list[Repair]:
         return mend(self._given(), findings)
 
     def _given(self) -> DoctorInput:
         settings, now = self._settings, self._now()
         return DoctorInput(settings, settings, (), os.environ, now, self._provider)
-
-
-async def examine_in_chat(
-    settings: Settings, provider: Provider, now: datetime, limit: float = _LIMIT_IN_CHAT
-) -> str:
-    """What is wrong with the installation of the running bot, in a few lines."""
-    given = DoctorInput(settings, settings, (), os.environ, now, provider)
-    checks, redacted = checks_of(given), _redacted(settings)
-    return shortened(await asyncio.to_thread(examined, checks, limit, redacted))
 
 
 def _redacted(settings: Settings | None) -> Callable[[str], str]:

@@ -23,7 +23,7 @@ from ollim_bot.errors import OllimError, SupervisorFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Settings
 from ollim_bot.store.heartbeat import last_sign_of_life
-from ollim_bot.upkeep.doctor import DoctorFinding, Level, failed
+from ollim_bot.upkeep.doctor import DoctorFinding, Level
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.launchd import Launchd
 from ollim_bot.upkeep.supervision import (
@@ -270,7 +270,8 @@ def worse_inside(
     ]
     here, there = _model_of(outside), _model_of(inside)
     if here != there and not any(finding.name == _MODEL for finding in worse):
-        worse.append(failed(_MODEL, f"here it is {here}, there it would be {there}", _OTHER_MODEL))
+        other = f"here it is {here}, there it would be {there}"
+        worse.append(DoctorFinding(Level.FAIL, _MODEL, other, _OTHER_MODEL))
     return worse
 
 

@@ -37,8 +37,19 @@ from ollim_bot.store.stored_powers import (
     stored_powers,
 )
 from ollim_bot.tools.registry import MAIN_TOOLS
-from ollim_bot.upkeep.archive import DATA, BackedUpFile
-from ollim_bot.upkeep.backup import LEFT_OFF, Brought, Power
+from ollim_bot.upkeep.backup import DATA, LEFT_OFF, BackedUpFile, Brought, Power
+
+# Returns the powers that the owner takes in.
+Choose = Callable[[Sequence[Brought]], Set[Power]]
+
+
+def take_all(_: Sequence[Brought]) -> Set[Power]:
+    return frozenset(Power)
+
+
+def take_none(_: Sequence[Brought]) -> Set[Power]:
+    return frozenset()
+
 
 _SKILLS, _STATE = "skills", "state"
 _JOBS = frozenset(kind.plural for kind in JobKind)
@@ -63,19 +74,6 @@ ORDINARY = frozenset(
     )
 )
 _LONGEST = 300
-_RUNNABLE = "a file that a program could run or read"
-
-
-# Returns the powers that the owner takes in.
-Choose = Callable[[Sequence[Brought]], Set[Power]]
-
-
-def take_all(_: Sequence[Brought]) -> Set[Power]:
-    return frozenset(Power)
-
-
-def take_none(_: Sequence[Brought]) -> Set[Power]:
-    return frozenset()
 
 
 def power_of(relative: PurePosixPath) -> Power | None:

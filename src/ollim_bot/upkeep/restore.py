@@ -7,9 +7,9 @@ import filecmp
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -23,7 +23,7 @@ from ollim_bot.errors import BadSettings, OllimError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import UnsuitableFile, size_in_words
 from ollim_bot.settings import Settings
-from ollim_bot.store.copies import SinceBackup, mark_restored, remove_mark
+from ollim_bot.store.copies import SinceBackup, mark_restored
 from ollim_bot.store.file_kinds import Kind, kind_of
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
@@ -33,44 +33,54 @@ from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.schema import SCHEMA
 from ollim_bot.store.snapshot import MIRROR_FILES, check_database
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.archive import (
+from ollim_bot.upkeep.backup import (
     DATA,
+    GIT_LIMIT,
     HISTORY,
+    STAMP,
     TRANSCRIPTS,
     BackedUpFile,
     BackupReader,
     BadBackup,
+    Brought,
     Manifest,
-    opened_backup,
-)
-from ollim_bot.upkeep.backup import (
-    Power,
-    Restored,
-    RestoreReport,
-    TrialReport,
     keys_in,
-    locked_folder,
+    opened_backup,
+    work_folder,
 )
-from ollim_bot.upkeep.doctor import DoctorInput
-from ollim_bot.upkeep.examination import examine
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput
+from ollim_bot.upkeep.examination import NOT_OF_A_COPY, examine
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance, swap_names
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.powers import Choose, leave_off, power_of, powers_brought, take_all, take_none
 from ollim_bot.upkeep.shared_rows import reading
 
-_STAMP = "%Y%m%dT%H%M%SZ"
-_GIT_LIMIT = 300.0
 _FROM_BACKUP = frozenset((DATABASE, *MIRROR_FILES))
-# What belongs to a running bot and to the machine, and not to the data.
-_NOT_OF_A_COPY = frozenset(
-    (
-        *("backup", "bot", "copies", "Discord", "disk space", "memory", "page", "sentinel"),
-        *("service", "update", "webhooks"),
-    )
-)
 _MOST_LISTED = 20
 _LONGEST_LISTED = 80
+_STAGING = ".{}.restoring-"
 _SPARE = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What came out of a backup.
+
+    `keys` were taken from the present data directory, `missing` keys are in neither. `brought` can
+    act, and `left_off` is what of it was not taken in. `notes` are sentences about what is not as
+    it was. `aside` is where the former data directory is, and `said` what the owner said after the
+    backup, as far as that knows it. `findings` are the doctor's, of a trial.
+    """
+
+    manifest: Manifest
+    keys: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    brought: tuple[Brought, ...] = ()
+    left_off: tuple[Brought, ...] = ()
+    notes: tuple[str, ...] = ()
+    aside: Path | None = None
+    said: tuple[str, ...] = ()
+    findings: tuple[DoctorFinding, ...] = ()
 
 
 def restore_into(
@@ -142,62 +152,47 @@ def _not_written(path: Path, refused: OSError) -> WriteFailed:
 def _extracted(
     backup: BackupReader, paths: DataPaths, present: Path | None, choose: Choose
 ) -> Restored:
-    backup.extract(lambda entry: _opened(paths.root, entry))
+    manifest, database = backup.manifest, paths.state / DATABASE
+    backup.extract(lambda entry: _opened(paths, entry))
     paths.state.mkdir(mode=0o700, exist_ok=True)
-    for entry in backup.manifest.files:
+    for entry in manifest.files:
         with suppress(OSError):
-            os.utime(_place(paths.root, entry), (entry.mtime, entry.mtime))
-    if (paths.state / DATABASE).exists():
-        check_database(paths.state / DATABASE, backup.manifest.schema)
+            os.utime(_place(paths, entry), (entry.mtime, entry.mtime))
+    if database.exists():
+        check_database(database, manifest.schema)
     here = None if present is None else DataPaths(present)
-    brought = powers_brought(backup.manifest.files, paths, here)
-    accepted = choose(brought) if brought else frozenset[Power]()
-    left_off = [each for each in brought if each.power not in accepted]
+    brought = powers_brought(manifest.files, paths, here)
+    accepted = choose(brought) if brought else ()
+    left_off = tuple(each for each in brought if each.power not in accepted)
     leave_off(left_off, paths, here)
-    taken, missing = _take_keys(backup.manifest, paths.root, present)
+    taken = list[str]()
+    if present is not None and not manifest.with_keys:
+        for relative in keys_in(present):
+            target = paths.root / relative
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.copyfile(present / relative, target, follow_symlinks=False)
+            target.chmod(0o600)
+            taken.append(str(relative))
+    missing = tuple(name for name in manifest.left_out if name not in taken)
     notes = tuple(_restored_history(paths.root))
-    return Restored(backup.manifest, taken, missing, tuple(brought), tuple(left_off), notes)
+    return Restored(manifest, tuple(taken), missing, tuple(brought), left_off, notes)
 
 
-def _place(root: Path, entry: BackedUpFile) -> Path:
+def _place(paths: DataPaths, entry: BackedUpFile) -> Path:
     top, _, below = entry.path.partition("/")
-    if top == DATA:
-        return root / below
-    if top == TRANSCRIPTS:
-        # The engine's records wait there until they are in their folder.
-        return DataPaths(root).restored_transcripts / below
-    return root / HISTORY
+    # The engine's records wait in `state/` until they are in their folder.
+    folders = {DATA: paths.root, TRANSCRIPTS: paths.restored_transcripts}
+    return folders[top] / below if top in folders else paths.root / HISTORY
 
 
-def _opened(root: Path, entry: BackedUpFile) -> BinaryIO:
-    path = _place(root, entry)
+def _opened(paths: DataPaths, entry: BackedUpFile) -> BinaryIO:
+    path = _place(paths, entry)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Others on the machine may read no more than before, and nothing of `state/`. Ordinary content
-    # is not for running.
-    is_program = (
-        bool(entry.mode & 0o100) and power_of(PurePosixPath(path.relative_to(root))) is not None
-    )
-    mode = 0o700 if is_program else 0o600
+    # Nothing is for others on the machine to read, and ordinary content is not for running.
+    can_act = power_of(PurePosixPath(path.relative_to(paths.root))) is not None
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    mode = 0o700 if can_act and entry.mode & 0o100 else 0o600
     return open(os.open(path, flags, mode), "wb")
-
-
-def _take_keys(
-    manifest: Manifest, root: Path, present: Path | None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Copy the keys of `present`; returns their names, and those that are nowhere."""
-    if manifest.with_keys:
-        return (), ()
-    if present is None:
-        return (), manifest.left_out
-    taken = []
-    for relative in keys_in(present):
-        target = root / relative
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copyfile(present / relative, target, follow_symlinks=False)
-        target.chmod(0o600)
-        taken.append(str(relative))
-    return tuple(taken), tuple(name for name in manifest.left_out if name not in taken)
 
 
 def _restored_history(root: Path) -> Iterator[str]:
@@ -206,13 +201,16 @@ def _restored_history(root: Path) -> Iterator[str]:
     if not bundle.exists():
         return
     try:
-        git = Repository.opened(Git(root, limit=_GIT_LIMIT)).git
+        git = Repository.opened(Git(root, limit=GIT_LIMIT)).git
         git.run("fetch", "--quiet", "--update-head-ok", str(bundle), "+refs/*:refs/*")
-        head = git.run("ls-remote", "--symref", str(bundle), "HEAD").decode(errors="replace")
-        branch = _branch(git, head)
-        if branch:
-            git.run("symbolic-ref", "HEAD", branch)
-            git.run("reset", "--quiet")
+        if head := git.run("ls-remote", str(bundle), "HEAD").decode().split():
+            # The branch that HEAD was on: the one with its commit, `main` if there are several.
+            at_head = ("--points-at", head[0], "--format=%(refname)", "refs/heads")
+            branches = git.run("for-each-ref", *at_head).decode().split()
+            if branches:
+                main = "refs/heads/main"
+                git.run("symbolic-ref", "HEAD", main if main in branches else branches[0])
+                git.run("reset", "--quiet")
     except GitTrouble as trouble:
         shutil.rmtree(root / ".git", ignore_errors=True)
         yield f"The history could not be put back, and waits in {HISTORY}: {trouble}"
@@ -220,17 +218,7 @@ def _restored_history(root: Path) -> Iterator[str]:
         bundle.unlink()
 
 
-def _branch(git: Git, listed: str) -> str:
-    """The branch that HEAD was on: the one with its commit, `main` if there are several."""
-    commit = listed.split()[0] if listed.split() else ""
-    refs = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads").decode()
-    found = [
-        name for line in refs.splitlines() for at, _, name in [line.partition(" ")] if at == commit
-    ]
-    return next((name for name in found if name == "refs/heads/main"), found[0] if found else "")
-
-
-def try_out(file: Path, paths: DataPaths, environ: Mapping[str, str], now: datetime) -> TrialReport:
+def try_out(file: Path, paths: DataPaths, environ: Mapping[str, str], now: datetime) -> Restored:
     """Restore into a scratch place, check everything, and have the doctor look at it.
 
     The page, webhooks and Discord are off for the doctor, and so is what can act and the data
@@ -242,19 +230,15 @@ def try_out(file: Path, paths: DataPaths, environ: Mapping[str, str], now: datet
         restored = restore_into(file, root, present, take_none)
         # The reserve for a full disk is made by the first start.
         (root / "state" / BALLAST_FILE).touch()
-        given = _doctor_input({**environ, "OLLIM_DATA_DIR": str(root)}, root, now)
-        return TrialReport(restored, tuple(examine(given, _NOT_OF_A_COPY)))
-
-
-def _doctor_input(environ: Mapping[str, str], root: Path, now: datetime) -> DoctorInput:
-    try:
-        settings = Settings.from_env(environ, cwd=root)
-    except BadSettings as bad:
-        return DoctorInput(
-            None, Location(DataPaths(root), ZoneInfo("UTC")), bad.problems, environ, now
-        )
-    quiet = replace(settings, discord_token=None, web_port=None, webhook_port=None)
-    return DoctorInput(quiet, quiet, (), environ, now)
+        environ = {**environ, "OLLIM_DATA_DIR": str(root)}
+        try:
+            settings = Settings.from_env(environ, cwd=root)
+            quiet = replace(settings, discord_token=None, web_port=None, webhook_port=None)
+            given = DoctorInput(quiet, quiet, (), environ, now)
+        except BadSettings as bad:
+            place = Location(DataPaths(root), ZoneInfo("UTC"))
+            given = DoctorInput(None, place, bad.problems, environ, now)
+        return replace(restored, findings=tuple(examine(given, NOT_OF_A_COPY)))
 
 
 def restore(
@@ -264,64 +248,49 @@ def restore(
     now: datetime,
     choose: Choose,
     *,
-    is_return: bool = False,
     move_rows: Callable[[Path], None] | None = None,
-) -> RestoreReport:
+) -> Restored:
     """Put the backup in the place of the data directory, which is moved aside.
 
     Where machines share a database, `move_rows` moves the rows of the file there before.
 
-    No bot may run. What can act is left off unless `choose` returns it. With `is_return` nothing
-    has happened since the backup, so what came due is caught up on, and the caller holds the
-    maintenance; else the next start lists it, and repeats nothing. A kill at any moment leaves the
-    former or the restored directory in place. Raises `OllimError`.
+    No bot may run. What can act is left off unless `choose` returns it. The next start lists what
+    came due since the backup, and repeats nothing. A kill at any moment leaves the former or the
+    restored directory in place. Raises `OllimError`.
     """
     root = Path(os.path.realpath(paths.root))
     present = DataPaths(root)
-    with ExitStack() as held:
-        if present.state.is_dir():
-            held.enter_context(single_instance(present.bot_pid))
-            if not is_return:
-                held.enter_context(maintenance(present, MaintenanceKind.RESTORE, now))
-        staging = DataPaths(held.enter_context(_staging(root)) / root.name)
-        former = root if root.is_dir() else left_aside(root)
-        restored = restore_into(file, staging.root, former, choose)
-        said = () if is_return else _said_since(environment, present, restored.manifest, now)
-        _settle(staging, restored.manifest, now, said, is_return=is_return)
-        rows = staging.state / DATABASE
-        if move_rows is not None and rows.exists():
-            move_rows(rows)
-            rows.unlink()
-        held.enter_context(single_instance(staging.bot_pid))
-        os.sync()
-        aside = _exchanged(root, staging.root, now)
-        if aside is not None:
-            # The moved directory must not tell of a restore that was cut off.
-            for record in (DataPaths(aside).maintenance, DataPaths(aside).bot_pid):
-                record.unlink(missing_ok=True)
-    notes = place_transcripts(paths, environment, now)
-    restored = replace(restored, notes=(*restored.notes, *notes))
-    return RestoreReport(restored, aside, said)
-
-
-@contextmanager
-def _staging(root: Path) -> Iterator[Path]:
-    """An empty folder beside the data directory; what a kill left in it is removed first."""
-    folder = root.with_name(f".{root.name}.restoring")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        with locked_folder(folder):
-            for left in folder.iterdir():
-                shutil.rmtree(left)
-            yield folder
-            folder.rmdir()
-    except BlockingIOError:
-        raise OllimError(f"Another restore of {root} is going on.") from None
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as held:
+            if present.state.is_dir():
+                held.enter_context(single_instance(present.bot_pid))
+                held.enter_context(maintenance(present, MaintenanceKind.RESTORE, now))
+            work = held.enter_context(work_folder(root.parent, _STAGING.format(root.name)))
+            staging = DataPaths(work / root.name)
+            former = root if root.is_dir() else left_aside(root)
+            restored = restore_into(file, staging.root, former, choose)
+            said = _said_since(environment, present, restored.manifest, now)
+            rows = staging.state / DATABASE
+            if rows.exists():
+                made_at, heartbeat = restored.manifest.made_at, HeartbeatFile(staging)
+                due_since = min(heartbeat.read() or made_at, made_at)
+                mark_restored(rows, made_at, now, SinceBackup(due_since, said))
+                heartbeat.write(now)
+                if move_rows is not None:
+                    move_rows(rows)
+                    rows.unlink()
+            held.enter_context(single_instance(staging.bot_pid))
+            os.sync()
+            aside = _exchanged(root, staging.root, now)
+            if aside is not None:
+                # The moved directory must not tell of a restore that was cut off.
+                for record in (DataPaths(aside).maintenance, DataPaths(aside).bot_pid):
+                    record.unlink(missing_ok=True)
     except OSError as refused:
-        raise _not_written(folder, refused) from refused
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        raise _not_written(root, refused) from refused
+    notes = place_transcripts(paths, environment, now)
+    return replace(restored, notes=(*restored.notes, *notes), aside=aside, said=said)
 
 
 def refuse_cut_off(paths: DataPaths) -> None:
@@ -330,16 +299,12 @@ def refuse_cut_off(paths: DataPaths) -> None:
     A start would make a new data directory between the former and the restored one.
     """
     root = Path(os.path.realpath(paths.root))
-    former = left_aside(root)
-    if former is not None and not root.exists() and _new_of(former).exists():
+    former, staged = left_aside(root), root.parent.glob(f"{_STAGING.format(root.name)}*/*")
+    if former is not None and not root.exists() and any(staged):
         raise OllimError(
             f"A restore was cut off, and {root} is not there. Run the restore again, or have what "
             f"was before: mv {former} {root}"
         )
-
-
-def _new_of(aside: Path) -> Path:
-    return aside.with_name(f".{aside.name}.new")
 
 
 def left_aside(root: Path) -> Path | None:
@@ -363,40 +328,32 @@ def _said_since(
     return lines if more <= 0 else (*lines[:_MOST_LISTED], f"and {more} more")
 
 
-def _settle(
-    paths: DataPaths, manifest: Manifest, now: datetime, said: Sequence[str], *, is_return: bool
-) -> None:
-    database = paths.state / DATABASE
-    if not database.exists():
-        return
-    if is_return:
-        remove_mark(database)
-        return
-    heartbeat = HeartbeatFile(paths)
-    due_since = min(heartbeat.read() or manifest.made_at, manifest.made_at)
-    mark_restored(database, manifest.made_at, now, SinceBackup(due_since, tuple(said)))
-    heartbeat.write(now)
-
-
 def _exchanged(root: Path, staging: Path, now: datetime) -> Path | None:
     """Put `staging` in the place of `root`; returns where the former directory is."""
     try:
         if not root.exists() or not any(root.iterdir()):
             os.rename(staging, root)
             return None
-        stamp = now.astimezone(UTC).strftime(_STAMP)
+        stamp = now.astimezone(UTC).strftime(STAMP)
         aside, number = root.with_name(f"{root.name}.before-restore-{stamp}"), 1
         while os.path.lexists(aside):
             number += 1
             aside = root.with_name(f"{root.name}.before-restore-{stamp}-{number}")
         # The new directory takes the name first: then one step changes the two.
         os.rename(staging, aside)
+        is_exchanged = False
         try:
-            if not swap_names(root, aside):
-                _swap_in_two_steps(root, aside)
-        except OSError:
-            os.rename(aside, staging)
-            raise
+            is_exchanged = swap_names(root, aside)
+        finally:
+            if not is_exchanged:
+                os.rename(aside, staging)
+        if not is_exchanged:
+            os.rename(root, aside)
+            try:
+                os.rename(staging, root)
+            except OSError:
+                os.rename(aside, root)
+                raise
         OsDisk().sync_folder(root.parent)
     except OSError as refused:
         reason = refused.strerror or str(refused)
@@ -406,18 +363,6 @@ def _exchanged(root: Path, staging: Path, now: datetime) -> Path | None:
             root, f"could not be moved aside: {reason}. Nothing was changed."
         ) from refused
     return aside
-
-
-def _swap_in_two_steps(root: Path, aside: Path) -> None:
-    between = _new_of(aside)
-    os.rename(aside, between)
-    os.rename(root, aside)
-    try:
-        os.rename(between, root)
-    except OSError:
-        os.rename(aside, root)
-        os.rename(between, aside)
-        raise
 
 
 def place_transcripts(
@@ -433,7 +378,7 @@ def place_transcripts(
         return ()
     transcripts = Transcripts(environment)
     target = transcripts.folder_of(paths.root)
-    stamp = now.astimezone(UTC).strftime(_STAMP)
+    stamp = now.astimezone(UTC).strftime(STAMP)
     try:
         for folder, _, names in os.walk(waiting):
             for name in sorted(names):

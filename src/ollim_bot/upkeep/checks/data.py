@@ -1,24 +1,38 @@
-"""Checks of what is in the data directory: history, tasks, policy, servers, calendars, state."""
+"""Checks of the data directory: the folder, its history, files, database and backups."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from ollim_bot.domain.calendar import CalendarCopy, age_words
-from ollim_bot.domain.moments import describe
+from ollim_bot.domain.calendar import age_words
+from ollim_bot.domain.job_kinds import JobKind
+from ollim_bot.domain.moments import describe, duration_in_words
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.tool_patterns import is_open, open_problem, problems
 from ollim_bot.domain.tool_servers import ToolServerRecord, in_words
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import UnsuitableFile, opened_file
+from ollim_bot.settings import CHANNELS
 from ollim_bot.store.calendars import CalendarFiles
 from ollim_bot.store.copies import EVERY, copied_at, copies_of, damage_of
+from ollim_bot.store.data_directory import (
+    add_ignored,
+    close_to_others,
+    displaced_links,
+    lost_links,
+    missing_ignored,
+    remake_links,
+)
 from ollim_bot.store.journal import Git, GitMissing, GitTrouble, Repository, has_repository
 from ollim_bot.store.owner_files import PolicyFile, SubagentFiles
 from ollim_bot.store.questions import DATABASE
@@ -32,36 +46,16 @@ from ollim_bot.store.state_inspection import (
     state_files,
 )
 from ollim_bot.store.task_file import TaskFile
-from ollim_bot.upkeep.archive import Manifest
-from ollim_bot.upkeep.backup import automatic_folder, backups_in
-from ollim_bot.upkeep.checks.folder import close_file, is_older_than, is_open_to_others, shown
-from ollim_bot.upkeep.checks.jobs import NoJournal
+from ollim_bot.upkeep.backup import Manifest, automatic_folder, backups_in
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.hand_over import interrupted_maintenance
 from ollim_bot.upkeep.instance import running_pid
 
 _GIT_LIMIT = 10.0
 _GIT_LOCKS = ("index.lock", "HEAD.lock")
 _OLD_LOCK_SECONDS = 600.0
-_POLICY = "tool policy"
-_SUBAGENTS = "subagents"
-_TOOL_SERVERS = "tool servers"
-_MEND_SERVERS = "Mend mcp.json; `ollim-bot mcp list` shows whether it is right."
-_CALENDARS = "calendars"
-_NO_CALENDAR = "none; `ollim-bot cal subscribe -` adds one"
-_TASKS = "tasks"
-_COPIES = "copies"
-_DATABASE = "database"
-_STATE = "state files"
-_BACKUP = "backup"
 # One is made each day, at an idle moment: a machine that was off for a night is not yet late.
 _LATE_BACKUP = timedelta(days=2)
-_ON_SERVER = "the database is on a server, which has its own; `ollim-bot backup` saves the rows too"
-_WHY = "`ollim-bot standby status` says why."
-_MAKE_BACKUP = "Run `ollim-bot backup`; it says what is wrong."
-
-
-def check_git(given: DoctorInput) -> Iterator[DoctorFinding]:
-    return git_history(given.data.paths.root)
 
 
 def git_history(
@@ -73,31 +67,30 @@ def git_history(
         git = Git(root if root.is_dir() else Path("/"), program, limit=_GIT_LIMIT)
         version = git.run("version").decode(errors="replace").strip()
         if not has_repository(root):
-            yield passed("git", f"{version}; the history begins with the first start")
+            yield passed(f"{version}; the history begins with the first start")
             return
         repository = Repository.opened(git)
         for lock in (repository.folder / name for name in _GIT_LOCKS):
             if is_older_than(lock, _OLD_LOCK_SECONDS):
-                yield _left_lock(lock, root, is_at_work or is_git_at_work)
+                mend = partial(_remove_git_lock, lock, root, is_at_work)
+                left = f"{lock} was left behind by a git that died"
+                step = f"If no other git runs there, run `rm {shown(lock)}`."
+                yield warned(f"{left}, so nothing is added to the history", step, mend)
         waiting = len(repository.changes())
         changes = f"{counted(waiting, 'change')} not in it yet" if waiting else "all is in it"
-        yield passed("git", f"{version}; there is a history, and {changes}")
+        yield passed(f"{version}; there is a history, and {changes}")
     except GitMissing:
         missing = "git was not found; changes are kept, but without a history"
-        yield warned("git", missing, "Install git, for example with `apt install git`.")
+        yield warned(missing, "Install git, for example with `apt install git`.")
     except GitTrouble as trouble:
-        yield warned("git", str(trouble), look)
+        yield warned(str(trouble), look)
 
 
-def _left_lock(lock: Path, root: Path, is_at_work: Callable[[Path], bool]) -> DoctorFinding:
-    def mend() -> str:
-        if is_at_work(root) or not is_older_than(lock, _OLD_LOCK_SECONDS):
-            return ""
-        lock.unlink()
-        return f"{lock}, which no git held, is removed"
-
-    left = f"{lock} was left behind by a git that died, so nothing is added to the history"
-    return warned("git", left, f"If no other git runs there, run `rm {shown(lock)}`.", mend)
+def _remove_git_lock(lock: Path, root: Path, is_at_work: Callable[[Path], bool] | None) -> str:
+    if (is_at_work or is_git_at_work)(root) or not is_older_than(lock, _OLD_LOCK_SECONDS):
+        return ""
+    lock.unlink()
+    return f"{lock}, which no git held, is removed"
 
 
 def is_git_at_work(root: Path, proc: Path = Path("/proc")) -> bool:
@@ -129,50 +122,29 @@ def _is_git_in(root: Path, process: Path) -> bool:
 
 def check_subagents(given: DoctorInput) -> Iterator[DoctorFinding]:
     found = SubagentFiles(given.data.paths).read()
-    mend = "Mend the file; `ollim-bot doctor` shows whether it is right."
-    for problem in found.problems:
-        yield failed(_SUBAGENTS, problem, mend)
-    for warning in found.warnings:
-        yield warned(_SUBAGENTS, warning, mend)
-    names = ", ".join(found.known)
-    yield passed(_SUBAGENTS, names or "none; they are installed when the bot starts")
-
-
-def check_tool_policy(given: DoctorInput) -> Iterator[DoctorFinding]:
-    return tool_policy(given.data.paths)
+    yield from map(failed, found.problems)
+    yield from map(warned, found.warnings)
+    yield passed(", ".join(found.known) or "none; they are installed when the bot starts")
 
 
 def tool_policy(paths: DataPaths) -> Iterator[DoctorFinding]:
     wrong: list[str] = []
     policy = PolicyFile(paths, wrong.append).read()
-    mend = f"Mend {paths.tool_policy.name}; `ollim-bot doctor` shows whether it is right."
-    for problem in wrong:
-        yield failed(_POLICY, problem, mend)
+    yield from map(failed, wrong)
     patterns = (*policy.main_more, *policy.background_more, *(policy.background_instead or ()))
-    for pattern in patterns:
-        for warning in problems(pattern).warnings:
-            yield warned(_POLICY, f"{paths.tool_policy.name}: {warning}", mend)
-    for pattern in filter(is_open, policy.background(())):
-        yield warned(_POLICY, f"{paths.tool_policy.name}: {open_problem(pattern)}", mend)
+    warnings = [warning for pattern in patterns for warning in problems(pattern).warnings]
+    warnings += map(open_problem, filter(is_open, policy.background(())))
+    yield from (warned(f"{paths.tool_policy.name}: {warning}") for warning in warnings)
     if not wrong:
-        more = (
-            f"{counted(len(patterns), 'pattern')} allowed besides"
-            if patterns
-            else "only what is usual is allowed"
-        )
-        yield passed(_POLICY, more)
+        more = f"{counted(len(patterns), 'pattern')} allowed besides"
+        yield passed(more if patterns else "only what is usual is allowed")
 
 
 def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths = given.data.paths
     reading = read_servers(paths)
-    for problem in reading.problems:
-        yield failed(_TOOL_SERVERS, problem, _MEND_SERVERS)
-    if is_open_to_others(paths.mcp):
-        step = f"Run `chmod 600 {shown(paths.mcp)}`."
-        yield warned(
-            _TOOL_SERVERS, "others may read mcp.json", step, partial(close_file, paths.mcp)
-        )
+    yield from map(failed, reading.problems)
+    yield from open_to_others(paths.mcp, "others may read mcp.json")
     record = given.read(lambda tx: tx.tool_servers.get())
     machine = load_standby("machine").machine_id(paths) if given.is_shared else ""
     known = (record or ToolServerRecord()).on(machine).written(reading.specs)
@@ -180,14 +152,14 @@ def check_tool_servers(given: DoctorInput) -> Iterator[DoctorFinding]:
     for name, state in sorted(named.items()):
         if state.trouble:
             trouble = f"{name} {state.trouble.rstrip('.')}"
-            yield warned(_TOOL_SERVERS, trouble, f"Run `ollim-bot mcp test {name}`.")
+            yield warned(trouble, f"Run `ollim-bot mcp test {name}`.")
         elif state.question:
             step = f"Run `ollim-bot mcp approve {name}`, or `ollim-bot mcp remove {name}`."
-            yield warned(_TOOL_SERVERS, f"{name}: {in_words(state)}", step)
+            yield warned(f"{name}: {in_words(state)}", step)
     if not reading.problems:
         tools = sum(len(state.offered) for state in named.values())
         some = f"{counted(len(named), 'server')}, {counted(tools, 'approved tool')}"
-        yield passed(_TOOL_SERVERS, some if named else "none")
+        yield passed(some if named else "none")
 
 
 def check_calendars(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -195,100 +167,91 @@ def check_calendars(given: DoctorInput) -> Iterator[DoctorFinding]:
     files = CalendarFiles(paths)
     troubles = list(files.troubles())
     for path, reason in troubles:
-        yield failed(
-            _CALENDARS,
-            f"state/calendars/{path.name} cannot be used: {reason}",
-            "Run `ollim-bot cal calendars`: it sets the file aside. Then subscribe again.",
-        )
+        step = "Run `ollim-bot cal calendars`: it sets the file aside. Then subscribe again."
+        yield failed(f"state/calendars/{path.name} cannot be used: {reason}", step)
     if troubles:
         return
     copies, is_running = files.copies(), running_pid(paths.bot_pid) is not None
     for copy in copies:
-        yield from _calendar_findings(copy, now, is_running=is_running)
+        if copy.problem:
+            yield warned(f"{copy.name} cannot be read: {copy.problem.rstrip('.')}")
+        elif is_running and copy.is_stale(now):
+            yield warned(f"{copy.name} was not read for long: {age_words(copy, now)}")
+        if copy.limits:
+            left = "`ollim-bot cal upcoming` shows what is left"
+            step = f"{left}; see the rest where the calendar is from."
+            yield warned(f"{copy.name}: {copy.limits.rstrip('.')}", step)
     ages = ", ".join(f"{copy.name} {age_words(copy, now)}" for copy in copies)
-    yield passed(_CALENDARS, ages) if ages else off(_CALENDARS, _NO_CALENDAR)
+    yield passed(ages) if ages else off("none; `ollim-bot cal subscribe -` adds one")
 
 
-def _calendar_findings(
-    copy: CalendarCopy, now: datetime, *, is_running: bool
-) -> Iterator[DoctorFinding]:
-    mend = "Run `ollim-bot cal refresh`: it says what is wrong."
-    if copy.problem:
-        yield warned(_CALENDARS, f"{copy.name} cannot be read: {copy.problem.rstrip('.')}", mend)
-    elif is_running and copy.is_stale(now):
-        yield warned(_CALENDARS, f"{copy.name} was not read for long: {age_words(copy, now)}", mend)
-    if copy.limits:
-        yield warned(
-            _CALENDARS,
-            f"{copy.name}: {copy.limits.rstrip('.')}",
-            "`ollim-bot cal upcoming` shows what is left; see the rest where the calendar is from.",
-        )
+class NoJournal:
+    """The journal of a check, which writes nothing."""
+
+    def note(self, path: Path, message: str, source: str = "") -> None:
+        raise AssertionError(f"{path} was written by a check: {message} {source}")
 
 
 def check_tasks(given: DoctorInput) -> Iterator[DoctorFinding]:
     try:
         tasks = TaskFile(given.data.paths, NoJournal(), lambda: given.now).peek()
     except StorageError as unreadable:
-        step = "`ollim-bot tasks list` shows whether it is right."
-        yield failed(_TASKS, f"tasks.md {unreadable.reason}", step)
+        yield failed(f"tasks.md {unreadable.reason}")
         return
     still_open = sum(not task.done for task in tasks)
-    yield passed(_TASKS, f"{counted(still_open, 'open task')} in tasks.md" if tasks else "none")
+    yield passed(f"{counted(still_open, 'open task')} in tasks.md" if tasks else "none")
 
 
 def check_copies(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths, now = given.data.paths, given.local_now
     if given.is_shared:
-        yield off(_COPIES, _ON_SERVER)
+        own = "which has its own; `ollim-bot backup` saves the rows too"
+        yield off(f"the database is on a server, {own}")
         return
     database = paths.state / DATABASE
     if not database.exists():
-        yield passed(_COPIES, "none; there is nothing to copy yet")
+        yield passed("none; there is nothing to copy yet")
         return
     copies = copies_of(database)
     if not copies:
-        yield passed(_COPIES, "none yet; one is made in each hour in which something changes")
+        yield passed("none yet; one is made in each hour in which something changes")
         return
     newest = copies[0]
     if damage := damage_of(newest):
         step = f"Run `rm {shown(newest)}`; the bot makes another within the hour."
-        yield warned(_COPIES, f"state/copies/{newest.name} is damaged ({damage})", step)
-    made = copied_at(newest)
-    is_behind = _written_at(database) > made + 3 * EVERY and now > made + 3 * EVERY
-    if is_behind and running_pid(paths.bot_pid) is not None:
+        yield warned(f"state/copies/{newest.name} is damaged ({damage})", step)
+    made, files = copied_at(newest), (database, database.with_name(f"{database.name}-wal"))
+    written = max(path.stat().st_mtime for path in files if path.exists())
+    is_late = min(datetime.fromtimestamp(written, UTC), now) > made + 3 * EVERY
+    if is_late and running_pid(paths.bot_pid) is not None:
         late = f"the newest is of {describe(made, now)}, though the bot runs and has written since"
-        yield warned(_COPIES, late, "Make room and run `ollim-bot doctor` in an hour.")
-    yield passed(_COPIES, f"{len(copies)}, the newest of {describe(made, now)}")
-
-
-def _written_at(database: Path) -> datetime:
-    files = (database, database.with_name(f"{database.name}-wal"))
-    return datetime.fromtimestamp(max(path.stat().st_mtime for path in files if path.exists()), UTC)
+        yield warned(late, "Make room and run `ollim-bot doctor` in an hour.")
+    yield passed(f"{len(copies)}, the newest of {describe(made, now)}")
 
 
 def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
-    paths, now = given.data.paths, given.local_now
-    if given.is_shared:
-        unused = given.data.paths.state / DATABASE
-        if unused.exists():
-            step = f"Look whether you need it, then `mv {shown(unused)}` out of state/."
-            yield warned(_DATABASE, "state/ollim.db is not used, since DATABASE_URL is set", step)
-        count = given.read(lambda tx: tx.messages.last_seq())
-        if count is None:
-            yield failed(_DATABASE, "the rows on the server cannot be read", _WHY)
-        else:
-            yield passed(_DATABASE, f"on the server, with {counted(count, 'message')} and all else")
+    paths = given.data.paths
+    if not given.is_shared:
+        troubles = list(database_troubles(paths, given.local_now))
+        yield from map(_of_trouble, troubles)
+        if not troubles:
+            yield passed(database_overview(paths))
         return
-    troubles = list(database_troubles(paths, now))
-    yield from _findings(_DATABASE, troubles)
-    if not troubles:
-        yield passed(_DATABASE, database_overview(paths))
+    unused = paths.state / DATABASE
+    if unused.exists():
+        step = f"Look whether you need it, then `mv {shown(unused)}` out of state/."
+        yield warned("state/ollim.db is not used, since DATABASE_URL is set", step)
+    count = given.read(lambda tx: tx.messages.last_seq())
+    if count is None:
+        step = "`ollim-bot standby status` says why."
+        yield failed("the rows on the server cannot be read", step)
+    else:
+        yield passed(f"on the server, with {counted(count, 'message')} and all else")
 
 
 def check_backup(given: DoctorInput) -> Iterator[DoctorFinding]:
-    paths, now = given.data.paths, given.local_now
+    folder, now = automatic_folder(given.data.paths), given.local_now
     config = given.read(lambda tx: tx.config.get()) or RuntimeConfig()
-    folder = automatic_folder(paths)
     return backups(backups_in(folder), folder, now, is_automatic=config.auto_backup)
 
 
@@ -299,34 +262,282 @@ def backups(
     complete = [manifest for _, manifest in found if manifest.is_complete]
     if found and not found[0][1].is_complete:
         gap = found[0][1].unread[0]
-        yield warned(_BACKUP, f"the newest has gaps: {gap.path} ({gap.reason})", _MAKE_BACKUP)
+        yield warned(f"the newest has gaps: {gap.path} ({gap.reason})")
     if not complete:
-        if is_automatic:
-            yield warned(_BACKUP, f"auto_backup is on, and there is none in {folder}", _MAKE_BACKUP)
-        else:
-            yield off(_BACKUP, "none yet; `ollim-bot backup` makes one")
+        none = warned(f"auto_backup is on, and there is none in {folder}")
+        yield none if is_automatic else off("none yet; `ollim-bot backup` makes one")
         return
     newest = complete[0].made_at.astimezone(now.tzinfo)
     when = describe(newest.replace(second=0, microsecond=0), now)
     if is_automatic and now - newest > _LATE_BACKUP:
-        yield warned(_BACKUP, f"auto_backup is on, and the newest is of {when}", _MAKE_BACKUP)
+        yield warned(f"auto_backup is on, and the newest is of {when}")
     else:
-        yield passed(
-            _BACKUP, f"{counted(len(complete), 'backup')} in {folder}, the newest of {when}"
-        )
+        yield passed(f"{counted(len(complete), 'backup')} in {folder}, the newest of {when}")
 
 
 def check_state_files(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths = given.data.paths
     is_running = running_pid(paths.bot_pid) is not None
     troubles = list(file_troubles(paths, is_running=is_running))
-    yield from _findings(_STATE, troubles)
+    yield from map(_of_trouble, troubles)
     if not troubles:
         count = state_files(paths)
-        yield passed(_STATE, f"{counted(count, 'file')}, all readable" if count else "none yet")
+        yield passed(f"{counted(count, 'file')}, all readable" if count else "none yet")
 
 
-def _findings(name: str, troubles: Sequence[StateProblem]) -> Iterator[DoctorFinding]:
-    for trouble in troubles:
-        make = failed if trouble.is_grave else warned
-        yield make(name, trouble.sentence, trouble.step)
+def _of_trouble(trouble: StateProblem) -> DoctorFinding:
+    return (failed if trouble.is_grave else warned)(trouble.sentence, trouble.step)
+
+
+May = Callable[[Path, int], bool]
+_ALL_BITS = os.R_OK | os.W_OK | os.X_OK
+_OTHERS = 0o077
+_SALVAGED = ".ollim.db.salvaged"
+_HOUR = 3600.0
+_KEPT_AFTER_RESTORE = timedelta(days=7)
+_MB = 1000**2
+_MUCH = 5000 * _MB
+
+
+def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFinding]:
+    if not paths.root.exists():
+        above = next(folder for folder in paths.root.parents if folder.exists())
+        if may(above, _ALL_BITS):
+            yield passed(f"{paths.root} is not there yet; the first start makes it")
+        else:
+            step = f"Run `chmod u+rwx {shown(above)}`, or set OLLIM_DATA_DIR to a folder of yours."
+            yield failed(f"{paths.root} is not there and cannot be made", step)
+        return
+    below = (paths.state, paths.locks, *map(paths.jobs, JobKind), paths.skills)
+    folders = [paths.root, *(folder for folder in below if folder.exists())]
+    closed = [folder for folder in folders if not may(folder, _ALL_BITS)]
+    for folder in closed:
+        step = f"Run `chmod u+rwx {shown(folder)}`, as the account that it belongs to."
+        yield failed(f"{folder} cannot be read and written", step, partial(_open_to_owner, folder))
+    yield from _open_to_others(paths)
+    if closed:
+        return
+    if paths.locks.exists():
+        for lock in sorted(paths.locks.iterdir()):
+            if not stat.S_ISREG(lock.lstat().st_mode):
+                wrong = "is not a file, so what it guards cannot be changed"
+                mend = partial(_remove_lock, lock)
+                yield failed(
+                    f"state/.locks/{lock.name} {wrong}", f"Run `rm -r {shown(lock)}`.", mend
+                )
+    yield from _links(paths)
+    yield from _ignored(paths)
+    yield passed(f"{paths.root} can be written")
+
+
+def _open_to_owner(folder: Path) -> str:
+    folder.chmod(stat.S_IMODE(folder.stat().st_mode) | stat.S_IRWXU)
+    return f"{folder} can be read and written again"
+
+
+def _open_to_others(paths: DataPaths) -> Iterator[DoctorFinding]:
+    def close() -> str:
+        return close_to_others(paths).mended
+
+    open_folders = [each for each in (paths.root, paths.state) if is_open_to_others(each)]
+    for folder in open_folders:
+        others = f"others on this machine can look into {folder}"
+        yield warned(others, f"Run `chmod 700 {shown(folder)}`.", close)
+    # A closed folder protects the files in it.
+    is_way_open = len(open_folders) == 2
+    opened = [path for path in files_below(paths.state) if is_way_open and is_open_to_others(path)]
+    if opened:
+        more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
+        step = f"Run `chmod -R go= {shown(paths.state)}`."
+        yield warned(f"others may read {opened[0]}{more}", step, close)
+    if paths.root.stat().st_uid != os.geteuid():
+        yield warned(
+            f"{paths.root} belongs to another account, which can read and change all of it",
+            f"Run the bot as that account, or run `sudo chown -R $USER {shown(paths.root)}`.",
+        )
+
+
+def is_open_to_others(path: Path) -> bool:
+    try:
+        return bool(stat.S_IMODE(path.stat().st_mode) & _OTHERS)
+    except OSError:
+        return False
+
+
+def open_to_others(path: Path, others: str = "") -> Iterator[DoctorFinding]:
+    """Whether others may read a file, of `state/` unless `others` says so in other words."""
+    if is_open_to_others(path):
+        others = others or f"others on this machine can read state/{path.name}"
+        yield warned(others, f"Run `chmod 600 {shown(path)}`.", partial(close_file, path))
+
+
+def close_file(path: Path) -> str:
+    """Let only the owner read a file; a link is left alone. Raises `OSError`."""
+    with opened_file(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        if not mode & _OTHERS:
+            return ""
+        os.fchmod(descriptor, mode & ~_OTHERS)
+    return f"only you can read {path} now"
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files of all folders below, without links."""
+    for where, _, names in os.walk(folder):
+        yield from (path for name in names if not (path := Path(where, name)).is_symlink())
+
+
+def shown(path: Path) -> str:
+    """The path as a shell takes it."""
+    return shlex.quote(str(path))
+
+
+def _remove_lock(lock: Path) -> str:
+    """Remove a lock that is not a file, since it cannot be held. A folder with content stays."""
+    mode = lock.lstat().st_mode
+    if stat.S_ISREG(mode):
+        return ""
+    if stat.S_ISDIR(mode):
+        lock.rmdir()
+    else:
+        lock.unlink()
+    return f"state/.locks/{lock.name}, which was not a file, is removed"
+
+
+def _links(paths: DataPaths) -> Iterator[DoctorFinding]:
+    def relink() -> str:
+        made = remake_links(paths)
+        names = _joined(path.relative_to(paths.root) for path in made)
+        return f"{names} made again" if made else ""
+
+    if lost := lost_links(paths):
+        names = _joined(path.relative_to(paths.root) for path in lost)
+        wrong = f"links that are missing or lead elsewhere: {names}"
+        yield warned(wrong, "The next start makes them again.", relink)
+    for link in displaced_links(paths):
+        name = link.relative_to(paths.root)
+        yield warned(
+            f"{name} is yours, and so the agent does not find there what it looks for",
+            f"Run `mv {shown(link)} {shown(link)}.mine`, then `ollim-bot doctor --fix`.",
+        )
+
+
+def _ignored(paths: DataPaths) -> Iterator[DoctorFinding]:
+    def add() -> str:
+        added = add_ignored(paths)
+        return f"{_joined(added)} added to .gitignore" if added else ""
+
+    try:
+        missing = missing_ignored(paths)
+    except UnsuitableFile as unfit:
+        step = f"Run `mv {shown(paths.gitignore)} {shown(paths.gitignore)}.old`."
+        yield warned(f".gitignore is {unfit.reason}", step)
+        return
+    if missing:
+        lacks = f".gitignore lacks {_joined(missing)}"
+        risk = "your own `git add` may take in what is private"
+        yield warned(f"{lacks}: {risk}", "Add the lines.", add)
+
+
+def _joined(names: Iterable[object]) -> str:
+    words = [str(name) for name in names]
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def leftovers(paths: DataPaths, now: datetime) -> Iterator[DoctorFinding]:
+    """What was set aside for the owner, and what a killed program left behind."""
+    is_clean = True
+    for path, what, remove in _left_for_owner(paths, now):
+        is_clean = False
+        age = duration_in_words(max(now - _stamped(path), timedelta(0)))
+        yield warned(f"{what} {age} ago", f"{remove} {shown(path)}`.")
+    if record := interrupted_maintenance(paths):
+        is_clean = False
+        words = f"the {record.kind} of {describe(record.since, now)} was cut off"
+        yield warned(words, f"Run `ollim-bot {record.kind}` again; it begins anew.")
+    if unfinished := list(temporary_files(paths)):
+        is_clean = False
+        count, first = counted(len(unfinished), "file"), unfinished[0]
+        left = f"{count} left behind by a write that was cut off, such as "
+        step, mend = f"Run `rm {shown(first)}`.", partial(_remove_temporary, paths)
+        yield warned(f"{left}{first.relative_to(paths.root)}", step, mend)
+    if is_clean:
+        yield passed("none")
+
+
+def _left_for_owner(paths: DataPaths, now: datetime) -> Iterator[tuple[Path, str, str]]:
+    """Each path, what it is, and how it is removed."""
+    look = "Look whether you need something of it, then run"
+    for pattern, what, remove in (
+        ("*.corrupt-*", "could not be understood and was set aside", "rm -r"),
+        ("*.unapplied-*", "is what the bot knew when a change by hand took its place", "rm"),
+    ):
+        for path in sorted([*paths.state.glob(pattern), *paths.calendars.glob(pattern)]):
+            yield path, f"{path.parent.name}/{path.name} {what}", f"{look} `{remove}"
+    for path in sorted(paths.root.parent.glob(f"{paths.root.name}.before-restore-*")):
+        if now - _stamped(path) > _KEPT_AFTER_RESTORE:
+            what = f"{path} is the data from before a restore"
+            yield path, what, "If you need nothing of it, run `rm -r"
+
+
+def _stamped(path: Path) -> datetime:
+    """The moment in the name; else that of the last change."""
+    text = path.name.rpartition("-")[2].removesuffix("Z").partition(".")[0]
+    try:
+        return datetime.strptime(text, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return datetime.fromtimestamp(path.lstat().st_ctime, UTC)
+
+
+def temporary_files(paths: DataPaths) -> Iterator[Path]:
+    """Files of an atomic write that was cut off more than an hour ago.
+
+    Elsewhere than in `state/`, which is the program's alone, only the names that its writes use.
+    """
+    own = (paths.identity, paths.user, paths.tasks, paths.mcp, paths.env_file, paths.gitignore)
+    jobs = map(paths.jobs, JobKind)
+    candidates = [
+        *(path.with_name(f".{path.name}.tmp") for path in own),
+        *(path for folder in jobs for path in sorted(folder.glob(".*.md.tmp"))),
+    ]
+    # What a person sent keeps its name below these.
+    sent = {str(paths.attachments), *(str(paths.state / name) for name in ("uploads", *CHANNELS))}
+    for where, below, names in os.walk(paths.state):
+        below[:] = sorted(name for name in below if os.path.join(where, name) not in sent)
+        candidates += [
+            Path(where, name)
+            for name in sorted(names)
+            if name == _SALVAGED or (name.startswith(".") and name.endswith(".tmp"))
+        ]
+    yield from (path for path in candidates if is_older_than(path, _HOUR))
+
+
+def is_older_than(path: Path, seconds: float) -> bool:
+    """Whether a regular file was last written that long ago."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > seconds
+
+
+def _remove_temporary(paths: DataPaths) -> str:
+    found = list(temporary_files(paths))
+    for path in found:
+        path.unlink(missing_ok=True)
+    return f"{counted(len(found), 'unfinished file')} removed" if found else ""
+
+
+def received_files(paths: DataPaths, much: int = _MUCH) -> Iterator[DoctorFinding]:
+    """The size of all that the owner sent; more than `much` bytes are worth a look."""
+    sizes = {
+        folder: [path.lstat().st_size for path in files_below(folder)]
+        for folder in (paths.attachments, paths.downloads)
+    }
+    size, number = sum(map(sum, sizes.values())), sum(map(len, sizes.values()))
+    count = f"{counted(number, 'file')} that you sent, {size // _MB} MB"
+    if size > much:
+        folder = max(sizes, key=lambda folder: sum(sizes[folder]))
+        yield warned(count, f"Run `ls -lS {shown(folder)}`, and remove what you do not need.")
+    else:
+        yield passed(count)

@@ -1,21 +1,24 @@
-"""Checks of the files of jobs, of the skills they name, and of the ledger of their runs."""
+"""Checks of jobs and webhooks, of the skills they name, and of the ledger of their runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
-from pathlib import Path
 from typing import TypeVar
 
+from ollim_bot.domain.hook_jobs import COMMON_SECRET, WebhookSpec
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, Reminder, RepositoryReport, Routine
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
+from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.schedule import key_of, next_due
 from ollim_bot.domain.skills import does_not_load
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.tool_patterns import is_open, open_problem
-from ollim_bot.paths import DataPaths
+from ollim_bot.domain.webhook_data import has_free_text
+from ollim_bot.domain.webhooks import named, own_secret_name, sharing_secret
+from ollim_bot.settings import Settings
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import SHARED_HEARTBEAT, HeartbeatFile
@@ -24,77 +27,68 @@ from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.skill_files import SkillFolder, SkillLock
 from ollim_bot.store.steps import holder_of_id
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.store.webhook_format import WEBHOOKS
+from ollim_bot.upkeep.checks.data import NoJournal
+from ollim_bot.upkeep.checks.machine import provider_of
+from ollim_bot.upkeep.checks.network import Ask, ask, why_not_free
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
+from ollim_bot.upkeep.instance import running_pid
 
 J = TypeVar("J", bound=Job)
 
-_SKILLS = "skills"
-_MEND_SKILL = "Mend the file; `ollim-bot skill list` shows whether the agent sees the skill."
+_MOST_NAMED = 5
 _COMPARE = "If it was not you, `ollim-bot skill remove` and `ollim-bot skill add` bring it back."
 _NO_EFFECT = "Leave it, it is for another program; `ollim-bot skill list` shows all skills."
-_LEDGER = "ledger"
-_MOST_NAMED = 5
-_SHOW = "`ollim-bot runs show ID`, with the id at the front, shows what is known of it."
-_ALL = "`ollim-bot runs check` names them all."
-_LEFT_OUT = "They stay where they are and harm nothing; copy the file if you want to look into it."
 
 
 def check_jobs(kind: JobKind, given: DoctorInput) -> Iterator[DoctorFinding]:
     report = job_report(given, JOB_TYPES[kind])
-    return _jobs(kind, report, given.local_now, given.data.zone)
+    yield from map(failed, report.problems)
+    yield from map(warned, report.warnings)
+    if report.jobs or not report.problems:
+        found = [one.item for one in report.jobs]
+        yield passed(_overview(kind, found, given.local_now, given.data.zone))
 
 
 def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
     skills = SkillFolder(given.data.paths.skills).read()
     for name, problems in skills.broken.items():
-        yield failed(_SKILLS, does_not_load(name, "; ".join(problems)), _MEND_SKILL)
+        yield failed(does_not_load(name, "; ".join(problems)))
     for difference in SkillLock(given.data.paths.skills).differences():
-        yield warned(_SKILLS, difference, _COMPARE)
+        yield warned(difference, _COMPARE)
     for skill in skills.loaded.values():
-        yield from (warned(_SKILLS, warning, _NO_EFFECT) for warning in skill.warnings)
+        yield from (warned(warning, _NO_EFFECT) for warning in skill.warnings)
         for tool in filter(is_open, skill.tools):
-            yield warned(_SKILLS, f"the skill {skill.name}: {open_problem(tool)}", _MEND_SKILL)
-    jobs: Iterator[Job] = (
-        one.item for form in JOB_TYPES.values() for one in job_report(given, form).jobs
-    )
-    for job in jobs:
+            yield warned(f"the skill {skill.name}: {open_problem(tool)}")
+    for job in (one.item for form in JOB_TYPES.values() for one in job_report(given, form).jobs):
+        key = key_of(job)
         for name in skills.unusable(job.spec.skills):
             if name not in skills.broken:
-                yield warned(
-                    _SKILLS,
-                    f"{key_of(job)} names the skill {name}, which is not there",
-                    f"Write skills/{name}/SKILL.md, or take the name out: "
-                    f"`ollim-bot {key_of(job).kind} show {key_of(job).id}`.",
-                )
+                take_out = f"take the name out: `ollim-bot {key.kind} show {key.id}`."
+                step = f"Write skills/{name}/SKILL.md, or {take_out}"
+                yield warned(f"{key} names the skill {name}, which is not there", step)
     count = len(skills.loaded)
-    yield passed(_SKILLS, counted(count, "skill") if count else "none")
+    yield passed(counted(count, "skill") if count else "none")
 
 
 def check_ledger(given: DoctorInput) -> Iterator[DoctorFinding]:
     # Read first: the ledger, read afterwards, has every occurrence claimed until this heartbeat.
-    watched_until = heartbeat(given.data.paths) or _shared_heartbeat(given)
+    watched_until = HeartbeatFile(given.data.paths).read()
+    if watched_until is None and given.is_shared:
+        # When the machine that leads last recorded the time.
+        led_until = given.read(lambda tx: tx.meta.get(SHARED_HEARTBEAT))
+        watched_until = None if led_until is None else datetime.fromisoformat(led_until)
     # None if the database cannot be read, which is a check of its own.
     rows = given.read(lambda tx: tx.ledger.page(0, 2**62)[0]) or ()
     wrong = check(rows, given.local_now, watched_until)
-    for sentence in wrong[:_MOST_NAMED]:
-        yield failed(_LEDGER, sentence, _SHOW)
+    yield from map(failed, wrong[:_MOST_NAMED])
     if len(wrong) > _MOST_NAMED:
-        yield failed(_LEDGER, f"{len(wrong) - _MOST_NAMED} more like that", _ALL)
+        step = "`ollim-bot runs check` names them all."
+        yield failed(f"{len(wrong) - _MOST_NAMED} more like that", step)
     if not wrong:
         runs = len({row.occurrence for row in rows if row.occurrence})
         right = f"{counted(runs, 'run')}, and nothing is missing, doubled or made up"
-        yield passed(_LEDGER, right if runs else "no runs yet")
-
-
-def heartbeat(paths: DataPaths) -> datetime | None:
-    """When the scheduler last recorded the time."""
-    return HeartbeatFile(paths).read()
-
-
-def _shared_heartbeat(given: DoctorInput) -> datetime | None:
-    """When the machine that leads last recorded the time; None if the rows are not shared."""
-    found = given.read(lambda tx: tx.meta.get(SHARED_HEARTBEAT)) if given.is_shared else None
-    return None if found is None else datetime.fromisoformat(found)
+        yield passed(right if runs else "no runs yet")
 
 
 def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
@@ -119,50 +113,119 @@ def job_report(given: DoctorInput, form: JobFormat[J]) -> RepositoryReport[J]:
         return repository.report()
 
 
-def _jobs(
-    kind: JobKind, report: RepositoryReport[Job], now: datetime, zone: tzinfo
-) -> Iterator[DoctorFinding]:
-    name = kind.plural
-    mend = f"Mend the file; `ollim-bot {kind} list` shows whether it is right."
-    for problem in report.problems:
-        yield failed(name, problem, mend)
-    for warning in report.warnings:
-        yield warned(name, warning, mend)
-    if report.jobs or not report.problems:
-        yield passed(name, _overview(kind, [one.item for one in report.jobs], now, zone))
-
-
 def _overview(kind: JobKind, found: Sequence[Job], now: datetime, zone: tzinfo) -> str:
     if not found:
         return f"none; `ollim-bot {kind} add --help` shows how to add one"
-    paused = sum(not job.spec.enabled for job in found)
-    overdue = sum(_is_overdue(job, now, zone) for job in found)
+    timed = [job for job in found if isinstance(job, Routine | Reminder)]
+    waiting = [job for job in timed if isinstance(job, Reminder) and job.spec.enabled]
     counts = [counted(len(found), str(kind))]
-    counts += [f"{paused} paused"] if paused else []
-    counts += [f"{overdue} overdue"] if overdue else []
-    return f"{', '.join(counts)}{_next(found, now, zone)}"
+    if paused := sum(not job.spec.enabled for job in found):
+        counts.append(f"{paused} paused")
+    if overdue := sum(job.due(zone).astimezone(UTC) <= now.astimezone(UTC) for job in waiting):
+        counts.append(f"{overdue} overdue")
+    coming = [(at, job.spec.short_title) for job in timed if (at := next_due(job, now, zone))]
+    moment, title = min(coming, default=(None, ""))
+    after = f"; next {describe_with_distance(moment, now)}: {title}" if moment else ""
+    return f"{', '.join(counts)}{after}"
 
 
-def _next(found: Sequence[Job], now: datetime, zone: tzinfo) -> str:
-    moments = (
-        (next_due(job, now, zone), job.spec.short_title)
-        for job in found
-        if isinstance(job, Routine | Reminder)
-    )
-    coming = sorted((moment, title) for moment, title in moments if moment is not None)
-    if not coming:
-        return ""
-    moment, title = coming[0]
-    return f"; next {describe_with_distance(moment, now)}: {title}"
+_SHORTEST_SECRET = 16
+_MOST_HOOKS = 3
+
+_SWITCH_ON = (
+    "Put `WEBHOOK_PORT=9100` and a long `WEBHOOK_SECRET` into `.env`, and run `ollim-bot` again."
+)
+_LONGER = "Put a longer random text there, and give it to the callers: `openssl rand -hex 32`."
+_SIGN_IN = (
+    "`ollim-bot auth login` signs in to a model; or let the fields be fixed lists and numbers, or "
+    "write `deliver: plain`."
+)
+_RESTART = "`/restart` in the chat; if it was set only now, that is all it needs."
+_OTHER_PORT = "Stop that program, or set `WEBHOOK_PORT` to another port and run `ollim-bot` again."
 
 
-def _is_overdue(job: Job, now: datetime, zone: tzinfo) -> bool:
-    is_due = isinstance(job, Reminder) and job.due(zone).astimezone(UTC) <= now.astimezone(UTC)
-    return is_due and job.spec.enabled
+def check_webhooks(given: DoctorInput) -> Iterator[DoctorFinding]:
+    report = job_report(given, WEBHOOKS)
+    yield from map(failed, report.problems)
+    yield from map(warned, report.warnings)
+    hooks = [stored.item for stored in report.jobs]
+    settings = given.settings
+    if given.is_agents:
+        yield passed(f"{counted(len(hooks), 'file')}; the owner's doctor sees the secrets")
+        return
+    if settings is None or settings.webhook_port is None:
+        if hooks:
+            yield warned(f"off, so nothing calls {named(hooks, _MOST_HOOKS)}", _SWITCH_ON)
+        else:
+            yield off("not set up; `WEBHOOK_PORT` and `WEBHOOK_SECRET` in `.env` turn them on")
+        return
+    is_running = running_pid(settings.paths.bot_pid) is not None
+    yield port(settings.webhook_port, hooks, ask, is_running=is_running)
+    yield from secrets(settings, hooks)
+    yield from screening(hooks, lambda: provider_of(given))
 
 
-class NoJournal:
-    """The journal of a check, which writes nothing."""
+def port(
+    number: int,
+    hooks: Sequence[WebhookSpec],
+    ask: Ask,
+    *,
+    is_running: bool,
+    refusal: Callable[[int], str] = why_not_free,
+) -> DoctorFinding:
+    """Whether the running bot answers there, or else whether a bot could."""
+    paused = sum(not hook.spec.enabled for hook in hooks)
+    count = f"{counted(len(hooks), 'webhook')}{f', {paused} paused' if paused else ''}"
+    if not is_running:
+        if reason := refusal(number):
+            return failed(f"port {number} cannot be used: {reason}", _OTHER_PORT)
+        return passed(f"{count}; port {number} is free, and the bot is not running")
+    try:
+        answer = ask(f"http://127.0.0.1:{number}/hook/doctor", {})
+    except OSError:
+        return failed(f"the bot runs, but nothing answers at port {number}", _RESTART)
+    if (answer.status, answer.said) != (405, {"error": "method not allowed"}):
+        return failed(f"another program has port {number}", _OTHER_PORT)
+    return passed(f"{count}; the bot answers at port {number}")
 
-    def note(self, path: Path, message: str, source: str = "") -> None:
-        raise AssertionError(f"{path} was written by a check: {message} {source}")
+
+def secrets(settings: Settings, hooks: Sequence[WebhookSpec]) -> Iterator[DoctorFinding]:
+    """Secrets that are not set, those that could be guessed, and those of several webhooks."""
+    for name in dict.fromkeys([COMMON_SECRET, *(hook.secret_name for hook in hooks)]):
+        secret = settings.hook_secret(name)
+        users = [hook for hook in hooks if hook.secret_name == name]
+        if secret is None:
+            step = f"Put `{name}` into `.env`, and run `ollim-bot` again."
+            yield failed(
+                f"{name} is not set, so nothing can call {named(users, _MOST_HOOKS)}", step
+            )
+        elif len(secret.reveal()) < _SHORTEST_SECRET:
+            short = f"{name} has fewer than {_SHORTEST_SECRET} characters, and could be guessed"
+            yield warned(short, _LONGER)
+    told: set[str] = set()
+    for hook in hooks:
+        sharing = [hook, *sharing_secret(hook, hooks, settings.hook_secret)]
+        if len(sharing) > 1 and hook.spec.id not in told:
+            told |= {each.spec.id for each in sharing}
+            names = " and ".join(dict.fromkeys(each.secret_name for each in sharing))
+            one, own = sharing[-1].spec.id, own_secret_name(sharing[-1])
+            edit = f"`ollim-bot webhook edit {one} --secret-env {own}`"
+            yield warned(
+                f"{named(sharing, _MOST_HOOKS)} share a secret ({names}): a call signed for one "
+                "opens all",
+                f"Give each its own: put `{own}` into `.env`, then {edit}.",
+            )
+
+
+def screening(
+    hooks: Sequence[WebhookSpec], provider: Callable[[], Provider]
+) -> Iterator[DoctorFinding]:
+    """Webhooks whose text no model can screen; `provider` is asked only if there is any text."""
+    with_text = [
+        hook
+        for hook in hooks
+        if hook.spec.enabled and not hook.is_plain and has_free_text(hook.fields)
+    ]
+    if with_text and provider().is_offline:
+        calls = f"calls of {named(with_text, _MOST_HOOKS)} are refused"
+        yield warned(f"the offline model cannot screen text, so {calls}", _SIGN_IN)

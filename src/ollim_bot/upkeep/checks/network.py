@@ -6,7 +6,6 @@ import json
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,7 +20,7 @@ from ollim_bot.http_exchange import HttpLimits, exchange
 from ollim_bot.integrations.google.tokens import GoogleTokenStore, read_client
 from ollim_bot.settings import Secret
 from ollim_bot.store.push_file import PushFile
-from ollim_bot.upkeep.checks.folder import close_file
+from ollim_bot.upkeep.checks.data import open_to_others
 from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.doctor import (
     DoctorFinding,
@@ -61,7 +60,6 @@ def ask(url: str, headers: Mapping[str, str]) -> HttpAnswer:
     return HttpAnswer(answer.status, said, answer.headers.get("server", ""))
 
 
-DISCORD = "Discord"
 USUAL_ADDRESS = "https://discord.com/api/v10"
 
 # Of an application in many servers, and of a small one.
@@ -76,7 +74,6 @@ _STRANGE = "what answers there is not Discord"
 _RIGHT_ADDRESS = "Look at `DISCORD_API_URL` and at the network, then run `ollim-bot doctor`."
 _TEAM = "the application belongs to a team, and nobody says for which member it works"
 _SET_OWNER = "Run `ollim-bot setup discord`: it asks who you are, and sets `DISCORD_OWNER_ID`."
-_OTHER_MEMBER = "Put the user id of a member there and start the bot again: `ollim-bot`."
 _TAKE_OUT = (
     "Take `DISCORD_OWNER_ID` out of `.env`, it is for applications of a team only; then run "
     "`ollim-bot doctor` again."
@@ -85,22 +82,18 @@ _TAKE_OUT = (
 
 def check_discord(given: DoctorInput) -> Iterator[DoctorFinding]:
     settings = given.valid_settings
-    return discord_account(
+    yield discord_account(
         settings.discord_token, settings.discord_owner_id, settings.discord_api_url, ask
     )
 
 
 def discord_account(
     token: Secret | None, owner_id: int | None, address: str | None, ask: Ask
-) -> Iterator[DoctorFinding]:
+) -> DoctorFinding:
     if token is None:
-        yield off(DISCORD, "not set up; `ollim-bot setup discord` does it")
-        return
+        return off("not set up; `ollim-bot setup discord` does it")
     account = look_up_bot(token, address, ask)
-    if isinstance(account, DoctorFinding):
-        yield account
-    else:
-        yield account.owned_by(owner_id)
+    return account if isinstance(account, DoctorFinding) else account.owned_by(owner_id)
 
 
 class DiscordBot(NamedTuple):
@@ -132,19 +125,20 @@ class DiscordBot(NamedTuple):
         """Whether it is clear for whom the bot works."""
         if (team := self.team) is not None:
             if owner_id is None:
-                return failed(DISCORD, _TEAM, _SET_OWNER)
+                return failed(_TEAM, _SET_OWNER)
             if (member := dict(team).get(str(owner_id))) is not None:
-                return passed(DISCORD, f"{self.name} is let in, for {member} of the team")
+                return passed(f"{self.name} is let in, for {member} of the team")
             wrong = f"`DISCORD_OWNER_ID` is {owner_id}, who is not in the team of the application"
-            return failed(DISCORD, wrong, _OTHER_MEMBER)
+            step = "Put the user id of a member there and start the bot again: `ollim-bot`."
+            return failed(wrong, step)
         owner = self.application.get("owner")
         if not isinstance(owner, dict):
-            return failed(DISCORD, _STRANGE, _RIGHT_ADDRESS)
+            return failed(_STRANGE, _RIGHT_ADDRESS)
         whom = owner.get("username")
         if owner_id is not None and str(owner_id) != owner.get("id"):
             other = f"{self.name} is for {whom}, and not for `DISCORD_OWNER_ID` {owner_id}"
-            return warned(DISCORD, other, _TAKE_OUT)
-        return passed(DISCORD, f"{self.name} is let in, for {whom}")
+            return warned(other, _TAKE_OUT)
+        return passed(f"{self.name} is let in, for {whom}")
 
 
 def look_up_bot(token: Secret, address: str | None, ask: Ask) -> DiscordBot | DoctorFinding:
@@ -158,7 +152,7 @@ def look_up_bot(token: Secret, address: str | None, ask: Ask) -> DiscordBot | Do
         bot = ask(f"{base}/users/@me", headers)
         application = ask(f"{base}/oauth2/applications/@me", headers)
     except OSError:
-        return warned(DISCORD, _AWAY, _TRIES)
+        return warned(_AWAY, _TRIES)
     trouble = _trouble(bot) or _trouble(application)
     return trouble or DiscordBot(bot.said, application.said)
 
@@ -166,44 +160,31 @@ def look_up_bot(token: Secret, address: str | None, ask: Ask) -> DiscordBot | Do
 def _trouble(answer: HttpAnswer) -> DoctorFinding | None:
     match answer.status:
         case 401:
-            return failed(DISCORD, NO_TOKEN, _NEW_TOKEN)
+            return failed(NO_TOKEN, _NEW_TOKEN)
         case 429:
-            return warned(DISCORD, "Discord asks to wait", _WAIT)
+            return warned("Discord asks to wait", _WAIT)
         case status if status >= 500:
-            return warned(DISCORD, _AWAY, _TRIES)
+            return warned(_AWAY, _TRIES)
         case 200 if isinstance(answer.said, dict):
             return None
-    return failed(DISCORD, _STRANGE, _RIGHT_ADDRESS)
+    return failed(_STRANGE, _RIGHT_ADDRESS)
 
 
-PHONE = "phone"
 _NO_PRESS_FOR = timedelta(days=7)
-_PAIR_AGAIN = "Run `ollim-bot push setup --new`."
-_PHONE_AWAY = "{host} cannot be reached now, so nothing comes to your phone"
 _PHONE_TRIES = "Look at the network; the bot tries again by itself. `ollim-bot push test` tells."
-_STRANGE_SERVER = "what answers at {host} is no server for your phone"
-_OTHER_SERVER = "your phone is paired with {host}, but NTFY_URL names {other}; no token is sent"
-_SAME_SERVER = "Run `ollim-bot push setup` with the server that you want."
-_MAY_BE_GONE = (
-    "no button was pressed on your phone since {since}: {host} takes the messages, but the phone "
-    "may be gone"
-)
-_TRY_PHONE = "Run `ollim-bot push test` and press its button."
 
 
 def check_phone(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths = given.data.paths
-    if paths.push.exists() and paths.push.stat().st_mode & 0o077:
-        open_to_others = f"others on this machine can read state/{paths.push.name}"
-        close = partial(close_file, paths.push)
-        yield warned(PHONE, open_to_others, f"Run `chmod 600 {paths.push}`.", close)
+    yield from open_to_others(paths.push)
     try:
         pairing = PushFile(paths).read()
     except StorageError as unreadable:
-        yield failed(PHONE, f"state/{paths.push.name} {unreadable.reason}", _PAIR_AGAIN)
+        step = "Run `ollim-bot push setup --new`."
+        yield failed(f"state/{paths.push.name} {unreadable.reason}", step)
         return
     if pairing is None:
-        yield off(PHONE, "not paired; `ollim-bot push setup` does it")
+        yield off("not paired; `ollim-bot push setup` does it")
         return
     state = given.read(lambda tx: tx.push.get()) or PushState()
     yield from phone(pairing, state, given.valid_settings.ntfy.url, given.local_now, ask)
@@ -215,30 +196,28 @@ def phone(
     """`address` is what `NTFY_URL` says."""
     host = urlsplit(pairing.server).netloc
     if address is not None and address != pairing.server:
-        other = urlsplit(address).netloc
-        yield warned(PHONE, _OTHER_SERVER.format(host=host, other=other), _SAME_SERVER)
+        other = f"but NTFY_URL names {urlsplit(address).netloc}; no token is sent"
+        yield warned(f"your phone is paired with {host}, {other}")
     try:
         answer = ask(f"{pairing.server}/v1/health", {})
     except OSError:
-        yield warned(PHONE, _PHONE_AWAY.format(host=host), _PHONE_TRIES)
-        return
+        answer = HttpAnswer(503, None)
     if answer.status >= 500 or answer.status == 429:
-        yield warned(PHONE, _PHONE_AWAY.format(host=host), _PHONE_TRIES)
+        yield warned(f"{host} cannot be reached now, so nothing comes to your phone", _PHONE_TRIES)
         return
     if not isinstance(answer.said, dict) or "healthy" not in answer.said:
-        yield failed(PHONE, _STRANGE_SERVER.format(host=host), _SAME_SERVER)
+        yield failed(f"what answers at {host} is no server for your phone")
         return
     pressed = max(filter(None, (pairing.paired_at, state.last_press)))
     since = describe(pressed, now)
     if now - pressed > _NO_PRESS_FOR:
-        yield warned(PHONE, _MAY_BE_GONE.format(since=since, host=host), _TRY_PHONE)
+        silent = f"no button was pressed on your phone since {since}"
+        gone = f"{silent}: {host} takes the messages, but the phone may be gone"
+        yield warned(gone, "Run `ollim-bot push test` and press its button.")
     else:
-        yield passed(PHONE, f"paired with {host}; a button was last pressed {since}")
+        yield passed(f"paired with {host}; a button was last pressed {since}")
 
 
-GOOGLE = "Google"
-_CONNECT_AGAIN = "Run `ollim-bot google login`, or `ollim-bot google logout` to leave it out."
-_SEE_CLIENT = "Run `ollim-bot google login`: it says what is wrong with it."
 _PUBLISH = (
     "Publish the app at https://console.cloud.google.com/auth/audience, then run "
     "`ollim-bot google login`."
@@ -249,46 +228,40 @@ def check_google(given: DoctorInput) -> Iterator[DoctorFinding]:
     """Looks at the files only: `ollim-bot google status` asks Google."""
     paths = given.data.paths
     for path in (paths.credentials, paths.token):
-        if path.exists() and path.stat().st_mode & 0o077:
-            open_to_others = f"others on this machine can read state/{path.name}"
-            step = f"Run `chmod 600 {path}`."
-            yield warned(GOOGLE, open_to_others, step, partial(close_file, path))
+        yield from open_to_others(path)
     if paths.credentials.exists():
         try:
             read_client(paths)
         except SignInNeeded:
-            yield failed(GOOGLE, "state/credentials.json is not right", _SEE_CLIENT)
-    yield _connection(GoogleTokenStore(paths, lambda: given.now), given.local_now)
-
-
-def _connection(tokens: GoogleTokenStore, now: datetime) -> DoctorFinding:
+            step = "Run `ollim-bot google login`: it says what is wrong with it."
+            yield failed("state/credentials.json is not right", step)
+    tokens = GoogleTokenStore(paths, lambda: given.now)
     try:
         token, revoked = tokens.read(), tokens.revocation()
     except StorageError as unreadable:
-        return failed(GOOGLE, f"state/token.json {unreadable.reason}", _CONNECT_AGAIN)
+        yield failed(f"state/token.json {unreadable.reason}")
+        return
     if token is not None:
         whom = f" as {token.account}" if token.account else ""
         words = f"connected{whom}: {in_words(token.services)}"
-        ends = token.refresh_ends_at
-        if ends is None:
-            return passed(GOOGLE, words)
-        return warned(GOOGLE, f"{words}; Google ends it {describe(ends, now)}", _PUBLISH)
-    if revoked is not None:
+        if token.refresh_ends_at is None:
+            yield passed(words)
+        else:
+            ends = describe(token.refresh_ends_at, given.local_now)
+            yield warned(f"{words}; Google ends it {ends}", _PUBLISH)
+    elif revoked is not None:
         whom = f" to {revoked.account}" if revoked.account else ""
-        return warned(GOOGLE, f"the connection{whom} was revoked or has expired", _CONNECT_AGAIN)
-    return off(GOOGLE, "not connected; `/google-auth` in the chat connects it")
+        yield warned(f"the connection{whom} was revoked or has expired")
+    else:
+        yield off("not connected; `/google-auth` in the chat connects it")
 
 
-PAGE = "page"
 _HOST = "127.0.0.1"
 _OURS = "ollim-bot"
 _STANDING_STILL = 120.0
 _NO_HOSTS = frozenset({"0.0.0.0", "http", "https"})
 
-_PAGE_OFF = "switched off by OLLIM_WEB_PORT=0"
-_NOWHERE = "the page is off, and so is Discord: nobody can talk to the bot"
 _TURN_ON = "Set OLLIM_WEB_PORT to a port, such as 8421, and start the bot again: `ollim-bot`."
-_OTHER_PORT = "Stop that one, or set OLLIM_WEB_PORT to another port and run `ollim-bot` again."
 _RESTART = "`/restart` in the chat, or stop it and run `ollim-bot`; nothing is lost."
 _LOOK = "Look into the log of the bot, then stop it and run `ollim-bot` again."
 _NO_NAMES = "Take OLLIM_WEB_HOSTS out of the settings and run `ollim-bot doctor` again."
@@ -306,24 +279,19 @@ def check_page(given: DoctorInput) -> Iterator[DoctorFinding]:
     yield from hosts(settings.web_hosts, settings.web_port)
 
 
-REACH = "reach"
-
-
 def check_reach(given: DoctorInput) -> Iterator[DoctorFinding]:
     """What tells the owner of a reminder while the page is closed."""
     if given.is_agents:
         raise NotApplicable
-    if given.valid_settings.discord_token is not None:
-        yield passed(REACH, "what comes is sent to Discord")
-        return
-    if given.data.paths.push.exists():
-        yield passed(REACH, "what comes is sent to your phone")
-        return
     config = given.read(lambda tx: tx.config.get()) or RuntimeConfig()
-    if DesktopNotifier(given.environ).can_show(config.desktop_notifications):
-        yield passed(REACH, "what comes is shown on the desktop")
+    if given.valid_settings.discord_token is not None:
+        yield passed("what comes is sent to Discord")
+    elif given.data.paths.push.exists():
+        yield passed("what comes is sent to your phone")
+    elif DesktopNotifier(given.environ).can_show(config.desktop_notifications):
+        yield passed("what comes is shown on the desktop")
     else:
-        yield off(REACH, "nothing reaches you but the page: what comes is seen when you look there")
+        yield off("nothing reaches you but the page: what comes is seen when you look there")
 
 
 def page(
@@ -336,37 +304,44 @@ def page(
 ) -> Iterator[DoctorFinding]:
     """`is_running` is about the bot of this data directory; `refusal` is `why_not_free`."""
     if port is None:
-        yield off(PAGE, _PAGE_OFF) if has_discord else failed(PAGE, _NOWHERE, _TURN_ON)
+        nowhere = "the page is off, and so is Discord: nobody can talk to the bot"
+        is_off = off("switched off by OLLIM_WEB_PORT=0")
+        yield is_off if has_discord else failed(nowhere, _TURN_ON)
         return
+    other = f"another program has port {port}"
     try:
         answer = ask(f"http://{_HOST}:{port}/healthz", {})
     except OSError as silent:
         is_late = is_running and isinstance(silent, TimeoutError)
-        if is_late or isinstance(silent, ConnectionRefusedError):
-            if is_running:
-                yield failed(PAGE, f"the bot runs, but nothing answers at port {port}", _LOOK)
-            elif reason := (refusal or why_not_free)(port):
-                yield failed(PAGE, f"port {port} cannot be used: {reason}", _TURN_ON)
-            else:
-                yield passed(PAGE, f"port {port} is free")
+        if not is_late and not isinstance(silent, ConnectionRefusedError):
+            yield failed(other)
+        elif is_running:
+            yield failed(f"the bot runs, but nothing answers at port {port}", _LOOK)
+        elif reason := (refusal or why_not_free)(port):
+            yield failed(f"port {port} cannot be used: {reason}", _TURN_ON)
         else:
-            yield _taken(port, "another program")
+            yield passed(f"port {port} is free")
         return
     if answer.server != _OURS or not isinstance(answer.said, dict):
-        yield _taken(port, "another program")
-    elif not is_running:
-        yield _taken(port, "another ollim-bot")
+        yield failed(other)
+        return
+    age = answer.said.get("heartbeat_age")
+    if not is_running:
+        yield failed(f"another ollim-bot has port {port}")
+    elif isinstance(age, int | float) and age > _STANDING_STILL:
+        since = duration_in_words(timedelta(seconds=age))
+        yield warned(f"it answers, but the schedule stands still since {since}", _RESTART)
     else:
-        yield _answering(port, answer.said)
+        yield passed(f"the bot answers at port {port}")
 
 
 def hosts(names: Sequence[str], port: int | None) -> Iterator[DoctorFinding]:
     """What is wrong with `OLLIM_WEB_HOSTS`."""
     if names and port is None:
-        yield warned(PAGE, "OLLIM_WEB_HOSTS has no effect, since the page is off", _NO_NAMES)
+        yield warned("OLLIM_WEB_HOSTS has no effect, since the page is off", _NO_NAMES)
     for name in names:
         if name in _NO_HOSTS:
-            yield warned(PAGE, f"OLLIM_WEB_HOSTS: {name} is no name of a machine", _NAMES)
+            yield warned(f"OLLIM_WEB_HOSTS: {name} is no name of a machine", _NAMES)
 
 
 def why_not_free(port: int) -> str:
@@ -378,15 +353,3 @@ def why_not_free(port: int) -> str:
         except OSError as refused:
             return refused.strerror or str(refused)
     return ""
-
-
-def _taken(port: int, holder: str) -> DoctorFinding:
-    return failed(PAGE, f"{holder} has port {port}", _OTHER_PORT)
-
-
-def _answering(port: int, health: Mapping[str, object]) -> DoctorFinding:
-    age = health.get("heartbeat_age")
-    if isinstance(age, int | float) and age > _STANDING_STILL:
-        since = duration_in_words(timedelta(seconds=age))
-        return warned(PAGE, f"it answers, but the schedule stands still since {since}", _RESTART)
-    return passed(PAGE, f"the bot answers at port {port}")

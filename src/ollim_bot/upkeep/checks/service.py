@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,18 +18,12 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.backend import SharedBackend
 from ollim_bot.store.file_store import FormatIsNewer, Malformed
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.sentinel import deliveries_left
 from ollim_bot.store.standby import load_standby
-from ollim_bot.upkeep.checks.jobs import heartbeat
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, maintenance_in_progress, read_update
-from ollim_bot.upkeep.installation import (
-    SERVICE,
-    ServiceHealth,
-    find_supervisor,
-    service_health,
-    service_of,
-)
+from ollim_bot.upkeep.installation import ServiceHealth, find_supervisor, service_health, service_of
 from ollim_bot.upkeep.instance import removed_if_free, running_pid
 from ollim_bot.upkeep.releases import (
     InstalledProgram,
@@ -39,16 +34,10 @@ from ollim_bot.upkeep.releases import (
 from ollim_bot.upkeep.supervision import SupervisorPrograms
 from ollim_bot.upkeep.systemd import TIMER
 
-SENTINEL = "sentinel"
-_NO_TIMER = "not set up; `ollim-bot service install` does it together with the service"
-_SET_ASIDE = "Run `ollim-bot`: it sets the file aside when it starts, and says so."
-_UPDATE = "Run `ollim-bot update`: the newer version reads it."
-_READ_NEXT = "`/restart` in the chat lets the bot read it."
-_READ_AT_START = "Run `ollim-bot`: it reads it first."
 # A machine that slept, or a run that waited for a moment, may have left out some.
 _OVERDUE = timedelta(minutes=20)
-_NOT_INSTALLED = "not installed; `ollim-bot service install` lets the bot start with this machine"
-_INSTALL = "Run `ollim-bot service install`."
+_SET_ASIDE = "Run `ollim-bot`: it sets the file aside when it starts, and says so."
+_UPDATE = "Run `ollim-bot update`: the newer version reads it."
 _LOGS = "`ollim-bot service logs` says why; `ollim-bot service install` starts it."
 _RESTART = "`/restart` lets the bot begin anew; `ollim-bot service logs` may say why."
 
@@ -58,20 +47,21 @@ def check_service(given: DoctorInput) -> Iterator[DoctorFinding]:
     supervisor = find_supervisor(given.environ)
     installed = supervisor.installed() if supervisor else None
     if supervisor is None or installed is None:
-        yield off(SERVICE, _NOT_INSTALLED)
+        way = "`ollim-bot service install` lets the bot start with this machine"
+        yield off(f"not installed; {way}")
         return
     definition = installed.definition
     if definition is None:
-        yield failed(SERVICE, f"{installed.file} cannot be understood", _INSTALL)
+        yield failed(f"{installed.file} cannot be understood")
     elif os.path.realpath(definition.data_dir) != os.path.realpath(paths.root):
-        yield passed(SERVICE, f"installed for the data in {definition.data_dir}, not for this")
+        yield passed(f"installed for the data in {definition.data_dir}, not for this")
     elif not os.access(definition.program, os.X_OK):
-        yield failed(SERVICE, f"its program {definition.program} is gone", _INSTALL)
+        yield failed(f"its program {definition.program} is gone")
     else:
         try:
             yield service(supervisor.name, service_health(supervisor, paths, given.now))
         except SupervisorFailed as refused:
-            yield warned(SERVICE, str(refused), _INSTALL)
+            yield warned(str(refused))
 
 
 def service(supervisor: str, health: ServiceHealth) -> DoctorFinding:
@@ -80,20 +70,20 @@ def service(supervisor: str, health: ServiceHealth) -> DoctorFinding:
     age = duration_in_words(health.age) if health.age is not None else None
     if health.runs_outside:
         told = f"the bot runs outside it (process {health.pid})"
-        return warned(SERVICE, told, f"Stop that process. Then: {_INSTALL}")
+        return warned(told, "Stop that process. Then: Run `ollim-bot service install`.")
     if status is None or not status.is_running:
         told = f"installed, but {supervisor} says: {status.words if status else 'nothing'}"
         has_failed = status is not None and status.has_given_up
-        return (failed if has_failed else warned)(SERVICE, told, _LOGS)
+        return (failed if has_failed else warned)(told, _LOGS)
     if not health.is_beating:
         told = f"the last heartbeat is {age} old" if age else "there was no heartbeat yet"
-        return failed(SERVICE, f"the bot runs, but {told}", _RESTART)
+        return failed(f"the bot runs, but {told}", _RESTART)
     if not status.is_enabled:
-        return warned(SERVICE, "the bot is running, but does not start with this machine", _INSTALL)
+        return warned("the bot is running, but does not start with this machine")
     if status.lingers is False:
         told = "the bot is running, but ends when you log out"
-        return warned(SERVICE, told, "Run `sudo loginctl enable-linger $USER`.")
-    return passed(SERVICE, f"{supervisor} runs the bot (process {status.pid}), heartbeat {age} ago")
+        return warned(told, "Run `sudo loginctl enable-linger $USER`.")
+    return passed(f"{supervisor} runs the bot (process {status.pid}), heartbeat {age} ago")
 
 
 def check_sentinel(given: DoctorInput) -> Iterator[DoctorFinding]:
@@ -102,14 +92,14 @@ def check_sentinel(given: DoctorInput) -> Iterator[DoctorFinding]:
     yield from left_by_sentinel(paths, is_running=is_running)
     supervisor = service_of(paths, given.environ)
     if supervisor is None:
-        yield off(SENTINEL, _NO_TIMER)
+        yield off("not set up; `ollim-bot service install` does it together with the service")
         return
     installed = supervisor.installed()
     definition = installed.definition if installed else None
     files = supervisor.files(definition) if definition else {}
     missing = [path for path in files if "sentinel" in path.name and not path.exists()]
     if missing:
-        yield warned(SENTINEL, f"its timer is missing: {missing[0]} is not there", _INSTALL)
+        yield warned(f"its timer is missing: {missing[0]} is not there")
     else:
         yield sentinel_timer(_timer(given.environ), given.local_now)
 
@@ -120,29 +110,30 @@ def left_by_sentinel(paths: DataPaths, *, is_running: bool) -> Iterator[DoctorFi
     try:
         left = deliveries_left(paths)
     except FormatIsNewer:
-        yield warned(SENTINEL, f"{name} is of a newer version", _UPDATE)
+        yield warned(f"{name} is of a newer version", _UPDATE)
         return
     except Malformed as wrong:
-        yield warned(SENTINEL, f"{name} cannot be understood: {wrong}", _SET_ASIDE)
+        yield warned(f"{name} cannot be understood: {wrong}", _SET_ASIDE)
         return
-    unsent = sum(not one.through for one in left)
     if left:
         told = f"{name} has {counted(len(left), 'message')} that the bot has not read"
-        told += f", and {unsent} of them did not reach you" if unsent else ""
-        yield warned(SENTINEL, told, _READ_NEXT if is_running else _READ_AT_START)
+        if unsent := sum(not one.through for one in left):
+            told += f", and {unsent} of them did not reach you"
+        restart = "`/restart` in the chat lets the bot read it."
+        yield warned(told, restart if is_running else "Run `ollim-bot`: it reads it first.")
 
 
 def sentinel_timer(said: Mapping[str, str], now: datetime) -> DoctorFinding:
     """`said` is what the supervisor says of the timer; empty if it says nothing."""
     if said.get("ActiveState", "active") != "active":
-        return warned(SENTINEL, "its timer does not run", _INSTALL)
+        return warned("its timer does not run")
     number = said.get("LastTriggerUSec", "").removeprefix("@")
     if not number.isdigit() or number == "0":
-        return passed(SENTINEL, "its timer is there, every 5 minutes")
+        return passed("its timer is there, every 5 minutes")
     ran_at = datetime.fromtimestamp(int(number), now.tzinfo)
     if now - ran_at > _OVERDUE:
-        return warned(SENTINEL, f"its timer last ran {describe(ran_at, now)}", _INSTALL)
-    return passed(SENTINEL, f"it looks every 5 minutes, last {describe(ran_at, now)}")
+        return warned(f"its timer last ran {describe(ran_at, now)}")
+    return passed(f"it looks every 5 minutes, last {describe(ran_at, now)}")
 
 
 def _timer(environ: Mapping[str, str]) -> dict[str, str]:
@@ -157,41 +148,38 @@ def _timer(environ: Mapping[str, str]) -> dict[str, str]:
     return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
 
 
-NAME = "bot"
-UPDATE = "update"
 # It is written every 30 seconds, and a busy machine may be late.
 _STANDS_STILL = timedelta(minutes=5)
 _RECENTLY = timedelta(days=1)
 _NEWS_OF_UPDATES = timedelta(days=7)
 _RESTART_BOT = "`/restart` in the chat, or stop it and run `ollim-bot`; nothing is lost."
-_START = "Run `ollim-bot`; what was due is told then."
 
 
 def check_bot(given: DoctorInput) -> Iterator[DoctorFinding]:
-    paths, now = given.data.paths, given.local_now
+    paths, now, last_seen = (
+        given.data.paths,
+        given.local_now,
+        HeartbeatFile(given.data.paths).read(),
+    )
     pid = running_pid(paths.bot_pid)
-    if given.is_shared and not _leads(given):
-        # What is known of a bot is known of the one that leads.
-        return standing_by(pid)
+    if given.is_shared:
+        find = load_standby("bot_rows").rows_beside_bot
+        by_bot: SharedBackend | None = find(paths.commands, lambda: given.now)
+        if by_bot is None or not by_bot.leads:
+            # What is known of a bot is known of the one that leads.
+            waits = f"{ollim_bot.__version__} stands by as process {pid}"
+            away = "not running on this machine; `ollim-bot` starts it"
+            yield off(away) if pid is None else passed(waits)
+            return
     presence = given.read(lambda tx: tx.presence.get()) or Presence()
-    if pid is not None:
-        # A bot that starts has not written its heartbeat yet, and bot.pid just now.
-        seen = filter(None, (heartbeat(paths), _written_at(paths.bot_pid)))
-        return running(pid, presence, max(seen, default=now), installed_version(), now)
-    return stopped(presence, heartbeat(paths), paths.bot_pid, now)
-
-
-def _leads(given: DoctorInput) -> bool:
-    find, path = load_standby("bot_rows").rows_beside_bot, given.data.paths.commands
-    by_bot: SharedBackend | None = find(path, lambda: given.now)
-    return by_bot is not None and by_bot.leads
-
-
-def standing_by(pid: int | None) -> Iterator[DoctorFinding]:
     if pid is None:
-        yield off(NAME, "not running on this machine; `ollim-bot` starts it")
-    else:
-        yield passed(NAME, f"{ollim_bot.__version__} stands by as process {pid}")
+        yield from stopped(presence, last_seen, paths.bot_pid, now)
+        return
+    # A bot that starts has not written its heartbeat yet, and bot.pid just now.
+    with suppress(OSError):
+        started = datetime.fromtimestamp(paths.bot_pid.stat().st_mtime, UTC)
+        last_seen = max(filter(None, (last_seen, started)))
+    yield from running(pid, presence, last_seen or now, installed_version(), now)
 
 
 def running(
@@ -202,22 +190,15 @@ def running(
     if now - last_seen > _STANDS_STILL:
         since = duration_in_words(now - last_seen)
         stuck = f"it runs as process {pid}, but has done nothing for {since}"
-        yield failed(NAME, stuck, f"Run `kill -9 {pid}`, then `ollim-bot`; nothing is lost.")
+        yield failed(stuck, f"Run `kill -9 {pid}`, then `ollim-bot`; nothing is lost.")
     if presence.version and presence.version != installed:
         other = f"version {presence.version} runs, and {installed} is installed"
-        yield warned(NAME, other, _RESTART_BOT)
+        yield warned(other, _RESTART_BOT)
     if presence.failed_at is not None and now - presence.failed_at < _RECENTLY:
         when = describe(presence.failed_at, now)
         words = f"it ended by itself {when} and was started again: {presence.failure}"
-        yield warned(NAME, words, "`ollim-bot runs list` shows what came of what was due.")
-    yield passed(NAME, f"{version} runs as process {pid}")
-
-
-def _written_at(path: Path) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except OSError:
-        return None
+        yield warned(words, "`ollim-bot runs list` shows what came of what was due.")
+    yield passed(f"{version} runs as process {pid}")
 
 
 def stopped(
@@ -229,14 +210,14 @@ def stopped(
         def mend() -> str:
             return "state/bot.pid, which no bot held, is removed" * removed_if_free(pid_file)
 
-        yield warned(NAME, left, f"Run `rm {pid_file}`.", mend)
+        yield warned(left, f"Run `rm {pid_file}`.", mend)
     if presence.running_since is not None:
         seen = describe(last_seen or presence.running_since, now)
-        yield warned(NAME, f"it was cut off without warning, last seen {seen}", _START)
+        yield warned(f"it was cut off without warning, last seen {seen}")
     elif presence.failed_at is not None and presence.failure:
         when = describe(presence.failed_at, now)
-        yield warned(NAME, f"it ended by itself {when}: {presence.failure}", _START)
-    yield off(NAME, "not running; `ollim-bot` starts it")
+        yield warned(f"it ended by itself {when}: {presence.failure}")
+    yield off("not running; `ollim-bot` starts it")
 
 
 def installed_version() -> str:
@@ -253,7 +234,7 @@ def installed_version() -> str:
 def check_update(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths, now = given.data.paths, given.local_now
     if running := maintenance_in_progress(paths):
-        yield passed(UPDATE, f"{running} goes on")
+        yield passed(f"{running} goes on")
         return
     record = read_update(paths)
     if record is not None:
@@ -261,7 +242,7 @@ def check_update(given: DoctorInput) -> Iterator[DoctorFinding]:
     try:
         installation = find_installation()
     except NotUpdatable as refused:
-        yield passed(UPDATE, f"{ollim_bot.__version__}; {refused}")
+        yield passed(f"{ollim_bot.__version__}; {refused}")
         return
     yield from of_installation(installation, newest_known(installation, os.environ))
 
@@ -270,11 +251,11 @@ def of_the_last(record: UpdateRecord, now: datetime) -> Iterator[DoctorFinding]:
     when = describe(record.began_at, now)
     if not record.phase.is_over:
         words = f"the one to {record.new} of {when} was cut off"
-        yield warned(UPDATE, words, "Run `ollim-bot`, which finishes or undoes it.")
+        yield warned(words, "Run `ollim-bot`, which finishes or undoes it.")
         return
     is_failure = record.phase is not Phase.DONE and record.old != record.new
     if is_failure and now - record.began_at < _NEWS_OF_UPDATES:
-        yield warned(UPDATE, f"{when}: {record}", "Run `ollim-bot update` to try it again.")
+        yield warned(f"{when}: {record}", "Run `ollim-bot update` to try it again.")
 
 
 def of_installation(
@@ -283,9 +264,9 @@ def of_installation(
     """`newest` is the newest version that is known without asking the network."""
     if installation.beside.exists():
         left = f"{installation.beside} was left behind by an update"
-        yield warned(UPDATE, left, f"Run `rm -r {installation.beside}`.")
+        yield warned(left, f"Run `rm -r {installation.beside}`.")
     if newest is not None and newest > installation.version:
         words = f"{newest} is there; this is {installation.version}"
-        yield warned(UPDATE, words, "`ollim-bot update --check` says what is new.")
+        yield warned(words, "`ollim-bot update --check` says what is new.")
         return
-    yield passed(UPDATE, f"{installation.version}, {installation}")
+    yield passed(f"{installation.version}, {installation}")
