@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -62,7 +61,9 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
     Raises `OllimError` if the bot does not live as a service; everything is put back then.
     """
     from ollim_bot.upkeep.hand_over import MaintenanceRunning, maintenance_in_progress
-    from ollim_bot.upkeep.installation import service_health
+    from ollim_bot.upkeep.installation import is_temporary, service_health
+    from ollim_bot.upkeep.instance import running_pid
+    from ollim_bot.upkeep.supervision import text_of
 
     if caller.environ.get("SUDO_USER") and os.geteuid() == 0:
         raise WrongInput(_WITH_SUDO)
@@ -73,19 +74,31 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
     definition = _definition(settings, caller, is_agreed=is_agreed)
     health = service_health(supervisor, settings.paths, caller.now())
     files = supervisor.files(definition)
-    if health.is_alive and _are_written(files):
+    if health.is_alive and all(text_of(path) == text for path, text in files.items()):
         _finish(supervisor, supervisor.outlive_logout(), _ALREADY)
         return
     show(f"These files let {supervisor.name} run the bot:\n")
-    _show(files, caller)
-    _warn(definition, health, caller)
+    for path, text in files.items():
+        lines = (f"  {line}".rstrip() for line in plain(text).splitlines())
+        print(f"{caller.shown(path)}:", *lines, "", sep="\n", flush=True)
+    if is_temporary(definition.program):
+        note(_TEMPORARY.format(program=caller.shown(definition.program)))
+    former = health.installed.definition if health.installed else None
+    if former is not None and former.data_dir != definition.data_dir:
+        there, here = caller.shown(former.data_dir), caller.shown(definition.data_dir)
+        note(_OTHER_DATA.format(there=there, here=here))
     if not is_agreed and sys.stdin.isatty() and not _agrees("Write this and start the bot?"):
         raise OllimError("Nothing was changed.")
-    outside = _bot_outside(settings, supervisor)
-    if outside is not None and not is_agreed:
-        _ask_for_take_over(outside)
+    pid = running_pid(settings.paths.bot_pid)
+    supervised = supervisor.status().pid if health.installed else None
+    if pid is not None and pid != supervised and not is_agreed:
+        told = _OUTSIDE.format(pid=pid)
+        if not sys.stdin.isatty():
+            raise OllimError(f"{told} {_STOP_IT.format(pid=pid)}")
+        if not _agrees(f"{told} Stop it, and let the service take over?"):
+            raise OllimError("Nothing was changed.")
     _check_inside(definition, settings, caller)
-    _install(supervisor, definition, settings, caller)
+    _start(supervisor, definition, caller)
 
 
 def _definition(settings: Settings, caller: Caller, *, is_agreed: bool) -> ServiceDefinition:
@@ -117,45 +130,6 @@ def _move_settings(
     show(f"Written into {file}.")
 
 
-def _are_written(files: dict[Path, str]) -> bool:
-    from ollim_bot.upkeep.supervision import text_of
-
-    return all(text_of(path) == text for path, text in files.items())
-
-
-def _show(files: dict[Path, str], caller: Caller) -> None:
-    for path, text in files.items():
-        lines = (f"  {line}".rstrip() for line in plain(text).splitlines())
-        print(f"{caller.shown(path)}:", *lines, "", sep="\n", flush=True)
-
-
-def _warn(definition: ServiceDefinition, health: ServiceHealth, caller: Caller) -> None:
-    from ollim_bot.upkeep.installation import is_temporary
-
-    if is_temporary(definition.program):
-        note(_TEMPORARY.format(program=caller.shown(definition.program)))
-    former = health.installed.definition if health.installed else None
-    if former is not None and former.data_dir != definition.data_dir:
-        there, here = caller.shown(former.data_dir), caller.shown(definition.data_dir)
-        note(_OTHER_DATA.format(there=there, here=here))
-
-
-def _bot_outside(settings: Settings, supervisor: Supervisor) -> int | None:
-    from ollim_bot.upkeep.instance import running_pid
-
-    pid = running_pid(settings.paths.bot_pid)
-    supervised = supervisor.status().pid if supervisor.installed() else None
-    return None if pid == supervised else pid
-
-
-def _ask_for_take_over(pid: int) -> None:
-    told = _OUTSIDE.format(pid=pid)
-    if not sys.stdin.isatty():
-        raise OllimError(f"{told} {_STOP_IT.format(pid=pid)}")
-    if not _agrees(f"{told} Stop it, and let the service take over?"):
-        raise OllimError("Nothing was changed.")
-
-
 def _agrees(question: str) -> bool:
     return agrees(wrapped(question, width_of(sys.stdout)))
 
@@ -172,14 +146,12 @@ def _check_inside(definition: ServiceDefinition, settings: Settings, caller: Cal
         raise OllimError("\n".join(["In the service this would be worse than here:", *told]))
 
 
-def _install(
-    supervisor: Supervisor, definition: ServiceDefinition, settings: Settings, caller: Caller
-) -> None:
-    from ollim_bot.upkeep.installation import PROOF_SECONDS, ServiceInstaller
+def _start(supervisor: Supervisor, definition: ServiceDefinition, caller: Caller) -> None:
+    from ollim_bot.upkeep import installation
 
-    show(f"Starting, and waiting up to {PROOF_SECONDS:g} s for its heartbeat …")
+    show(f"Starting, and waiting up to {installation.PROOF_SECONDS:g} s for its heartbeat …")
     try:
-        done = ServiceInstaller(supervisor, settings.paths).install(definition)
+        done = installation.install_service(supervisor, definition)
     except KeyboardInterrupt:
         note("Everything is put back.")
         raise
