@@ -14,20 +14,22 @@ import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.discord.discord_scene import DiscordScene, words
 
+from ollim_bot.app.sentinel import Sentinel, SentinelEnvironment
 from ollim_bot.cli.main import main
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
+from ollim_bot.store.attachments.files import files_of
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.surfaces.discord.rest import DiscordRest
-from ollim_bot.upkeep.direct_channels import SentinelEnvironment
-from ollim_bot.upkeep.sentinel import Sentinel
+from ollim_bot.store.store import Store
+from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
 BLUE, RED = "Take the blue pill", "Take the red pill"
 
 
 @dataclass
 class SkippingClock:
-    """The real time; a sleep moves the clock ahead and returns at once."""
+    """The real time; a wait moves the clock ahead and returns at once, and no call takes long."""
 
     ahead: float = 0.0
 
@@ -37,7 +39,9 @@ class SkippingClock:
     def monotonic(self) -> float:
         return self.ahead
 
-    def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
+        if seconds > 5:
+            await asyncio.Event().wait()
         self.ahead += seconds
 
 
@@ -59,10 +63,16 @@ def remind(bot: Bot, name: str, text: str, at: datetime) -> None:
 
 def watched(scene: DiscordScene) -> list[tuple[str, ...]]:
     """Run the sentinel without waits; returns its deliveries."""
-    clock, discord = SkippingClock(), scene.discord
-    channel = DiscordRest(Secret(discord.token), None, discord.api_url, "", clock)
-    around = SentinelEnvironment(channels=[channel])
-    report = Sentinel(DataPaths(scene.bot.data), UTC, clock, around).run()
+    paths, discord = DataPaths(scene.bot.data), scene.discord
+    account = Account(Secret(discord.token), None, discord.api_url)
+
+    def made(store: Store, clock: Clock) -> DiscordSurface:
+        return DiscordSurface(
+            account, store, files_of(paths.root, paths.attachments), paths.state, clock
+        )
+
+    around = SentinelEnvironment(channels={"discord": made})
+    report = asyncio.run(Sentinel(paths, SkippingClock(), around).run())
     return [each.through for each in report.outcomes]
 
 

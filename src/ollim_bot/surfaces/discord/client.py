@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
 import aiohttp
@@ -228,7 +229,7 @@ class DiscordConnection:
         connection cannot be made or is lost, so that a new one may succeed.
         """
         try:
-            self._client.session = await self._logged_in()
+            self._client.session = await _log_in(self._client, self._token, self._owner_id)
             await self._serve()
         finally:
             await self.close()
@@ -260,35 +261,6 @@ class DiscordConnection:
                 await self._client.close()
         except TimeoutError:
             await self._client.http.close()
-
-    async def _logged_in(self) -> LoggedInClient:
-        try:
-            async with asyncio.timeout(LONGEST_CALL):
-                await self._client.login(self._token)
-                owner = self._owner()
-                channel = await self._client.create_dm(discord.Object(owner))
-                newest = [each.id async for each in channel.history(limit=1)]
-        except DISCORD_ERRORS as error:
-            is_refused = isinstance(error, discord.HTTPException) and error.status == 401
-            if is_refused or isinstance(error, discord.LoginFailure):
-                raise NotAdmitted(NO_TOKEN) from error
-            raise Unreachable(OUT_OF_REACH) from error
-        except (KeyError, TypeError) as error:
-            # discord.py fails like this on an answer of a captive portal or proxy.
-            raise Unreachable(OUT_OF_REACH) from error
-        assert self._client.user is not None
-        return LoggedInClient(self._client, channel.id, owner, self._client.user.id, *newest)
-
-    def _owner(self) -> int:
-        application = self._client.application
-        assert application is not None
-        if application.team is None:
-            return application.owner.id
-        if self._owner_id is None:
-            raise NotAdmitted(NO_OWNER)
-        if self._owner_id not in {each.id for each in application.team.members}:
-            raise not_in_team(self._owner_id)
-        return self._owner_id
 
     async def _serve(self) -> None:
         serving = [asyncio.create_task(self._listen()), asyncio.create_task(self._watch())]
@@ -334,3 +306,50 @@ class DiscordConnection:
             if silences:
                 _logger.warning("Discord did not answer on its connection; a new one is made.")
                 await self.reconnect()
+
+
+@asynccontextmanager
+async def logged_in(
+    token: str, owner_id: int | None, trace: aiohttp.TraceConfig
+) -> AsyncIterator[LoggedInClient]:
+    """A client without a connection: it sends and reads messages, and is told of nothing."""
+    client = discord.Client(
+        intents=discord.Intents.none(), http_trace=trace, max_ratelimit_timeout=30.0
+    )
+    try:
+        yield await _log_in(client, token, owner_id, reads=False)
+    finally:
+        await client.close()
+
+
+async def _log_in(
+    client: discord.Client, token: str, owner_id: int | None, *, reads: bool = True
+) -> LoggedInClient:
+    try:
+        async with asyncio.timeout(LONGEST_CALL):
+            await client.login(token)
+            owner = _owner_of(client, owner_id)
+            channel = await client.create_dm(discord.Object(owner))
+            newest = [each.id async for each in channel.history(limit=1)] if reads else []
+    except DISCORD_ERRORS as error:
+        is_refused = isinstance(error, discord.HTTPException) and error.status == 401
+        if is_refused or isinstance(error, discord.LoginFailure):
+            raise NotAdmitted(NO_TOKEN) from error
+        raise Unreachable(OUT_OF_REACH) from error
+    except (KeyError, TypeError) as error:
+        # discord.py fails like this on an answer of a captive portal or proxy.
+        raise Unreachable(OUT_OF_REACH) from error
+    assert client.user is not None
+    return LoggedInClient(client, channel.id, owner, client.user.id, *newest)
+
+
+def _owner_of(client: discord.Client, owner_id: int | None) -> int:
+    application = client.application
+    assert application is not None
+    if application.team is None:
+        return application.owner.id
+    if owner_id is None:
+        raise NotAdmitted(NO_OWNER)
+    if owner_id not in {each.id for each in application.team.members}:
+        raise not_in_team(owner_id)
+    return owner_id

@@ -1,0 +1,493 @@
+"""Delivers what must come while the bot does not run: a short start of its deliveries."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, closing, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+from ollim_bot.clock import zone_of
+from ollim_bot.conversation.delivery import DeliveryQueue
+from ollim_bot.domain.definitions import holder_among
+from ollim_bot.domain.due_items import DueItem, why_now
+from ollim_bot.domain.ids import MessageId
+from ollim_bot.domain.job_kinds import JobKey
+from ollim_bot.domain.jobs import Reminder, Routine
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.run_history import SENTINEL
+from ollim_bot.domain.runtime_config import PushContent
+from ollim_bot.domain.schedule import ScheduledJob, key_of, late_since
+from ollim_bot.domain.sentinel import (
+    AFTER_OTHERS,
+    LONGEST_RUN,
+    PATIENCE,
+    BotState,
+    DueDelivery,
+    Outcome,
+    SentinelReport,
+    acts_from,
+    due_deliveries,
+    perhaps_again,
+    reason_of,
+)
+from ollim_bot.errors import AlreadyRunning, OllimError, StorageError
+from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Channel, Clock
+from ollim_bot.store.answer_plans import with_known_plan
+from ollim_bot.store.backend import Backend
+from ollim_bot.store.connection import Connect, connect
+from ollim_bot.store.errors import OutcomeUnknown
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
+from ollim_bot.store.item_answers import show_again
+from ollim_bot.store.job_folder import FolderWatch, kept_versions
+from ollim_bot.store.job_formats import REMINDERS, JobFormat
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.questions import DATABASE, look_into
+from ollim_bot.store.routine_format import ROUTINES
+from ollim_bot.store.sentinel import (
+    NOT_TRIED,
+    RowsInMemory,
+    SentinelDelivery,
+    SentinelFile,
+    begin_delivery,
+    end_delivery,
+    is_owed,
+    note_revival,
+    take_over,
+    unfinished_deliveries,
+)
+from ollim_bot.store.steps import armed_marks
+from ollim_bot.store.store import DatabaseStore, Store
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.upkeep.instance import running_pid, single_instance
+
+_J = TypeVar("_J", Reminder, Routine)
+_Jobs = Mapping[JobKey, ScheduledJob]
+
+NOTIFICATION = "notification"
+
+_LOCK = "sentinel"
+_BETWEEN_LOOKS = 5.0
+_LEDGER, _FILE = "ledger", "sentinel.json"
+
+_logger = logging.getLogger(__name__)
+
+
+class SendingChannel(Channel, Protocol):
+    """A channel that can deliver without the bot, while `sending` is entered."""
+
+    def sending(self, *, keeps_rows: bool) -> AbstractAsyncContextManager[None]:
+        """Raises `OllimError` if nothing can be sent. `keeps_rows` says that its rows stay."""
+
+
+MakeChannel = Callable[[Store, Clock], SendingChannel]
+
+
+@dataclass(frozen=True, slots=True)
+class SentinelEnvironment:
+    """What is outside of the data directory; None where there is none.
+
+    A message is sent on all `channels`, and has reached the owner when one of them has it; `notify`
+    shows it on the desktop where none has. `revive` asks the supervisor to start the bot, or to
+    restart one that `is_running`; it returns whether the supervisor was asked. `maintenance` names
+    the `update` or `restore` in progress. `is_server_away` says of a database that machines share
+    whether it still does not answer. `push_content` holds where no database says it.
+    """
+
+    channels: Mapping[str, MakeChannel] = field(default_factory=dict)
+    notify: Callable[[str, str], bool] | None = None
+    revive: Callable[[bool], bool] | None = None
+    maintenance: Callable[[], str | None] = lambda: None
+    is_server_away: Callable[[], bool] | None = None
+    push_content: str = PushContent.NONE
+
+
+class _BotIsBack(Exception):
+    """The heartbeat has moved, or the server is back, so a bot delivers by itself."""
+
+
+class _Look(NamedTuple):
+    """What is owed now or becomes due, what has not arrived, and what comes again."""
+
+    due: list[DueDelivery]
+    waiting: list[SentinelDelivery]
+    again: list[tuple[datetime, DueItem, ScheduledJob | None]]
+
+
+class _Way(NamedTuple):
+    """Rows that take the steps, and where what they took is kept."""
+
+    opened: Callable[[], Backend]
+    kept_in: str = _FILE
+    is_known: bool = True
+
+
+class _Work(NamedTuple):
+    """A delivery that has begun; `kept_in` is empty if it could not be kept."""
+
+    one: SentinelDelivery
+    kept_in: str
+
+
+class Sentinel:
+    """One run of the sentinel. `connection` opens the database for writing.
+
+    While a server is away that machines share, it goes by what the bot here has kept of its rows.
+    """
+
+    def __init__(
+        self,
+        paths: DataPaths,
+        clock: Clock,
+        around: SentinelEnvironment,
+        connection: Connect = connect,
+    ) -> None:
+        self._paths = paths
+        self._clock = clock
+        self._around = around
+        self._is_cut_off = around.is_server_away is not None
+        self._after_others = AFTER_OTHERS if self._is_cut_off else timedelta(0)
+        self._connect = connection
+        self._heartbeat_file = HeartbeatFile(paths)
+        self._file = SentinelFile(paths, self._report_problem)
+        self._report = SentinelReport(BotState.UNUSED)
+        self._began = clock.now()
+        self._heartbeat = datetime.min.replace(tzinfo=UTC)
+        self._notified: set[MessageId] = set()
+        self._ways = (
+            _Way(self._database, _LEDGER),
+            _Way(self._copy),
+            _Way(self._no_rows, is_known=False),
+        )
+
+    async def run(self) -> SentinelReport:
+        """Look, and deliver what must come. Ends before the timer starts the next run."""
+        report, heartbeat, now = self._report, self._heartbeat_file.read(), self._began
+        if heartbeat is None:
+            return report
+        self._heartbeat = report.heartbeat = heartbeat
+        report.state = BotState.RUNNING if is_beating(heartbeat, now) else self._state()
+        if report.state is BotState.RUNNING:
+            return report
+        look = self._look_around(now)
+        if not any(look):
+            return report
+        report.waits_for = look.due
+        with ExitStack() as stack:
+            # A disk that takes no lock must not keep a reminder from coming.
+            with suppress(StorageError):
+                lock = FileLock(self._paths.lock_of(self._paths.state / _LOCK))
+                report.is_second = not stack.enter_context(lock.held_if_free())
+            if not report.is_second:
+                with suppress(_BotIsBack):
+                    await self._act(look, self._clock.monotonic() + LONGEST_RUN.total_seconds())
+        return report
+
+    async def _act(self, look: _Look, deadline: float) -> None:
+        """Wait until the bot counts as dead, give it a last chance, and then deliver."""
+        if not await self._wait_until(acts_from(self._heartbeat, self._clock.now()), deadline):
+            return
+        is_running = running_pid(self._paths.bot_pid) is not None
+        has_revived = bool(look.due) and self._revive(is_running=is_running)
+        if has_revived or (is_running and not self._is_cut_off):
+            await self._wait_until(self._clock.now().astimezone(UTC) + PATIENCE, deadline)
+        moments = {one.due + self._after_others for one in look.due}
+        served = self._clock.now()
+        await self._serve()
+        for moment in sorted(moments | {at for at, *_ in look.again}):
+            if moment > served:
+                if not await self._wait_until(moment, deadline):
+                    return
+                served = self._clock.now()
+                await self._serve()
+
+    async def _wait_until(self, moment: datetime, deadline: float) -> bool:
+        """Wait for the moment; False if it comes after the deadline. Raises `_BotIsBack`."""
+        while True:
+            if self._heartbeat_file.read() != self._heartbeat:
+                self._report.came_back = True
+                raise _BotIsBack
+            left = (moment - self._clock.now().astimezone(UTC)).total_seconds()
+            if left <= 0:
+                return True
+            if self._clock.monotonic() + left > deadline:
+                return False
+            await self._clock.sleep(min(left, _BETWEEN_LOOKS))
+
+    def _state(self) -> BotState:
+        """Why the bot does not beat."""
+        if self._is_cut_off:
+            return BotState.CUT_OFF
+        kind = self._around.maintenance()
+        if kind is not None:
+            return BotState.RESTORE if kind == BotState.RESTORE else BotState.UPDATE
+        presence = look_into(self._paths, self._clock.now(), lambda tx: tx.presence.get())
+        is_running = running_pid(self._paths.bot_pid) is not None
+        if presence is not None and presence.running_since is None and not is_running:
+            return BotState.STOPPED
+        return BotState.SILENT
+
+    def _revive(self, *, is_running: bool) -> bool:
+        """Ask the supervisor, once for each silence, unless the disk is the reason for it."""
+        revive = self._around.revive
+        if revive is None or not self._state().may_be_started:
+            return False
+        try:
+            with closing(self._database()) as database:
+                if not database.run(lambda tx: note_revival(tx, self._heartbeat)):
+                    return False
+        except (StorageError, OutcomeUnknown):
+            return False
+        self._report.is_revived = revive(is_running)
+        return self._report.is_revived
+
+    def _look_around(self, now: datetime) -> _Look:
+        """What there is to do in this run, with nothing changed."""
+        until = now.astimezone(UTC) + LONGEST_RUN + self._after_others
+        for way in self._ways[1:]:
+            with suppress(StorageError), closing(way.opened()) as rows:
+                return rows.query(partial(self._look, now=now, until=until, way=way))
+        return _Look([], [], [])
+
+    def _look(self, tx: Transaction, now: datetime, until: datetime, way: _Way) -> _Look:
+        zone, jobs = zone_of(self._clock), self._jobs(tx)
+        found = due_deliveries(jobs.values(), self._heartbeat, now, zone)
+        found += _begun_before(tx, jobs, {one.occurrence.id for one in found})
+        due = [
+            one
+            for one in sorted(found, key=lambda one: one.due)
+            if one.due + self._after_others <= until
+            and is_owed(tx, one, max(now, one.due), zone)
+            # Without the ledger, only what no earlier run has had to deliver.
+            and (way.is_known or self._is_of_this_run(one.due))
+        ]
+        waiting = [] if self._is_cut_off else unfinished_deliveries(tx, [*self._around.channels])
+        again = []
+        for item in tx.due_items.to_come_again():
+            if item.again_at is not None and item.again_at <= until and item.as_reminder.must:
+                first = Occurrence.parse(item.occurrence)
+                again.append((item.again_at, item, jobs.get(JobKey(first.kind, first.job_id))))
+        return _Look(due, waiting, again)
+
+    def _is_of_this_run(self, due: datetime) -> bool:
+        begins = acts_from(self._heartbeat, self._began)
+        return max(due, begins) > self._began.astimezone(UTC) - LONGEST_RUN
+
+    async def _serve(self) -> None:
+        """Deliver what is due now, as the files say now, and what has not arrived.
+
+        Where the database cannot take it, it is taken by what is known of its rows, and at last by
+        none; what was done is kept in the file then.
+        """
+        if self._around.is_server_away is not None and not self._around.is_server_away():
+            self._report.came_back = True
+            raise _BotIsBack
+        state = self._state()
+        with ExitStack() as stack:
+            if state.keeps_database:
+                # A frozen bot holds the lock; the claim in the ledger decides then.
+                with suppress(AlreadyRunning, StorageError):
+                    stack.enter_context(single_instance(self._paths.bot_pid, patience=0.0))
+            for way in self._ways if state.keeps_database else self._ways[1:]:
+                try:
+                    await self._deliver(way, state)
+                except (StorageError, OutcomeUnknown) as refused:
+                    _logger.info("The rows cannot be written: %s", refused)
+                else:
+                    return
+
+    async def _deliver(self, way: _Way, state: BotState) -> None:
+        """Claim what is due now, send it with what waits, and record how far it came."""
+        before = self._file.give_to if way.kept_in == _LEDGER else lambda _: False
+        store = DatabaseStore(way.opened(), self._clock, before)
+        try:
+            works = await self._begun(store, way, state)
+            if works:
+                await self._send(store, works, keeps_rows=way.kept_in == _LEDGER)
+        finally:
+            await store.close()
+
+    async def _begun(self, store: Store, way: _Way, state: BotState) -> list[_Work]:
+        """What waits and what is due now, which is claimed and kept before it is sent."""
+        names, now, zone = [*self._around.channels], self._clock.now(), zone_of(self._clock)
+
+        def begin(tx: Transaction) -> tuple[list[SentinelDelivery], list[SentinelDelivery]]:
+            for name in names:
+                tx.channels.join(name, "")
+            if not way.is_known:
+                tx.config.change(
+                    lambda known: replace(known, push_content=self._around.push_content)
+                )
+            due, waiting, again = self._look(tx, now, now, way)
+            begun = []
+            for one in due:
+                footer = why_now(reason_of(state), late_since(one.occurrence, now), now)
+                made = SentinelDelivery.of(one, now, footer)
+                begin_delivery(tx, one, made, self._heartbeat, zone)
+                begun.append(replace(made, tries=dict.fromkeys(names, NOT_TRIED)))
+            for _, item, job in again if way.kept_in == _LEDGER else ():
+                shown = show_again(tx, item.key, now, job, reason_of(state), SENTINEL)
+                message = tx.messages.get(shown.card) if shown else None
+                if shown is not None and message is not None:
+                    tries = dict.fromkeys(names, NOT_TRIED)
+                    begun.append(SentinelDelivery(message, shown, {}, tries=tries))
+            return waiting, begun
+
+        waiting, begun = await store.transact(begin)
+        works = [_Work(one, way.kept_in) for one in waiting]
+        for one in begun:
+            kept_in = way.kept_in
+            if kept_in == _FILE and not self._keep(one.tried(names, now)):
+                kept_in = ""
+                if not self._is_of_this_run(one.item.due):
+                    # What cannot be kept may have been sent by an earlier run.
+                    if not names:
+                        continue
+                    one = await store.transact(partial(_doubted, one=one))
+            works.append(_Work(one, kept_in))
+        return works
+
+    async def _send(self, store: Store, works: Sequence[_Work], *, keeps_rows: bool) -> None:
+        async with AsyncExitStack() as stack:
+            queues: dict[str, DeliveryQueue] = {}
+            unreached: dict[str, str] = {}
+            for name, make in self._around.channels.items():
+                channel = make(store, self._clock)
+                try:
+                    await stack.enter_async_context(channel.sending(keeps_rows=keeps_rows))
+                    queues[name] = DeliveryQueue(store, channel, self._clock, suspects=True)
+                except OllimError as refused:
+                    unreached[name] = str(refused)
+            for one, kept_in in works:
+                problems = {name: why for name, why in unreached.items() if name in one.missing}
+                for name in [name for name in one.missing if name in queues]:
+                    if problem := await queues[name].deliver(one.message.id):
+                        problems[name] = problem
+                sent = self._notified_of(one, await store.read(one.sent))
+                was_met = len(one.missing) < len(one.tries)
+                await store.transact(partial(end_delivery, one=sent, was_met=was_met))
+                if kept_in == _FILE:
+                    self._keep(sent)
+                if not one.through or sent.through != one.through:
+                    self._note_outcome(sent, kept_in, problems)
+
+    def _notified_of(self, one: SentinelDelivery, sent: SentinelDelivery) -> SentinelDelivery:
+        """The delivery, after a notification if it has reached the owner by no channel."""
+        words = perhaps_again(one.message.text) if one.was_tried else one.message.text
+        notify, name = self._around.notify, one.message.id
+        if sent.through or notify is None:
+            return sent
+        if name not in self._notified and not notify(words, one.message.footer):
+            return sent
+        self._notified.add(name)
+        return replace(sent, through=(NOTIFICATION,))
+
+    def _note_outcome(
+        self, one: SentinelDelivery, kept_in: str, problems: Mapping[str, str]
+    ) -> None:
+        problem = " ".join(problems.values())
+        if not one.through:
+            problem = problem or "no channel is set up, and this machine cannot show a notification"
+        title, occurrence = one.item.short_title, one.message.occurrence
+        due, at, missed = one.item.due, self._clock.now(), tuple(problems)
+        found = Outcome(title, occurrence, due, at, one.through, kept_in, problem, missed)
+        others = [each for each in self._report.outcomes if each.occurrence != occurrence]
+        self._report.outcomes = [*others, found]
+
+    def _keep(self, one: SentinelDelivery) -> bool:
+        """Put it into the file; False, with a problem in the report, if that failed."""
+        try:
+            self._file.put(one)
+        except StorageError as refused:
+            self._report.problems.append(str(refused))
+            return False
+        return True
+
+    def _database(self) -> Backend:
+        return open_database(
+            self._paths,
+            self._clock.now,
+            is_holder=False,
+            report=self._report_problem,
+            connection=self._connect,
+        )
+
+    def _copy(self) -> RowsInMemory:
+        """What is known of the rows, with what the file has beyond them."""
+        paths = self._paths
+        source = paths.known_schedule if self._is_cut_off else paths.state / DATABASE
+        return self._with_file(RowsInMemory(source, self._clock.now))
+
+    def _no_rows(self) -> RowsInMemory:
+        return self._with_file(RowsInMemory(None, self._clock.now))
+
+    def _with_file(self, rows: RowsInMemory) -> RowsInMemory:
+        try:
+            kept = self._file.read()
+        except StorageError as unreadable:
+            self._report.problems.append(str(unreadable))
+        else:
+            rows.run(lambda tx: take_over(tx, kept))
+        return rows
+
+    def _report_problem(self, problem: StoreProblem) -> None:
+        self._report.problems.append(str(problem))
+
+    def _jobs(self, tx: Transaction) -> _Jobs:
+        """The jobs as the bot reads them: of a wrong file, the last valid version.
+
+        Those that follow their answers have the moment that the last one has set.
+        """
+        armed = armed_marks(tx)
+        found: list[ScheduledJob] = [
+            *self._jobs_in(self._paths.reminders, REMINDERS, armed),
+            *self._jobs_in(self._paths.routines, ROUTINES, armed),
+        ]
+        return {
+            key_of(job): with_known_plan(tx, job) if job.follows_answers else job for job in found
+        }
+
+    def _jobs_in(
+        self, folder: Path, form: JobFormat[_J], armed: Mapping[JobKey, str]
+    ) -> Iterator[_J]:
+        disk = OsDisk()
+        try:
+            readings = FolderWatch(folder, form, disk).look().readings
+            kept = kept_versions(self._paths, folder, form, disk).all()
+        except StorageError as unreadable:
+            self._report.problems.append(str(unreadable))
+            return
+        claimed: dict[str, list[_J]] = {}
+        for name, reading in sorted(readings.items(), key=lambda each: each[1].job is None):
+            job = reading.job or kept.get(name)
+            if job is not None:
+                claimed.setdefault(job.spec.id, []).append(job)
+        for rivals in claimed.values():
+            yield rivals[holder_among(rivals, armed)]
+
+
+def _begun_before(tx: Transaction, jobs: _Jobs, known: Collection[str]) -> list[DueDelivery]:
+    """What the bot had claimed before its last heartbeat, and left without an end."""
+    history = tx.ledger.open_history()
+    found = []
+    for story in (*history.begun, *history.owed):
+        one = story.occurrence
+        job, at = jobs.get(JobKey(one.kind, one.job_id)), one.scheduled_at
+        is_wanted = job is not None and job.must and not one.manual and not one.part
+        if is_wanted and job is not None and at is not None and one.id not in known:
+            found.append(DueDelivery(job, one, at))
+    return found
+
+
+def _doubted(tx: Transaction, one: SentinelDelivery) -> SentinelDelivery:
+    """The delivery as one that may have been sent since it was due."""
+    for name in one.tries:
+        tx.deliveries.require(name, one.message.id, (), one.item.due)
+    return one.tried(one.tries, one.item.due)
