@@ -46,7 +46,7 @@ def test_what_the_bot_has_not_read_is_told_and_stays_as_it_is(tmp_path: Path) ->
     paths.locks.mkdir(parents=True)
     assert left(paths) == []
     job = Reminder(JobSpec(id="pill", message="Take the pill."), NOW)
-    one = SentinelDelivery.of(DueDelivery(job, occurrence_at(job, NOW), NOW), NOW, "")
+    one = SentinelDelivery.of(DueDelivery(job, occurrence_at(job, NOW), NOW), NOW)
     SentinelFile(paths, lambda _: None).put(one)
     told = "state/sentinel.json has 1 message that the bot has not read"
     assert left(paths) == [f"{told}, and 1 of them did not reach you"]

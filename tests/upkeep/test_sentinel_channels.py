@@ -20,6 +20,7 @@ from tests.upkeep.sentinel_scene import (
 from tests.upkeep.test_sentinel import given_to_database
 
 from ollim_bot.app.sentinel import NOTIFICATION
+from ollim_bot.store.sentinel import deliveries_left
 
 MINUTE = 60.0
 DISCORD, PHONE = "discord", "ntfy"
@@ -111,6 +112,9 @@ async def test_without_the_database_the_file_knows_which_channel_is_still_to_be_
         phone.is_down = through != [(DISCORD, PHONE)]
         report = scene.run_sentinel(maintenance=lambda: "update")
         assert [each.through for each in report.outcomes] == through
+        (kept,) = deliveries_left(scene.paths)
+        assert kept.claim == {"job": PILL}
+        assert kept.removal is not None
         scene.clock.jump(5 * MINUTE)
     given_to_database(scene)
     assert await shown_after_restart(scene) == [1, 1]

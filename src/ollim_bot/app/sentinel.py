@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,6 @@ from ollim_bot.domain.sentinel import (
     PATIENCE,
     BotState,
     DueDelivery,
-    Outcome,
     SentinelReport,
     acts_from,
     due_deliveries,
@@ -97,15 +96,15 @@ class SentinelEnvironment:
     A message is sent on all `channels`, and has reached the owner when one of them has it; `notify`
     shows it on the desktop where none has. `revive` asks the supervisor to start the bot, or to
     restart one that `is_running`; it returns whether the supervisor was asked. `maintenance` names
-    the `update` or `restore` in progress. `is_server_away` says of a database that machines share
-    whether it still does not answer. `push_content` holds where no database says it.
+    the `update` or `restore` in progress. `ask_server` raises `OllimError` as long as the server of
+    a shared database does not answer. `push_content` holds where no database says it.
     """
 
     channels: Mapping[str, MakeChannel] = field(default_factory=dict)
     notify: Callable[[str, str], bool] | None = None
     revive: Callable[[bool], bool] | None = None
     maintenance: Callable[[], str | None] = lambda: None
-    is_server_away: Callable[[], bool] | None = None
+    ask_server: Callable[[], object] | None = None
     push_content: str = PushContent.NONE
 
 
@@ -121,19 +120,16 @@ class _Look(NamedTuple):
     again: list[tuple[datetime, DueItem, ScheduledJob | None]]
 
 
+# Deliveries that have begun, each with where it is kept; empty if it could not be.
+_Works = list[tuple[SentinelDelivery, str]]
+
+
 class _Way(NamedTuple):
     """Rows that take the steps, and where what they took is kept."""
 
     opened: Callable[[], Backend]
     kept_in: str = _FILE
     is_known: bool = True
-
-
-class _Work(NamedTuple):
-    """A delivery that has begun; `kept_in` is empty if it could not be kept."""
-
-    one: SentinelDelivery
-    kept_in: str
 
 
 class Sentinel:
@@ -152,7 +148,7 @@ class Sentinel:
         self._paths = paths
         self._clock = clock
         self._around = around
-        self._is_cut_off = around.is_server_away is not None
+        self._is_cut_off = around.ask_server is not None
         self._after_others = AFTER_OTHERS if self._is_cut_off else timedelta(0)
         self._connect = connection
         self._heartbeat_file = HeartbeatFile(paths)
@@ -160,11 +156,13 @@ class Sentinel:
         self._report = SentinelReport(BotState.UNUSED)
         self._began = clock.now()
         self._heartbeat = datetime.min.replace(tzinfo=UTC)
+        self._kept: set[MessageId] = set()
         self._notified: set[MessageId] = set()
+        source = paths.known_schedule if self._is_cut_off else paths.state / DATABASE
         self._ways = (
             _Way(self._database, _LEDGER),
-            _Way(self._copy),
-            _Way(self._no_rows, is_known=False),
+            _Way(partial(self._in_memory, source)),
+            _Way(partial(self._in_memory, None), is_known=False),
         )
 
     async def run(self) -> SentinelReport:
@@ -268,7 +266,10 @@ class Sentinel:
             # Without the ledger, only what no earlier run has had to deliver.
             and (way.is_known or self._is_of_this_run(one.due))
         ]
-        waiting = [] if self._is_cut_off else unfinished_deliveries(tx, [*self._around.channels])
+        waiting = unfinished_deliveries(tx, [*self._around.channels])
+        if self._is_cut_off:
+            # Another machine may have brought what is not in the file.
+            waiting = [each for each in waiting if each.message.id in self._kept]
         again = []
         for item in tx.due_items.to_come_again():
             if item.again_at is not None and item.again_at <= until and item.as_reminder.must:
@@ -286,9 +287,11 @@ class Sentinel:
         Where the database cannot take it, it is taken by what is known of its rows, and at last by
         none; what was done is kept in the file then.
         """
-        if self._around.is_server_away is not None and not self._around.is_server_away():
-            self._report.came_back = True
-            raise _BotIsBack
+        if self._around.ask_server is not None:
+            with suppress(OllimError):
+                self._around.ask_server()
+                self._report.came_back = True
+                raise _BotIsBack
         state = self._state()
         with ExitStack() as stack:
             if state.keeps_database:
@@ -308,53 +311,42 @@ class Sentinel:
         before = self._file.give_to if way.kept_in == _LEDGER else lambda _: False
         store = DatabaseStore(way.opened(), self._clock, before)
         try:
-            works = await self._begun(store, way, state)
-            if works:
+            if works := await store.transact(partial(self._begin, way=way, state=state)):
                 await self._send(store, works, keeps_rows=way.kept_in == _LEDGER)
         finally:
             await store.close()
 
-    async def _begun(self, store: Store, way: _Way, state: BotState) -> list[_Work]:
-        """What waits and what is due now, which is claimed and kept before it is sent."""
-        names, now, zone = [*self._around.channels], self._clock.now(), zone_of(self._clock)
-
-        def begin(tx: Transaction) -> tuple[list[SentinelDelivery], list[SentinelDelivery]]:
-            for name in names:
-                tx.channels.join(name, "")
-            if not way.is_known:
-                tx.config.change(
-                    lambda known: replace(known, push_content=self._around.push_content)
-                )
-            due, waiting, again = self._look(tx, now, now, way)
-            begun = []
-            for one in due:
-                footer = why_now(reason_of(state), late_since(one.occurrence, now), now)
-                made = SentinelDelivery.of(one, now, footer)
-                begin_delivery(tx, one, made, self._heartbeat, zone)
-                begun.append(replace(made, tries=dict.fromkeys(names, NOT_TRIED)))
-            for _, item, job in again if way.kept_in == _LEDGER else ():
-                shown = show_again(tx, item.key, now, job, reason_of(state), SENTINEL)
-                message = tx.messages.get(shown.card) if shown else None
-                if shown is not None and message is not None:
-                    tries = dict.fromkeys(names, NOT_TRIED)
-                    begun.append(SentinelDelivery(message, shown, {}, tries=tries))
-            return waiting, begun
-
-        waiting, begun = await store.transact(begin)
-        works = [_Work(one, way.kept_in) for one in waiting]
-        for one in begun:
-            kept_in = way.kept_in
-            if kept_in == _FILE and not self._keep(one.tried(names, now)):
+    def _begin(self, tx: Transaction, way: _Way, state: BotState) -> _Works:
+        """What waits and what is due now, which is claimed, and kept before it is sent."""
+        names, now, reason = [*self._around.channels], self._clock.now(), reason_of(state)
+        for name in names:
+            tx.channels.join(name, "")
+        if not way.is_known:
+            content = self._around.push_content
+            tx.config.change(lambda known: replace(known, push_content=content))
+        due, waiting, again = self._look(tx, now, now, way)
+        works = [(one, way.kept_in) for one in waiting]
+        for one in due:
+            footer = why_now(reason, late_since(one.occurrence, now), now)
+            made, kept_in = SentinelDelivery.of(one, now, footer, names), way.kept_in
+            if kept_in == _FILE and not self._keep(made.tried(now)):
                 kept_in = ""
-                if not self._is_of_this_run(one.item.due):
-                    # What cannot be kept may have been sent by an earlier run.
-                    if not names:
-                        continue
-                    one = await store.transact(partial(_doubted, one=one))
-            works.append(_Work(one, kept_in))
+            if not kept_in and not self._is_of_this_run(one.due):
+                # What cannot be kept may have been sent by an earlier run.
+                made = made.tried(now)
+                if not names:
+                    continue
+            begin_delivery(tx, one, made, self._heartbeat, zone_of(self._clock))
+            works.append((made, kept_in))
+        for _, item, job in again if way.kept_in == _LEDGER else ():
+            shown = show_again(tx, item.key, now, job, reason, SENTINEL)
+            message = tx.messages.get(shown.card) if shown else None
+            if shown is not None and message is not None:
+                tries = dict.fromkeys(names, NOT_TRIED)
+                works.append((SentinelDelivery(message, shown, {}, tries=tries), _LEDGER))
         return works
 
-    async def _send(self, store: Store, works: Sequence[_Work], *, keeps_rows: bool) -> None:
+    async def _send(self, store: Store, works: _Works, *, keeps_rows: bool) -> None:
         async with AsyncExitStack() as stack:
             queues: dict[str, DeliveryQueue] = {}
             unreached: dict[str, str] = {}
@@ -376,7 +368,7 @@ class Sentinel:
                 if kept_in == _FILE:
                     self._keep(sent)
                 if not one.through or sent.through != one.through:
-                    self._note_outcome(sent, kept_in, problems)
+                    self._report.note(sent.outcome(self._clock.now(), kept_in, problems))
 
     def _notified_of(self, one: SentinelDelivery, sent: SentinelDelivery) -> SentinelDelivery:
         """The delivery, after a notification if it has reached the owner by no channel."""
@@ -388,18 +380,6 @@ class Sentinel:
             return sent
         self._notified.add(name)
         return replace(sent, through=(NOTIFICATION,))
-
-    def _note_outcome(
-        self, one: SentinelDelivery, kept_in: str, problems: Mapping[str, str]
-    ) -> None:
-        problem = " ".join(problems.values())
-        if not one.through:
-            problem = problem or "no channel is set up, and this machine cannot show a notification"
-        title, occurrence = one.item.short_title, one.message.occurrence
-        due, at, missed = one.item.due, self._clock.now(), tuple(problems)
-        found = Outcome(title, occurrence, due, at, one.through, kept_in, problem, missed)
-        others = [each for each in self._report.outcomes if each.occurrence != occurrence]
-        self._report.outcomes = [*others, found]
 
     def _keep(self, one: SentinelDelivery) -> bool:
         """Put it into the file; False, with a problem in the report, if that failed."""
@@ -419,22 +399,16 @@ class Sentinel:
             connection=self._connect,
         )
 
-    def _copy(self) -> RowsInMemory:
+    def _in_memory(self, source: Path | None) -> Backend:
         """What is known of the rows, with what the file has beyond them."""
-        paths = self._paths
-        source = paths.known_schedule if self._is_cut_off else paths.state / DATABASE
-        return self._with_file(RowsInMemory(source, self._clock.now))
-
-    def _no_rows(self) -> RowsInMemory:
-        return self._with_file(RowsInMemory(None, self._clock.now))
-
-    def _with_file(self, rows: RowsInMemory) -> RowsInMemory:
+        rows = RowsInMemory(source, self._clock.now)
         try:
             kept = self._file.read()
         except StorageError as unreadable:
             self._report.problems.append(str(unreadable))
-        else:
-            rows.run(lambda tx: take_over(tx, kept))
+            return rows
+        self._kept = {each.message.id for each in kept}
+        rows.run(partial(take_over, known=kept))
         return rows
 
     def _report_problem(self, problem: StoreProblem) -> None:
@@ -484,10 +458,3 @@ def _begun_before(tx: Transaction, jobs: _Jobs, known: Collection[str]) -> list[
         if is_wanted and job is not None and at is not None and one.id not in known:
             found.append(DueDelivery(job, one, at))
     return found
-
-
-def _doubted(tx: Transaction, one: SentinelDelivery) -> SentinelDelivery:
-    """The delivery as one that may have been sent since it was due."""
-    for name in one.tries:
-        tx.deliveries.require(name, one.message.id, (), one.item.due)
-    return one.tried(one.tries, one.item.due)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime, tzinfo
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,94 +31,56 @@ _LEFT_OUT = "the settings are wrong, so {} is left out. {}"
 
 @command("sentinel", _ABOUT, "", JSON)
 def run(given: Given, caller: Caller) -> None:
-    is_json = "json" in given
-    data = open_data(caller)
+    is_json, data = "json" in given, open_data(caller)
     heartbeat = HeartbeatFile(data.paths).read()
+    state, ask_server = None, None
     # Nearly every call ends here, so the rest is not imported before.
-    url = None
     if heartbeat is None or is_beating(heartbeat, data.now):
-        state: str | None = "never started" if heartbeat is None else "running"
-    else:
-        url = _shared_address(data)
-        state = None if url is None else _by_the_lease(data, caller, url)
+        state = "never started" if heartbeat is None else "running"
+    elif ask_server := _lease(data):
+        # While the server answers, its lease says who delivers.
+        try:
+            state = "running" if ask_server() else "silent"
+        except OllimError as unanswered:
+            note(str(unanswered))
+    if state == "silent":
+        _is_asked(data, caller, is_running=False)
     if state is not None:
         if is_json:
             print_json({"bot": state, "heartbeat": heartbeat, "delivered": [], "undelivered": []})
         return
-    report = _report(data, caller, None if url is None else partial(_is_away, url))
+    report = _report(data, caller, ask_server)
     if is_json:
         print_json(_object(report))
     else:
         _tell(report)
     if report.has_failed:
-        raise OllimError("" if is_json else _undelivered(report))
+        missing = [_missing(each) for each in report.outcomes if not each.through]
+        raise OllimError("" if is_json else "\n".join(missing))
 
 
-def _shared_address(data: Data) -> str | None:
-    from ollim_bot.store.standby import shared_address
+def _lease(data: Data) -> Callable[[], bool] | None:
+    """Asks whether a machine leads the database that several share; None if it is not shared."""
+    from ollim_bot.store.standby import load_standby, shared_address
 
-    return shared_address(data.environ, data.paths)
-
-
-def _by_the_lease(data: Data, caller: Caller, url: str) -> str | None:
-    """How the bot is, by a database that several machines share; None if it does not answer.
-
-    While it answers, its lease says who delivers. If no machine leads, the supervisor is asked to
-    start the bot here.
-    """
-    try:
-        if _is_led(url):
-            return "running"
-    except OllimError as unanswered:
-        note(str(unanswered))
-        return None
-    _is_asked(data, caller, is_running=False)
-    return "silent"
+    url = shared_address(data.environ, data.paths)
+    return None if url is None else partial(load_standby("postgres.lease").is_led, url)
 
 
-def _is_away(url: str) -> bool:
-    try:
-        _is_led(url)
-    except OllimError:
-        return True
-    return False
-
-
-def _is_led(url: str) -> bool:
-    from ollim_bot.store.standby import load_standby
-
-    leader = load_standby("postgres.lease").leader_at(url)
-    return leader is not None and bool(leader.is_leading)
-
-
-class _Clock:
-    """The real time, or the one that the caller was given."""
-
-    def __init__(self, caller: Caller, zone: tzinfo) -> None:
-        self._caller = caller
-        self._zone = zone
-
-    def now(self) -> datetime:
-        return self._caller.now().astimezone(self._zone)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        from asyncio import sleep
-
-        await sleep(seconds)
-
-
-def _report(
-    data: Data, caller: Caller, is_server_away: Callable[[], bool] | None
-) -> SentinelReport:
+def _report(data: Data, caller: Caller, ask_server: Callable[[], bool] | None) -> SentinelReport:
     from asyncio import run as run_loop
 
     from ollim_bot.app.sentinel import Sentinel, SentinelEnvironment
+    from ollim_bot.clock import SystemClock
     from ollim_bot.store.codecs.config import RuntimeConfigCodec
     from ollim_bot.upkeep.desktop import DesktopNotifier
     from ollim_bot.upkeep.hand_over import maintenance_in_progress
+
+    class Clock(SystemClock):
+        """Shows the time that the caller was given."""
+
+        def now(self) -> datetime:
+            return caller.now().astimezone(zone_of(data.now))
 
     def maintenance() -> str | None:
         found = maintenance_in_progress(data.paths)
@@ -132,12 +93,11 @@ def _report(
         notify=DesktopNotifier(caller.environ).notify,
         revive=partial(_is_asked, data, caller),
         maintenance=maintenance,
-        is_server_away=is_server_away,
+        ask_server=ask_server,
         # Nothing of a message leaves the machine where that cannot be read.
         push_content="none" if problems else config.push_content,
     )
-    clock = _Clock(caller, zone_of(data.now))
-    report = run_loop(Sentinel(data.paths, clock, around).run())
+    report = run_loop(Sentinel(data.paths, Clock(zone_of(data.now)), around).run())
     for problem in report.problems:
         note(problem)
     return report
@@ -230,11 +190,6 @@ def _way(name: str) -> str:
     return channel_label(name) if name in CHANNELS else name
 
 
-def _undelivered(report: SentinelReport) -> str:
-    missing = [each for each in report.outcomes if not each.through]
-    return "\n".join(_missing(each) for each in missing)
-
-
 def _missing(outcome: Outcome) -> str:
     name = f"“{title(outcome.title)}” is due and could not be shown: {outcome.problem.rstrip('.')}."
     if not outcome.kept_in:
@@ -253,11 +208,7 @@ def _object(report: SentinelReport) -> dict[str, object]:
             {"occurrence": one.occurrence.id, "title": one.job.spec.title, "due": one.due}
             for one in report.waits_for
         ],
-        "delivered": [_outcome(each) for each in report.outcomes if each.through],
-        "undelivered": [_outcome(each) for each in report.outcomes if not each.through],
+        "delivered": [each._asdict() for each in report.outcomes if each.through],
+        "undelivered": [each._asdict() for each in report.outcomes if not each.through],
         "problems": report.problems,
     }
-
-
-def _outcome(outcome: Outcome) -> dict[str, object]:
-    return outcome._asdict()

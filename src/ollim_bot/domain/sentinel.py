@@ -169,6 +169,11 @@ class SentinelReport:
     came_back: bool = False
     is_second: bool = False
 
+    def note(self, outcome: Outcome) -> None:
+        """Report the delivery, in the place of an earlier try of this run."""
+        others = [each for each in self.outcomes if each.occurrence != outcome.occurrence]
+        self.outcomes = [*others, outcome]
+
     @property
     def has_failed(self) -> bool:
         return any(not each.through for each in self.outcomes)

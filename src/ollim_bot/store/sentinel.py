@@ -29,13 +29,13 @@ from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import BY, DELIVERED, PLAINLY, SENTINEL, THROUGH, claiming_row
 from ollim_bot.domain.schedule import key_of
-from ollim_bot.domain.sentinel import DueDelivery, brought, not_brought
+from ollim_bot.domain.sentinel import DueDelivery, Outcome, brought, not_brought
 from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.settings import FIRST_DIRECT_CHANNEL
-from ollim_bot.store.backend import ALONE, Backend
+from ollim_bot.store.backend import Backend, SharedBackend
 from ollim_bot.store.codecs.messages import MESSAGES
 from ollim_bot.store.codecs.plain import PLAIN, JsonFormat, Layout, ValueCodec
 from ollim_bot.store.connection import SqliteStatements, connect_for_reading, connect_in_memory
@@ -95,11 +95,14 @@ class SentinelDelivery:
     through: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, due: DueDelivery, now: datetime, footer: str) -> SentinelDelivery:
+    def of(
+        cls, due: DueDelivery, now: datetime, footer: str = "", channels: Iterable[str] = ()
+    ) -> SentinelDelivery:
         job, occurrence = due.job, due.occurrence
         message, item = item_message(job, occurrence, now, footer)
         removal = remove_reminder(job, occurrence.id) if isinstance(job, Reminder) else None
-        return cls(message, item, claim_facts(job), removal)
+        tries = dict.fromkeys(channels, NOT_TRIED)
+        return cls(message, item, claim_facts(job), removal, tries)
 
     @property
     def missing(self) -> list[str]:
@@ -110,9 +113,18 @@ class SentinelDelivery:
     def was_tried(self) -> bool:
         return any(each != NOT_TRIED for each in self.tries.values())
 
-    def tried(self, channels: Iterable[str], at: datetime) -> SentinelDelivery:
-        """The delivery before it is sent on these channels."""
-        return replace(self, tries={name: ChannelTry(at) for name in channels})
+    def tried(self, at: datetime) -> SentinelDelivery:
+        """The delivery as one that may have been sent on all its channels."""
+        return replace(self, tries=dict.fromkeys(self.tries, ChannelTry(at)))
+
+    def outcome(self, at: datetime, kept_in: str, problems: Mapping[str, str]) -> Outcome:
+        """`problems` says why it did not arrive on which channels."""
+        problem = " ".join(problems.values())
+        if not self.through:
+            problem = problem or "no channel is set up, and this machine cannot show a notification"
+        title, occurrence = self.item.short_title, self.message.occurrence
+        due, missed = self.item.due, tuple(problems)
+        return Outcome(title, occurrence, due, at, self.through, kept_in, problem, missed)
 
     def sent(self, tx: Transaction) -> SentinelDelivery:
         """The delivery as its channels are now."""
@@ -175,6 +187,9 @@ def _enter(tx: Transaction, one: SentinelDelivery) -> None:
     if tx.messages.get(one.message.id) is None:
         tx.messages.add(one.message)
         add_item(tx, one.item)
+    for channel, tried in one.tries.items():
+        if tried.tried_at is not None:
+            tx.deliveries.require(channel, one.message.id, (), tried.tried_at)
 
 
 def end_delivery(tx: Transaction, one: SentinelDelivery, *, was_met: bool) -> None:
@@ -236,14 +251,11 @@ def note_revival(tx: Transaction, heartbeat: datetime) -> bool:
     return is_new
 
 
-class RowsInMemory:
+class RowsInMemory(SharedBackend):
     """Takes steps on a copy of the rows in `source`, or on no rows: nothing of them stays.
 
     Raises `StorageError` if there are no rows of this version, or none that can be read.
     """
-
-    is_writable = True
-    sharing = ALONE
 
     def __init__(self, source: Path | None, now: Callable[[], datetime]) -> None:
         self.path = source or Path(":memory:")
@@ -261,9 +273,6 @@ class RowsInMemory:
                     found.backup(self._connection)
         except sqlite3.Error as refused:
             raise translated(self.path, refused) from refused
-
-    def run(self, step: Step[R]) -> R:
-        return self.run_noting(step)[0]
 
     def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
         return self._asked(step, "COMMIT")
@@ -285,17 +294,8 @@ class RowsInMemory:
                     self._connection.execute("ROLLBACK")
             return result, frozenset(statements.changed)
 
-    def note_version(self) -> bool:
-        return False
-
-    def tidy(self, *, is_idle: bool) -> None:
-        """There is nothing to tidy."""
-
-    def recovered(self) -> Backend:
-        return self
-
-    def copy_if_due(self) -> None:
-        """They are a copy."""
+    def check_may_change(self) -> None:
+        """They may always change: nobody else has them."""
 
     def close(self) -> None:
         with self._lock:
@@ -385,8 +385,9 @@ class SentinelFile:
         """Keep a delivery, or how far it came. Raises `StorageError`."""
 
         def changed(known: Deliveries) -> tuple[Deliveries, None]:
-            others = tuple(each for each in known if each.message.id != one.message.id)
-            return (*others, one), None
+            others = [each for each in known if each.message.id != one.message.id]
+            first = next((each for each in known if each not in others), one)
+            return (*others, replace(first, tries=one.tries, through=one.through)), None
 
         self._file.transact(changed)
 
@@ -424,8 +425,6 @@ def take_over(tx: Transaction, known: Deliveries) -> None:
         for channel, tried in one.tries.items():
             if tried.ref:
                 tx.deliveries.note_received(channel, one.message.id, [tried.ref])
-            elif tried.tried_at is not None:
-                tx.deliveries.require(channel, one.message.id, (), tried.tried_at)
-            else:
+            elif tried.tried_at is None:
                 tx.deliveries.note_absent(channel, one.message.id)
         end_delivery(tx, one, was_met=was_met)
