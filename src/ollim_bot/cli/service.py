@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -16,7 +15,7 @@ from ollim_bot.errors import OllimError, WrongInput
 if TYPE_CHECKING:
     from ollim_bot.settings import Settings
     from ollim_bot.upkeep.installation import ServiceHealth, Supervisor
-    from ollim_bot.upkeep.supervision import ServiceDefinition, SupervisorStatus
+    from ollim_bot.upkeep.supervision import ServiceDefinition
 
 _USUAL_LINES, _MOST_LINES = 50, 100_000
 _NO_SUPERVISOR = (
@@ -102,22 +101,16 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
 
 
 def _definition(settings: Settings, caller: Caller, *, is_agreed: bool) -> ServiceDefinition:
+    """What the service is to run; settings that it would not see are moved, or refused."""
+    from ollim_bot.store.data_directory import prepare_data_directory
+    from ollim_bot.upkeep.env_file import change_env_file
     from ollim_bot.upkeep.installation import installed_command, service_definition, unseen_settings
 
     command = installed_command(sys.argv[0], sys.executable, os.getcwd())
     definition = service_definition(command, settings.paths, caller.environ)
-    if unseen := unseen_settings(definition, caller.environ, caller.path("")):
-        _move_settings(unseen, settings, caller, is_agreed=is_agreed)
-    return definition
-
-
-def _move_settings(
-    unseen: Mapping[str, tuple[str, str]], settings: Settings, caller: Caller, *, is_agreed: bool
-) -> None:
-    """Write the settings into the data directory if the person wants that; else refuse."""
-    from ollim_bot.store.data_directory import prepare_data_directory
-    from ollim_bot.upkeep.env_file import change_env_file
-
+    unseen = unseen_settings(definition, caller.environ, caller.path(""))
+    if not unseen:
+        return definition
     file = caller.shown(settings.paths.env_file)
     names = ", ".join(f"{name} ({where})" for name, (_, where) in unseen.items())
     told = _UNSEEN.format(names=names)
@@ -128,6 +121,7 @@ def _move_settings(
     prepare_data_directory(settings.paths)
     change_env_file(settings.paths, {name: value for name, (value, _) in unseen.items()})
     show(f"Written into {file}.")
+    return definition
 
 
 def _agrees(question: str) -> bool:
@@ -258,30 +252,21 @@ def _rows(supervisor: Supervisor, health: ServiceHealth, caller: Caller) -> list
     status, installed = health.status, health.installed
     assert status is not None
     assert installed is not None
-    now = caller.now().astimezone(caller.place().zone)
-    beat = health.heartbeat
+    now, beat = caller.now().astimezone(caller.place().zone), health.heartbeat
+    told = [status.words, *([f"process {status.pid}"] if status.pid is not None else [])]
+    told.append("starts with the machine" if status.is_enabled else "does not start by itself")
+    if status.lingers is not None:
+        told.append("stays after log-out" if status.lingers else "ends at log-out")
+    by_hand = ", changed by hand" if installed.is_edited else ""
     rows = [
-        (supervisor.name, _told(status)),
+        (supervisor.name, ", ".join(told)),
         ("heartbeat", describe_with_distance(beat, now) if beat else "none yet"),
-        (
-            "file",
-            caller.shown(installed.file) + (", changed by hand" if installed.is_edited else ""),
-        ),
+        ("file", f"{caller.shown(installed.file)}{by_hand}"),
     ]
     if installed.definition is not None:
         rows.append(("program", caller.shown(installed.definition.program)))
         rows.append(("data", caller.shown(installed.definition.data_dir)))
     return [(name, plain(text)) for name, text in rows]
-
-
-def _told(status: SupervisorStatus) -> str:
-    told = [status.words]
-    if status.pid is not None:
-        told.append(f"process {status.pid}")
-    told.append("starts with the machine" if status.is_enabled else "does not start by itself")
-    if status.lingers is not None:
-        told.append("stays after log-out" if status.lingers else "ends at log-out")
-    return ", ".join(told)
 
 
 def _why_dead(health: ServiceHealth) -> str:

@@ -230,14 +230,13 @@ def worse_inside(
         # The service is what is about to be mended.
         if finding.level is Level.FAIL and finding.name not in {*failing, SERVICE}
     ]
-    here, there = _model_of(outside), _model_of(inside)
+    here, there = (
+        next((finding.detail for finding in findings if finding.name == _MODEL), "unknown")
+        for findings in (outside, inside)
+    )
     if here != there and not any(finding.name == _MODEL for finding in worse):
         worse.append(failed(_MODEL, f"here it is {here}, there it would be {there}", _OTHER_MODEL))
     return worse
-
-
-def _model_of(findings: Sequence[DoctorFinding]) -> str:
-    return next((finding.detail for finding in findings if finding.name == _MODEL), "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,13 +304,11 @@ def install_service(
     Raises `ServiceNotStarted` after everything is put back, also when it is interrupted.
     """
     paths = DataPaths(definition.data_dir)
-    earlier = supervisor.snapshot()
-    status = supervisor.status() if supervisor.installed() else None
-    supervised = status.pid if status is not None and status.is_running else None
+    status, earlier = supervisor.status(), supervisor.contents()
+    supervised = status.pid if status.is_running else None
     running = running_pid(paths.bot_pid)
     outside = None if running == supervised else running
     try:
-        left_to_do = supervisor.outlive_logout()
         if supervised is not None:
             supervisor.stop()
         if outside is not None:
@@ -319,11 +316,17 @@ def install_service(
         kept = supervisor.install(definition)
         _start_and_prove(supervisor, paths, now(), seconds)
         supervisor.start_sentinel()
+        left_to_do = supervisor.outlive_logout()
     except BaseException as error:  # also if interrupted: half a service must not remain
         lines: list[str] = []
         with suppress(SupervisorFailed):
             lines = [f"  {line}" for line in supervisor.last_lines(_LAST_LINES)]
         supervisor.put_back(earlier)
+        with suppress(SupervisorFailed):
+            if supervised is not None:
+                supervisor.start()
+            if earlier:
+                supervisor.start_sentinel()
         if not isinstance(error, OllimError):
             raise
         after = "Everything is put back."

@@ -14,9 +14,9 @@ from xml.parsers.expat import ExpatError
 from ollim_bot.errors import SupervisorFailed
 from ollim_bot.upkeep.supervision import (
     STOP_SECONDS,
+    Contents,
     ServiceDefinition,
     ServiceFiles,
-    ServiceSnapshot,
     SupervisorStatus,
     marked,
 )
@@ -102,15 +102,11 @@ class Launchd(ServiceFiles):
             self._unload(name.removesuffix(".plist"))
         return self._remove(present)
 
-    def snapshot(self) -> ServiceSnapshot:
-        return ServiceSnapshot(self._contents(), [*filter(self._is_loaded, _LABELS)])
-
-    def put_back(self, earlier: ServiceSnapshot) -> None:
+    def put_back(self, earlier: Contents) -> None:
+        """Stop, and make the files as they were."""
         for label in _LABELS:
             self._unload(label)
-        self._put_back(earlier.files)
-        for label in earlier.active:
-            self._load(label)
+        self._put_back_files(earlier)
 
     def start(self) -> None:
         if self._is_loaded(LABEL):

@@ -72,15 +72,6 @@ class SupervisorStatus:
 Contents = Mapping[Path, bytes | str]
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceSnapshot:
-    """All that an installation changes. `active` are names of the supervisor's."""
-
-    files: Contents
-    active: Sequence[str]
-    lingers: bool | None = None
-
-
 def run_to_end(
     command: Sequence[str], environment: Mapping[str, str], limit: float, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
@@ -204,7 +195,7 @@ class ServiceFiles:
             path.unlink(missing_ok=True)
         return kept
 
-    def _contents(self) -> Contents:
+    def contents(self) -> Contents:
         """All files of the service, with the copies beside them and the links that enable them."""
         found = [path for path in self.folder.rglob(f"{self.stem}*") if not path.is_dir()]
         return {
@@ -212,8 +203,8 @@ class ServiceFiles:
             for path in found
         }
 
-    def _put_back(self, earlier: Contents) -> None:
-        now = self._contents()
+    def _put_back_files(self, earlier: Contents) -> None:
+        now = self.contents()
         for path in {*now} - {*earlier}:
             remove_durably(OsDisk(), path)
         for path, content in earlier.items():

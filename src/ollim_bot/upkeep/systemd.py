@@ -11,9 +11,9 @@ from pathlib import Path
 from ollim_bot.errors import SupervisorFailed
 from ollim_bot.upkeep.supervision import (
     STOP_SECONDS,
+    Contents,
     ServiceDefinition,
     ServiceFiles,
-    ServiceSnapshot,
     SupervisorStatus,
     marked,
 )
@@ -173,20 +173,12 @@ class Systemd(ServiceFiles):
         self._tell("reset-failed", UNIT, SENTINEL)
         return kept
 
-    def snapshot(self) -> ServiceSnapshot:
-        self._values(UNIT, "LoadState")  # raises if systemd does not answer
-        active = [name for name in _ENABLED if self._tell("is-active", "--quiet", name)]
-        return ServiceSnapshot(self._contents(), active, self._lingers())
-
-    def put_back(self, earlier: ServiceSnapshot) -> None:
+    def put_back(self, earlier: Contents) -> None:
+        """Stop, and make the files as they were, as far as systemd obeys."""
         self._tell("stop", *_ENABLED)
-        self._put_back(earlier.files)
+        self._put_back_files(earlier)
         self._tell("daemon-reload")
         self._tell("reset-failed", UNIT, SENTINEL)
-        for name in earlier.active:
-            self._tell("start", name)
-        if earlier.lingers is False and self._lingers():
-            self._programs.run("loginctl", "--no-ask-password", "disable-linger", _user())
 
     def start(self) -> None:
         # A unit that has failed too often would not be started otherwise.
