@@ -17,8 +17,8 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
     "lines": 116_196,
-    "private functions that are named once": 2041,
-    "private functions with fewer than six lines that are named once": 549,
+    "private functions that are named once": 2008,
+    "private functions with fewer than six lines that are named once": 541,
     "handlers of a storage error": 121,
     "handlers of every error": 58,
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, closing, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -347,28 +348,42 @@ class Sentinel:
         return works
 
     async def _send(self, store: Store, works: _Works, *, keeps_rows: bool) -> None:
-        async with AsyncExitStack() as stack:
-            queues: dict[str, DeliveryQueue] = {}
-            unreached: dict[str, str] = {}
-            for name, make in self._around.channels.items():
-                channel = make(store, self._clock)
-                try:
-                    await stack.enter_async_context(channel.sending(keeps_rows=keeps_rows))
-                    queues[name] = DeliveryQueue(store, channel, self._clock, suspects=True)
-                except OllimError as refused:
-                    unreached[name] = str(refused)
-            for one, kept_in in works:
-                problems = {name: why for name, why in unreached.items() if name in one.missing}
-                for name in [name for name in one.missing if name in queues]:
-                    if problem := await queues[name].deliver(one.message.id):
-                        problems[name] = problem
-                sent = self._notified_of(one, await store.read(one.sent))
-                was_met = len(one.missing) < len(one.tries)
-                await store.transact(partial(end_delivery, one=sent, was_met=was_met))
-                if kept_in == _FILE:
-                    self._keep(sent)
-                if not one.through or sent.through != one.through:
-                    self._report.note(sent.outcome(self._clock.now(), kept_in, problems))
+        """Send on all channels at once, and record by which ways each message came."""
+        sending = [
+            self._send_on(make(store, self._clock), store, works, keeps_rows=keeps_rows)
+            for make in self._around.channels.values()
+        ]
+        problems: dict[MessageId, dict[str, str]] = {}
+        for found in await asyncio.gather(*sending, return_exceptions=True):
+            if isinstance(found, BaseException):
+                raise found
+            for message, name, problem in found:
+                problems.setdefault(message, {})[name] = problem
+        for one, kept_in in works:
+            sent = self._notified_of(one, await store.read(one.sent))
+            was_met = len(one.missing) < len(one.tries)
+            await store.transact(partial(end_delivery, one=sent, was_met=was_met))
+            if kept_in == _FILE:
+                self._keep(sent)
+            if not one.through or sent.through != one.through:
+                found_problems = problems.get(one.message.id, {})
+                self._report.note(sent.outcome(self._clock.now(), kept_in, found_problems))
+
+    async def _send_on(
+        self, channel: SendingChannel, store: Store, works: _Works, *, keeps_rows: bool
+    ) -> list[tuple[MessageId, str, str]]:
+        """The messages that did not arrive on the channel, with its name, and why."""
+        name = channel.name
+        missing = [one.message.id for one, _ in works if name in one.missing]
+        try:
+            async with channel.sending(keeps_rows=keeps_rows):
+                queue = DeliveryQueue(store, channel, self._clock, suspects=True)
+                tried = [(message, name, await queue.deliver(message)) for message in missing]
+        except StorageError:
+            raise
+        except OllimError as refused:
+            return [(message, name, str(refused)) for message in missing]
+        return [each for each in tried if each[2]]
 
     def _notified_of(self, one: SentinelDelivery, sent: SentinelDelivery) -> SentinelDelivery:
         """The delivery, after a notification if it has reached the owner by no channel."""
