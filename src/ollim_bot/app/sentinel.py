@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from ollim_bot.clock import zone_of
 from ollim_bot.conversation.delivery import DeliveryQueue
@@ -18,7 +18,6 @@ from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.due_items import DueItem, why_now
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKey
-from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_history import SENTINEL
 from ollim_bot.domain.runtime_config import PushContent
@@ -68,7 +67,6 @@ from ollim_bot.store.store import DatabaseStore, Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.instance import running_pid, single_instance
 
-_J = TypeVar("_J", Reminder, Routine)
 _Jobs = Mapping[JobKey, ScheduledJob]
 
 NOTIFICATION = "notification"
@@ -434,32 +432,26 @@ class Sentinel:
 
         Those that follow their answers have the moment that the last one has set.
         """
-        armed = armed_marks(tx)
-        found: list[ScheduledJob] = [
-            *self._jobs_in(self._paths.reminders, REMINDERS, armed),
-            *self._jobs_in(self._paths.routines, ROUTINES, armed),
+        disk, armed = OsDisk(), armed_marks(tx)
+        folders: list[tuple[Path, JobFormat[Any]]] = [
+            (self._paths.reminders, REMINDERS),
+            (self._paths.routines, ROUTINES),
         ]
+        claimed: dict[JobKey, list[ScheduledJob]] = {}
+        for folder, form in folders:
+            try:
+                readings = FolderWatch(folder, form, disk).look().readings
+                kept = kept_versions(self._paths, folder, form, disk).all()
+            except StorageError as unreadable:
+                self._report.problems.append(str(unreadable))
+                continue
+            for name, reading in sorted(readings.items(), key=lambda each: each[1].job is None):
+                if job := reading.job or kept.get(name):
+                    claimed.setdefault(key_of(job), []).append(job)
+        found = (rivals[holder_among(rivals, armed)] for rivals in claimed.values())
         return {
             key_of(job): with_known_plan(tx, job) if job.follows_answers else job for job in found
         }
-
-    def _jobs_in(
-        self, folder: Path, form: JobFormat[_J], armed: Mapping[JobKey, str]
-    ) -> Iterator[_J]:
-        disk = OsDisk()
-        try:
-            readings = FolderWatch(folder, form, disk).look().readings
-            kept = kept_versions(self._paths, folder, form, disk).all()
-        except StorageError as unreadable:
-            self._report.problems.append(str(unreadable))
-            return
-        claimed: dict[str, list[_J]] = {}
-        for name, reading in sorted(readings.items(), key=lambda each: each[1].job is None):
-            job = reading.job or kept.get(name)
-            if job is not None:
-                claimed.setdefault(job.spec.id, []).append(job)
-        for rivals in claimed.values():
-            yield rivals[holder_among(rivals, armed)]
 
 
 def _begun_before(tx: Transaction, jobs: _Jobs, known: Collection[str]) -> list[DueDelivery]:
