@@ -20,9 +20,9 @@ from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import Secret
 from ollim_bot.store.attachments.files import files_of
-from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.sentinel import RowsInMemory
 from ollim_bot.store.store import DatabaseStore
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
 SEND = "POST /channels/*/messages"
@@ -44,10 +44,10 @@ class Sender:
     async def send(self, message: ChatMessage, *, is_in_doubt: bool = False) -> str:
         """Why it did not arrive."""
 
-        def add(tx: object) -> None:
-            tx.messages.add(message)  # type: ignore[attr-defined]
+        def add(tx: Transaction) -> None:
+            tx.messages.add(message)
             if is_in_doubt:
-                tx.deliveries.require("discord", message.id, (), message.at)  # type: ignore[attr-defined]
+                tx.deliveries.require("discord", message.id, (), message.at)
 
         self.store.run(add)
         try:
@@ -57,11 +57,6 @@ class Sender:
             return str(refused)
         finally:
             await self.store.close()
-
-    def state(self, message: ChatMessage) -> DeliveryState:
-        found = self.store.query(lambda tx: tx.deliveries.get("discord", message.id))
-        assert found is not None
-        return found.state
 
 
 @pytest.fixture
