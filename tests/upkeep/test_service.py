@@ -23,7 +23,7 @@ from ollim_bot.upkeep.installation import (
     ServiceNotStarted,
     Supervisor,
     find_supervisor,
-    install_service,
+    install_with_proof,
     installed_command,
     is_temporary,
     service_definition,
@@ -73,7 +73,7 @@ class ServiceScene:
         self, definition: ServiceDefinition | None = None, seconds: float = LONG
     ) -> tuple[list[Path], str]:
         wanted = definition or self.definition()
-        done = install_service(self.supervisor, wanted, seconds=seconds)
+        done = install_with_proof(self.supervisor, wanted, seconds=seconds)
         return list(done.kept), done.left_to_do
 
     def refusal(
@@ -293,7 +293,7 @@ def test_an_interruption_puts_everything_back(systemd: ServiceScene, manager: Fa
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        install_service(systemd.supervisor, systemd.definition(), now=interrupted)
+        install_with_proof(systemd.supervisor, systemd.definition(), now=interrupted)
     assert systemd.files() == {}
     assert not manager.lingers
 

@@ -145,7 +145,7 @@ def _start(supervisor: Supervisor, definition: ServiceDefinition, caller: Caller
 
     show(f"Starting, and waiting up to {installation.PROOF_SECONDS:g} s for its heartbeat …")
     try:
-        done = installation.install_service(supervisor, definition)
+        done = installation.install_with_proof(supervisor, definition)
     except KeyboardInterrupt:
         note("Everything is put back.")
         raise

@@ -293,7 +293,7 @@ class ServiceInstalled(NamedTuple):
     left_to_do: str
 
 
-def install_service(
+def install_with_proof(
     supervisor: Supervisor,
     definition: ServiceDefinition,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),

@@ -112,9 +112,7 @@ class GatewayClient(discord.Client):
     """Passes on only events of the owner, and none before `session` is set, after the login."""
 
     def __init__(self, listener: Listener, trace: aiohttp.TraceConfig) -> None:
-        # What the owner should know of the connection is logged here, in other words.
-        is_for_debugging = _logger.isEnabledFor(logging.DEBUG)
-        logging.getLogger("discord").setLevel(logging.DEBUG if is_for_debugging else logging.ERROR)
+        _hush_library()
         intents = discord.Intents.none()
         intents.dm_messages = True
         intents.dm_reactions = True
@@ -308,11 +306,18 @@ class DiscordConnection:
                 await self.reconnect()
 
 
+def _hush_library() -> None:
+    """What the owner should know of Discord is logged here, in other words than discord.py's."""
+    is_for_debugging = _logger.isEnabledFor(logging.DEBUG)
+    logging.getLogger("discord").setLevel(logging.DEBUG if is_for_debugging else logging.ERROR)
+
+
 @asynccontextmanager
 async def logged_in(
     token: str, owner_id: int | None, trace: aiohttp.TraceConfig
 ) -> AsyncIterator[LoggedInClient]:
     """A client without a connection: it sends and reads messages, and is told of nothing."""
+    _hush_library()
     client = discord.Client(
         intents=discord.Intents.none(), http_trace=trace, max_ratelimit_timeout=30.0
     )
