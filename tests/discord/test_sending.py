@@ -20,7 +20,7 @@ from ollim_bot.domain.schedule import occurrence_at
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import Secret
 from ollim_bot.store.attachments.files import files_of
-from ollim_bot.store.sentinel import RowsInMemory
+from ollim_bot.store.opening import RowsInMemory
 from ollim_bot.store.store import DatabaseStore
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
@@ -34,7 +34,7 @@ class Sender:
 
     def __init__(self, server: LocalDiscord, owner_id: int | None = None) -> None:
         clock = SystemClock(UTC)
-        self.store = DatabaseStore(RowsInMemory(None, clock.now), clock)
+        self.store = DatabaseStore(RowsInMemory.empty(clock.now), clock)
         self.store.run(lambda tx: tx.channels.join("discord", ""))
         account = Account(Secret(server.token), owner_id, server.api_url)
         opener = files_of(Path("/data"), Path("/data/kept"))

@@ -47,12 +47,11 @@ from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 from ollim_bot.store.item_answers import show_again
 from ollim_bot.store.job_folder import FolderWatch, kept_versions
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
-from ollim_bot.store.opening import open_database
+from ollim_bot.store.opening import RowsInMemory, open_database
 from ollim_bot.store.questions import DATABASE, look_into
 from ollim_bot.store.routine_format import ROUTINES
 from ollim_bot.store.sentinel import (
     NOT_TRIED,
-    RowsInMemory,
     SentinelDelivery,
     SentinelFile,
     begin_delivery,
@@ -414,7 +413,8 @@ class Sentinel:
 
     def _in_memory(self, source: Path | None) -> Backend:
         """What is known of the rows, with what the file has beyond them."""
-        rows = RowsInMemory(source, self._clock.now)
+        now = self._clock.now
+        rows = RowsInMemory.copied(source, now) if source else RowsInMemory.empty(now)
         try:
             kept = self._file.read()
         except StorageError as unreadable:

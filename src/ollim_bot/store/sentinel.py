@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.catch_up import claim_facts
@@ -35,12 +31,10 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.settings import FIRST_DIRECT_CHANNEL
-from ollim_bot.store.backend import Backend, SharedBackend
+from ollim_bot.store.backend import Backend
 from ollim_bot.store.codecs.messages import MESSAGES
 from ollim_bot.store.codecs.plain import PLAIN, JsonFormat, Layout, ValueCodec
-from ollim_bot.store.connection import SqliteStatements, connect_for_reading, connect_in_memory
 from ollim_bot.store.deliveries import Delivery, DeliveryState
-from ollim_bot.store.errors import Damaged, translated
 from ollim_bot.store.file_store import (
     FileStore,
     Malformed,
@@ -52,10 +46,8 @@ from ollim_bot.store.file_store import (
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.job_files import remove_reminder
-from ollim_bot.store.questions import check_schema
-from ollim_bot.store.schema import migrate, schema_of
 from ollim_bot.store.steps import leave_notice, new_notice
-from ollim_bot.store.transaction import JobOp, Step, Transaction
+from ollim_bot.store.transaction import JobOp, Transaction
 
 R = TypeVar("R")
 
@@ -249,57 +241,6 @@ def note_revival(tx: Transaction, heartbeat: datetime) -> bool:
     if is_new:
         tx.meta.put(_REVIVED, heartbeat.isoformat())
     return is_new
-
-
-class RowsInMemory(SharedBackend):
-    """Takes steps on a copy of the rows in `source`, or on no rows: nothing of them stays.
-
-    Raises `StorageError` if there are no rows of this version, or none that can be read.
-    """
-
-    def __init__(self, source: Path | None, now: Callable[[], datetime]) -> None:
-        self.path = source or Path(":memory:")
-        self._now = now
-        self._lock = threading.RLock()
-        self._connection = connect_in_memory()
-        try:
-            if source is None:
-                self._connection.execute("BEGIN")
-                migrate(self._connection)
-                self._connection.execute("COMMIT")
-            else:
-                with closing(connect_for_reading(source)) as found:
-                    check_schema(source, schema_of(found))
-                    found.backup(self._connection)
-        except sqlite3.Error as refused:
-            raise translated(self.path, refused) from refused
-
-    def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
-        return self._asked(step, "COMMIT")
-
-    def query(self, question: Step[R]) -> R:
-        return self._asked(question, "ROLLBACK")[0]
-
-    def _asked(self, step: Step[R], end: str) -> tuple[R, frozenset[str]]:
-        with self._lock:
-            statements = SqliteStatements(self._connection, self.path)
-            self._connection.execute("BEGIN")
-            try:
-                result = step(Transaction(statements, self._now()))
-                self._connection.execute(end)
-            except Malformed as wrong:
-                raise Damaged(self.path, str(wrong)) from wrong
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-            return result, frozenset(statements.changed)
-
-    def check_may_change(self) -> None:
-        """They may always change: nobody else has them."""
-
-    def close(self) -> None:
-        with self._lock:
-            self._connection.close()
 
 
 Deliveries = tuple[SentinelDelivery, ...]
