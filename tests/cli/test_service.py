@@ -105,7 +105,7 @@ def test_install_shows_what_it_writes_and_says_what_is_left_to_do(stub: ServiceT
     assert again.out.startswith("The service is installed as it should be, and the bot lives")
     assert "sudo loginctl" in again.err
     asked = [words for words in stub.manager.calls[calls:] if words[0] == "systemctl"]
-    assert all({"show", "--version"} & set(words) for words in asked), "nothing was started anew"
+    assert all("show" in words for words in asked), "nothing was started anew"
 
 
 def test_install_asks_in_a_terminal(stub: ServiceTerminal, monkeypatch: pytest.MonkeyPatch) -> None:

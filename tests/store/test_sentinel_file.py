@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from devtools.doubles.clock import ManualClock, run_ready_tasks
 
-from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import occurrence_at
+from ollim_bot.domain.sentinel import DueDelivery
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.deliveries import DeliveryState
@@ -54,8 +54,8 @@ class SentinelFileScene:
         return occurrence_at(PILL, NOW)
 
     def put(self, **more: object) -> SentinelDelivery:
-        message, item = item_message(PILL, self.occurrence, NOW, "It came from the watch.")
-        one = SentinelDelivery.of(PILL, self.occurrence, message, item)
+        due = DueDelivery(PILL, self.occurrence, NOW)
+        one = SentinelDelivery.of(due, NOW, "It came from the watch.")
         kept = replace(one, **more)  # type: ignore[arg-type]
         self.file.put(kept)
         return kept

@@ -252,7 +252,7 @@ def test_a_service_with_other_data_is_updated_from_there(tmp_path: Path) -> None
     systemctl.chmod(0o755)
     unit = Systemd(scene.fake.environ).file
     unit.parent.mkdir(parents=True)
-    unit.write_text(unit_files(definition, 254)[unit.name])
+    unit.write_text(unit_files(definition)[unit.name])
     assert f"`OLLIM_DATA_DIR={tmp_path}/other ollim-bot update`" in scene.refused()
     assert scene.updater().check().obstacle
 

@@ -6,9 +6,10 @@ import asyncio
 import shutil
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from devtools.doubles.clock import ManualClock
 from devtools.doubles.engine import ScriptedEngine
 from tests.scheduling.scene import NOW, ScheduleScene, schedule_scene
 
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.app.sentinel import MakeChannel, Sentinel, SentinelEnvironment
 from ollim_bot.domain.sentinel import SentinelReport
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import MessagePart
@@ -25,10 +26,10 @@ from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import look_into
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.upkeep.direct_channels import LookUp, SentinelEnvironment
-from ollim_bot.upkeep.sentinel import Sentinel
 
 R = TypeVar("R")
+
+LONGEST_WAIT = 5.0
 
 PILL = "Take the blue pill."
 MUST = {"must": "true", "plain": "true"}
@@ -75,7 +76,7 @@ class ThreadPause:
 
 @dataclass
 class FakeSentinelClock:
-    """The clock of the sentinel. `sleep` moves the clock of the scene instead of waiting.
+    """The clock of the sentinel: its waits move the clock of the scene, and no call takes long.
 
     `kill_at` is the number of the call that raises `Killed`. Every other call runs `on_call`.
     """
@@ -93,7 +94,9 @@ class FakeSentinelClock:
     def monotonic(self) -> float:
         return self.slept
 
-    def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
+        if seconds > LONGEST_WAIT:  # the limit of a call
+            await asyncio.Event().wait()
         self._called()
         self.slept += seconds
         self.clock.jump(seconds)
@@ -105,25 +108,29 @@ class FakeSentinelClock:
         self.on_call()
 
 
-@dataclass
 class FakeDirectChannel:
-    """The sentinel's own channel to the chat service that the bot delivers to."""
+    """The chat service that the bot delivers to, without the bot."""
 
-    service: FakeChatService
-    before: Callable[[], None] = lambda: None
-    after: Callable[[], None] = lambda: None
+    def __init__(
+        self,
+        service: FakeChatService,
+        before: Callable[[], None] = lambda: None,
+        after: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.service = service
+        self.before = before
+        self.after = after
 
-    @property
-    def name(self) -> str:
-        return self.service.name
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.service, name)
 
-    def deliver(self, message: ChatMessage, nonce: str, look: LookUp) -> str:
-        part = MessagePart(message, 0, nonce)
-        found = result_of(self.service.find(part, look.since, look.others))
-        if found is not None:
-            return found
+    @asynccontextmanager
+    async def sending(self, *, keeps_rows: bool) -> AsyncIterator[None]:  # noqa: ARG002
+        yield
+
+    async def deliver(self, part: MessagePart) -> str:
         self.before()
-        ref = result_of(self.service.deliver(part))
+        ref = await self.service.deliver(part)
         self.after()
         return ref
 
@@ -141,14 +148,10 @@ class FakeDesktop:
         return self.is_available
 
 
-def result_of(work: Coroutine[Any, Any, R]) -> R:
-    """The result of a coroutine that never waits for anything."""
-    try:
-        work.send(None)
-    except StopIteration as ended:
-        result: R = ended.value
-        return result
-    raise AssertionError("it waits")
+def of_own_loop(work: Coroutine[Any, Any, R]) -> R:
+    """The result of the work in a loop of its own, while the loop of the test stands still."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 @dataclass
@@ -203,16 +206,21 @@ class Scene:
         time: FakeSentinelClock | None = None,
         channel: FakeDirectChannel | None = None,
         has_channel: bool = True,
+        notifier: FakeDesktop | None = None,
         connection: Connect = connect,
         **around: Any,
     ) -> SentinelReport:
-        if has_channel:
-            made = [FakeDirectChannel(each) for each in self.services]
-            others = [each for each in made if channel is None or each.name != channel.name]
-            around["channels"] = others if channel is None else [channel, *others]
-        surroundings = SentinelEnvironment(**around)
+        channels: dict[str, MakeChannel] = {}
+        for each in self.services if has_channel else ():
+            mine = channel is not None and channel.service is each
+            one = channel if channel is not None and mine else FakeDirectChannel(each)
+            channels[each.name] = lambda _store, _clock, one=one: one  # type: ignore[misc]
+        surroundings = SentinelEnvironment(
+            channels=channels, notify=None if notifier is None else notifier.notify, **around
+        )
         clock = time or FakeSentinelClock(self.clock)
-        return Sentinel(self.paths, UTC, clock, surroundings, connection).run()
+        sentinel = Sentinel(self.paths, clock, surroundings, connection)
+        return of_own_loop(sentinel.run())
 
     def ask(self, question: Callable[[Transaction], R]) -> R:
         found = look_into(self.paths, self.clock.now(), question)

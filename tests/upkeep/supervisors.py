@@ -26,7 +26,6 @@ from tests.patience import patience
 from tests.upkeep.unit_syntax import BadUnit, Unit
 
 _PAUSE = 0.1
-VERSION = 252
 # A shell script, since it is started often and has to be quick. It sends the path of its reply pipe
 # and its arguments. The reply is a script that it runs.
 _WORD, _END = b"\x1e", b"\x1d"
@@ -317,7 +316,6 @@ class FakeSystemd(FakeSupervisor):
     def __init__(self, folder: Path, home: Path) -> None:
         super().__init__(folder, home)
         self.folder = home / ".config" / "systemd" / "user"
-        self.version = VERSION
         self.lingers = False
         self.may_linger = True
         self.is_reachable = True
@@ -331,8 +329,6 @@ class FakeSystemd(FakeSupervisor):
             return self._journal(rest)
         if program == "loginctl":
             return self._login([word for word in rest if word != "--no-ask-password"])
-        if rest == ["--version"]:
-            return CommandOutput(f"systemd {self.version} ({self.version}.1)\n+PAM\n")
         if not self.is_reachable:
             return CommandOutput(err="Failed to connect to bus: No medium found\n", code=1)
         assert rest[0] == "--user", words

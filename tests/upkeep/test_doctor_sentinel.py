@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import occurrence_at
+from ollim_bot.domain.sentinel import DueDelivery
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.sentinel import SentinelDelivery, SentinelFile
 from ollim_bot.upkeep.checks.service import left_by_sentinel, sentinel_timer
@@ -46,8 +46,7 @@ def test_what_the_bot_has_not_read_is_told_and_stays_as_it_is(tmp_path: Path) ->
     paths.locks.mkdir(parents=True)
     assert left(paths) == []
     job = Reminder(JobSpec(id="pill", message="Take the pill."), NOW)
-    message, item = item_message(job, occurrence_at(job, NOW), NOW)
-    one = SentinelDelivery.of(job, occurrence_at(job, NOW), message, item)
+    one = SentinelDelivery.of(DueDelivery(job, occurrence_at(job, NOW), NOW), NOW)
     SentinelFile(paths, lambda _: None).put(one)
     told = "state/sentinel.json has 1 message that the bot has not read"
     assert left(paths) == [f"{told}, and 1 of them did not reach you"]

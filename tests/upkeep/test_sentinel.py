@@ -28,6 +28,7 @@ from tests.upkeep.sentinel_scene import (
     make_scene,
 )
 
+from ollim_bot.app.sentinel import NOTIFICATION
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sentinel import BotState
@@ -39,7 +40,6 @@ from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.sentinel import SentinelFile
 from ollim_bot.upkeep.instance import single_instance
-from ollim_bot.upkeep.sentinel import NOTIFICATION
 
 MINUTE = 60.0
 

@@ -19,7 +19,8 @@ from tests.upkeep.sentinel_scene import (
 )
 from tests.upkeep.test_sentinel import given_to_database
 
-from ollim_bot.upkeep.sentinel import NOTIFICATION
+from ollim_bot.app.sentinel import NOTIFICATION
+from ollim_bot.store.sentinel import deliveries_left
 
 MINUTE = 60.0
 DISCORD, PHONE = "discord", "ntfy"
@@ -95,13 +96,8 @@ async def test_an_answer_that_was_lost_on_one_channel_is_looked_up_there_alone(
     scene.clock.jump(10 * MINUTE)
     phone.faults.append(DeliveryFault.ANSWER_LOST)
     (outcome,) = scene.run_sentinel().outcomes
-    assert (outcome.through, outcome.missed) == ((DISCORD,), (PHONE,))
-    message = scene.ask(lambda tx: tx.messages.page(1))[0].message
-    doubts = {
-        each.channel: each.is_in_doubt
-        for each in scene.ask(lambda tx: tx.deliveries.of_message(message.id))
-    }
-    assert doubts == {DISCORD: False, PHONE: True}
+    assert (outcome.through, outcome.missed) == ((DISCORD, PHONE), ())
+    assert (scene.service.tries, phone.tries) == (1, 2)
     assert await shown_after_restart(scene) == [1, 1]
 
 
@@ -116,6 +112,9 @@ async def test_without_the_database_the_file_knows_which_channel_is_still_to_be_
         phone.is_down = through != [(DISCORD, PHONE)]
         report = scene.run_sentinel(maintenance=lambda: "update")
         assert [each.through for each in report.outcomes] == through
+        (kept,) = deliveries_left(scene.paths)
+        assert kept.claim == {"job": PILL}
+        assert kept.removal is not None
         scene.clock.jump(5 * MINUTE)
     given_to_database(scene)
     assert await shown_after_restart(scene) == [1, 1]

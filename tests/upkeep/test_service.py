@@ -20,10 +20,10 @@ from ollim_bot.upkeep.checks.service import check_service, service
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level
 from ollim_bot.upkeep.installation import (
     ServiceHealth,
-    ServiceInstaller,
     ServiceNotStarted,
     Supervisor,
     find_supervisor,
+    install_with_proof,
     installed_command,
     is_temporary,
     service_definition,
@@ -72,8 +72,8 @@ class ServiceScene:
     def install(
         self, definition: ServiceDefinition | None = None, seconds: float = LONG
     ) -> tuple[list[Path], str]:
-        installer = ServiceInstaller(self.supervisor, self.paths, seconds=seconds)
-        done = installer.install(definition or self.definition())
+        wanted = definition or self.definition()
+        done = install_with_proof(self.supervisor, wanted, seconds=seconds)
         return list(done.kept), done.left_to_do
 
     def refusal(
@@ -292,9 +292,8 @@ def test_an_interruption_puts_everything_back(systemd: ServiceScene, manager: Fa
     def interrupted() -> datetime:
         raise KeyboardInterrupt
 
-    installer = ServiceInstaller(systemd.supervisor, systemd.paths, now=interrupted)
     with pytest.raises(KeyboardInterrupt):
-        installer.install(systemd.definition())
+        install_with_proof(systemd.supervisor, systemd.definition(), now=interrupted)
     assert systemd.files() == {}
     assert not manager.lingers
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
@@ -18,12 +16,10 @@ from ollim_bot.errors import BadSettings, OllimError, StorageError, SupervisorFa
 from ollim_bot.store.heartbeat import HeartbeatFile, is_beating
 
 if TYPE_CHECKING:
-    from ollim_bot.domain.runtime_config import PushContent
+    from ollim_bot.app.sentinel import MakeChannel, SendingChannel
     from ollim_bot.domain.sentinel import Outcome, SentinelReport
-    from ollim_bot.store.transaction import Step
-    from ollim_bot.upkeep.direct_channels import DirectChannel, SentinelClock, SentinelEnvironment
-
-T = TypeVar("T")
+    from ollim_bot.ports import Clock
+    from ollim_bot.store.store import Store
 
 _ABOUT = (
     "delivers what must come while the bot does not run; a timer calls it every 5 minutes. It says "
@@ -35,111 +31,76 @@ _LEFT_OUT = "the settings are wrong, so {} is left out. {}"
 
 @command("sentinel", _ABOUT, "", JSON)
 def run(given: Given, caller: Caller) -> None:
-    is_json = "json" in given
-    data = open_data(caller)
+    is_json, data = "json" in given, open_data(caller)
     heartbeat = HeartbeatFile(data.paths).read()
+    state, ask_server = None, None
     # Nearly every call ends here, so the rest is not imported before.
-    url = None
     if heartbeat is None or is_beating(heartbeat, data.now):
-        state: str | None = "never started" if heartbeat is None else "running"
-    else:
-        url = _shared_address(data)
-        state = None if url is None else _by_the_lease(data, caller, url)
+        state = "never started" if heartbeat is None else "running"
+    elif ask_server := _lease(data):
+        # While the server answers, its lease says who delivers.
+        try:
+            state = "running" if ask_server() else "silent"
+        except OllimError as unanswered:
+            note(str(unanswered))
+    if state == "silent":
+        _is_asked(data, caller, is_running=False)
     if state is not None:
         if is_json:
             print_json({"bot": state, "heartbeat": heartbeat, "delivered": [], "undelivered": []})
         return
-    report = _report(data, caller, None if url is None else partial(_is_away, url))
+    report = _report(data, caller, ask_server)
     if is_json:
         print_json(_object(report))
     else:
         _tell(report)
     if report.has_failed:
-        raise OllimError("" if is_json else _undelivered(report))
+        missing = [_missing(each) for each in report.outcomes if not each.through]
+        raise OllimError("" if is_json else "\n".join(missing))
 
 
-def _shared_address(data: Data) -> str | None:
-    from ollim_bot.store.standby import shared_address
+def _lease(data: Data) -> Callable[[], bool] | None:
+    """Asks whether a machine leads the database that several share; None if it is not shared."""
+    from ollim_bot.store.standby import load_standby, shared_address
 
-    return shared_address(data.environ, data.paths)
-
-
-def _by_the_lease(data: Data, caller: Caller, url: str) -> str | None:
-    """How the bot is, by a database that several machines share; None if it does not answer.
-
-    While it answers, its lease says who delivers. If no machine leads, the supervisor is asked to
-    start the bot here.
-    """
-    try:
-        if _is_led(url):
-            return "running"
-    except OllimError as unanswered:
-        note(str(unanswered))
-        return None
-    _is_asked(data, caller, is_running=False)
-    return "silent"
+    url = shared_address(data.environ, data.paths)
+    return None if url is None else partial(load_standby("postgres.lease").is_led, url)
 
 
-def _is_away(url: str) -> bool:
-    try:
-        _is_led(url)
-    except OllimError:
-        return True
-    return False
+def _report(data: Data, caller: Caller, ask_server: Callable[[], bool] | None) -> SentinelReport:
+    from asyncio import run as run_loop
 
-
-def _is_led(url: str) -> bool:
-    from ollim_bot.store.standby import load_standby
-
-    leader = load_standby("postgres.lease").leader_at(url)
-    return leader is not None and bool(leader.is_leading)
-
-
-class _Clock:
-    """The real time, or the one that the caller was given."""
-
-    def __init__(self, caller: Caller, data: Data) -> None:
-        self._caller = caller
-        self._zone = zone_of(data.now)
-
-    def now(self) -> datetime:
-        return self._caller.now().astimezone(self._zone)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-
-def _report(
-    data: Data, caller: Caller, is_server_away: Callable[[], bool] | None
-) -> SentinelReport:
-    from ollim_bot.upkeep.sentinel import Sentinel
-
-    clock = _Clock(caller, data)
-    around = replace(_surroundings(data, caller, clock), is_server_away=is_server_away)
-    report = Sentinel(data.paths, zone_of(data.now), clock, around).run()
-    for problem in report.problems:
-        note(problem)
-    return report
-
-
-def _surroundings(data: Data, caller: Caller, clock: SentinelClock) -> SentinelEnvironment:
+    from ollim_bot.app.sentinel import Sentinel, SentinelEnvironment
+    from ollim_bot.clock import SystemClock
+    from ollim_bot.store.codecs.config import RuntimeConfigCodec
     from ollim_bot.upkeep.desktop import DesktopNotifier
-    from ollim_bot.upkeep.direct_channels import SentinelEnvironment
     from ollim_bot.upkeep.hand_over import maintenance_in_progress
+
+    class Clock(SystemClock):
+        """Shows the time that the caller was given."""
+
+        def now(self) -> datetime:
+            return caller.now().astimezone(zone_of(data.now))
 
     def maintenance() -> str | None:
         found = maintenance_in_progress(data.paths)
         return None if found is None else found.kind
 
-    return SentinelEnvironment(
-        channels=_channels(data, caller, clock),
-        notifier=DesktopNotifier(caller.environ),
+    problems: list[str] = []
+    config = data.stored(data.paths.config, RuntimeConfigCodec(), problems.append)
+    around = SentinelEnvironment(
+        channels=_channels(data, caller),
+        notify=DesktopNotifier(caller.environ).notify,
         revive=partial(_is_asked, data, caller),
         maintenance=maintenance,
+        ask_server=ask_server,
+        # Nothing of a message leaves the machine where that cannot be read.
+        push_content="none" if problems else config.push_content,
     )
+    report = run_loop(Sentinel(data.paths, Clock(zone_of(data.now)), around).run())
+    for problem in report.problems:
+        note(problem)
+    return report
 
 
 def _is_asked(data: Data, caller: Caller, is_running: bool) -> bool:
@@ -157,100 +118,58 @@ def _is_asked(data: Data, caller: Caller, is_running: bool) -> bool:
     return True
 
 
-def _channels(data: Data, caller: Caller, clock: SentinelClock) -> Sequence[DirectChannel]:
+def _channels(data: Data, caller: Caller) -> Mapping[str, MakeChannel]:
     """Those that are set up; without one whose settings are wrong, or whose file is."""
-    from ollim_bot.settings import PHONE, channel_label
-    from ollim_bot.surfaces.discord.rendering import NAME
+    from ollim_bot.settings import CHANNELS, channel_label
 
-    found = []
-    for name, make in ((NAME, _discord), (PHONE, _phone)):
+    found: dict[str, MakeChannel] = {}
+    for name, make in zip(CHANNELS, (_discord, _phone), strict=True):
         try:
-            made = make(data, caller, clock)
+            made = make(data, caller)
         except BadSettings as bad:
             note(_LEFT_OUT.format(channel_label(name), " ".join(bad.problems)))
         except StorageError as unreadable:
             note(str(unreadable))
         else:
-            found += [] if made is None else [made]
+            found |= {} if made is None else {name: made}
     return found
 
 
-def _discord(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
-    from ollim_bot.store.questions import look_into_file
-    from ollim_bot.surfaces.discord.rest import DiscordRest
-
+def _discord(data: Data, caller: Caller) -> MakeChannel | None:
     settings = caller.settings()
-    if settings.discord_token is None:
+    token = settings.discord_token
+    if token is None:
         return None
-    joined = look_into_file(_known_rows(data), data.now, lambda tx: tx.channels.all()) or []
-    dm = next((each.identity for each in joined if each.name == DiscordRest.name), "")
-    owner, address = settings.discord_owner_id, settings.discord_api_url
-    return DiscordRest(settings.discord_token, owner, address, dm, clock)
+
+    def made(store: Store, clock: Clock) -> SendingChannel:
+        from ollim_bot.store.attachments.files import files_of
+        from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
+
+        paths = data.paths
+        account = Account(token, settings.discord_owner_id, settings.discord_api_url)
+        opener = files_of(paths.root, paths.attachments)
+        return DiscordSurface(account, store, opener, paths.state / DiscordSurface.name, clock)
+
+    return made
 
 
-def _known_rows(data: Data) -> Path:
-    """The file with the rows that are known here without a server."""
-    from ollim_bot.store.questions import DATABASE
-
-    return data.paths.known_schedule if _shared_address(data) else data.paths.state / DATABASE
-
-
-def _phone(data: Data, caller: Caller, clock: SentinelClock) -> DirectChannel | None:
+def _phone(data: Data, caller: Caller) -> MakeChannel | None:
     from ollim_bot.settings import ntfy_account
     from ollim_bot.store.push_file import PushFile
-    from ollim_bot.surfaces.ntfy.client import NtfyClient
-    from ollim_bot.surfaces.ntfy.direct import NtfyDirect, PhoneAccess
-    from ollim_bot.surfaces.ntfy.pairing import account_for
 
-    pairing = PushFile(data.paths).read()
-    if pairing is None:
+    file = PushFile(data.paths)
+    if file.read() is None:
         return None
-    found = ntfy_account(caller.environ, cwd=caller.path("."))
-    account = account_for(pairing.server, found)
-    access = PhoneAccess(
-        pairing,
-        NtfyClient(pairing.server, account.token),
-        _bot_name(caller),
-        _content(data),
-        account.reply_token,
-    )
-    return NtfyDirect(access, clock, partial(_committed, data, clock))
+    account, bot = ntfy_account(caller.environ, cwd=caller.path(".")), "ollim-bot"
+    with suppress(BadSettings):
+        bot = caller.settings().bot_name
 
+    def made(store: Store, clock: Clock) -> SendingChannel:
+        from ollim_bot.surfaces.ntfy.channel import NtfyChannel
 
-def _bot_name(caller: Caller) -> str:
-    try:
-        return caller.settings().bot_name
-    except BadSettings:
-        return "ollim-bot"
+        return NtfyChannel(store, file, lambda: account, clock, bot=bot)
 
-
-def _content(data: Data) -> PushContent:
-    """How much may leave the machine; nothing of it where that cannot be read."""
-    from ollim_bot.domain.runtime_config import PushContent
-    from ollim_bot.store.codecs.config import RuntimeConfigCodec
-
-    problems: list[str] = []
-    config = data.stored(data.paths.config, RuntimeConfigCodec(), problems.append)
-    return PushContent.NONE if problems else PushContent(config.push_content)
-
-
-def _committed(data: Data, clock: SentinelClock, step: Step[T]) -> T | None:
-    """What the step gives; None if the database cannot be written, or is being replaced."""
-    from contextlib import closing
-
-    from ollim_bot.store.errors import OutcomeUnknown
-    from ollim_bot.store.opening import open_database
-    from ollim_bot.upkeep.hand_over import maintenance_in_progress
-
-    if maintenance_in_progress(data.paths) is not None:
-        return None
-    try:
-        with closing(
-            open_database(data.paths, clock.now, is_holder=False, report=lambda _: None)
-        ) as database:
-            return database.run(step)
-    except (StorageError, OutcomeUnknown):
-        return None
+    return made
 
 
 def _tell(report: SentinelReport) -> None:
@@ -271,11 +190,6 @@ def _way(name: str) -> str:
     return channel_label(name) if name in CHANNELS else name
 
 
-def _undelivered(report: SentinelReport) -> str:
-    missing = [each for each in report.outcomes if not each.through]
-    return "\n".join(_missing(each) for each in missing)
-
-
 def _missing(outcome: Outcome) -> str:
     name = f"“{title(outcome.title)}” is due and could not be shown: {outcome.problem.rstrip('.')}."
     if not outcome.kept_in:
@@ -294,11 +208,7 @@ def _object(report: SentinelReport) -> dict[str, object]:
             {"occurrence": one.occurrence.id, "title": one.job.spec.title, "due": one.due}
             for one in report.waits_for
         ],
-        "delivered": [_outcome(each) for each in report.outcomes if each.through],
-        "undelivered": [_outcome(each) for each in report.outcomes if not each.through],
+        "delivered": [each._asdict() for each in report.outcomes if each.through],
+        "undelivered": [each._asdict() for each in report.outcomes if not each.through],
         "problems": report.problems,
     }
-
-
-def _outcome(outcome: Outcome) -> dict[str, object]:
-    return outcome._asdict()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -17,7 +15,7 @@ from ollim_bot.errors import OllimError, WrongInput
 if TYPE_CHECKING:
     from ollim_bot.settings import Settings
     from ollim_bot.upkeep.installation import ServiceHealth, Supervisor
-    from ollim_bot.upkeep.supervision import ServiceDefinition, SupervisorStatus
+    from ollim_bot.upkeep.supervision import ServiceDefinition
 
 _USUAL_LINES, _MOST_LINES = 50, 100_000
 _NO_SUPERVISOR = (
@@ -62,7 +60,9 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
     Raises `OllimError` if the bot does not live as a service; everything is put back then.
     """
     from ollim_bot.upkeep.hand_over import MaintenanceRunning, maintenance_in_progress
-    from ollim_bot.upkeep.installation import service_health
+    from ollim_bot.upkeep.installation import is_temporary, service_health
+    from ollim_bot.upkeep.instance import running_pid
+    from ollim_bot.upkeep.supervision import text_of
 
     if caller.environ.get("SUDO_USER") and os.geteuid() == 0:
         raise WrongInput(_WITH_SUDO)
@@ -73,38 +73,44 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
     definition = _definition(settings, caller, is_agreed=is_agreed)
     health = service_health(supervisor, settings.paths, caller.now())
     files = supervisor.files(definition)
-    if health.is_alive and _are_written(files):
+    if health.is_alive and all(text_of(path) == text for path, text in files.items()):
         _finish(supervisor, supervisor.outlive_logout(), _ALREADY)
         return
     show(f"These files let {supervisor.name} run the bot:\n")
-    _show(files, caller)
-    _warn(definition, health, caller)
+    for path, text in files.items():
+        lines = (f"  {line}".rstrip() for line in plain(text).splitlines())
+        print(f"{caller.shown(path)}:", *lines, "", sep="\n", flush=True)
+    if is_temporary(definition.program):
+        note(_TEMPORARY.format(program=caller.shown(definition.program)))
+    former = health.installed.definition if health.installed else None
+    if former is not None and former.data_dir != definition.data_dir:
+        there, here = caller.shown(former.data_dir), caller.shown(definition.data_dir)
+        note(_OTHER_DATA.format(there=there, here=here))
     if not is_agreed and sys.stdin.isatty() and not _agrees("Write this and start the bot?"):
         raise OllimError("Nothing was changed.")
-    outside = _bot_outside(settings, supervisor)
-    if outside is not None and not is_agreed:
-        _ask_for_take_over(outside)
+    pid = running_pid(settings.paths.bot_pid)
+    supervised = supervisor.status().pid if health.installed else None
+    if pid is not None and pid != supervised and not is_agreed:
+        told = _OUTSIDE.format(pid=pid)
+        if not sys.stdin.isatty():
+            raise OllimError(f"{told} {_STOP_IT.format(pid=pid)}")
+        if not _agrees(f"{told} Stop it, and let the service take over?"):
+            raise OllimError("Nothing was changed.")
     _check_inside(definition, settings, caller)
-    _install(supervisor, definition, settings, caller)
+    _start(supervisor, definition, caller)
 
 
 def _definition(settings: Settings, caller: Caller, *, is_agreed: bool) -> ServiceDefinition:
+    """What the service is to run; settings that it would not see are moved, or refused."""
+    from ollim_bot.store.data_directory import prepare_data_directory
+    from ollim_bot.upkeep.env_file import change_env_file
     from ollim_bot.upkeep.installation import installed_command, service_definition, unseen_settings
 
     command = installed_command(sys.argv[0], sys.executable, os.getcwd())
     definition = service_definition(command, settings.paths, caller.environ)
-    if unseen := unseen_settings(definition, caller.environ, caller.path("")):
-        _move_settings(unseen, settings, caller, is_agreed=is_agreed)
-    return definition
-
-
-def _move_settings(
-    unseen: Mapping[str, tuple[str, str]], settings: Settings, caller: Caller, *, is_agreed: bool
-) -> None:
-    """Write the settings into the data directory if the person wants that; else refuse."""
-    from ollim_bot.store.data_directory import prepare_data_directory
-    from ollim_bot.upkeep.env_file import change_env_file
-
+    unseen = unseen_settings(definition, caller.environ, caller.path(""))
+    if not unseen:
+        return definition
     file = caller.shown(settings.paths.env_file)
     names = ", ".join(f"{name} ({where})" for name, (_, where) in unseen.items())
     told = _UNSEEN.format(names=names)
@@ -115,45 +121,7 @@ def _move_settings(
     prepare_data_directory(settings.paths)
     change_env_file(settings.paths, {name: value for name, (value, _) in unseen.items()})
     show(f"Written into {file}.")
-
-
-def _are_written(files: dict[Path, str]) -> bool:
-    from ollim_bot.upkeep.supervision import text_of
-
-    return all(text_of(path) == text for path, text in files.items())
-
-
-def _show(files: dict[Path, str], caller: Caller) -> None:
-    for path, text in files.items():
-        lines = (f"  {line}".rstrip() for line in plain(text).splitlines())
-        print(f"{caller.shown(path)}:", *lines, "", sep="\n", flush=True)
-
-
-def _warn(definition: ServiceDefinition, health: ServiceHealth, caller: Caller) -> None:
-    from ollim_bot.upkeep.installation import is_temporary
-
-    if is_temporary(definition.program):
-        note(_TEMPORARY.format(program=caller.shown(definition.program)))
-    former = health.installed.definition if health.installed else None
-    if former is not None and former.data_dir != definition.data_dir:
-        there, here = caller.shown(former.data_dir), caller.shown(definition.data_dir)
-        note(_OTHER_DATA.format(there=there, here=here))
-
-
-def _bot_outside(settings: Settings, supervisor: Supervisor) -> int | None:
-    from ollim_bot.upkeep.instance import running_pid
-
-    pid = running_pid(settings.paths.bot_pid)
-    supervised = supervisor.status().pid if supervisor.installed() else None
-    return None if pid == supervised else pid
-
-
-def _ask_for_take_over(pid: int) -> None:
-    told = _OUTSIDE.format(pid=pid)
-    if not sys.stdin.isatty():
-        raise OllimError(f"{told} {_STOP_IT.format(pid=pid)}")
-    if not _agrees(f"{told} Stop it, and let the service take over?"):
-        raise OllimError("Nothing was changed.")
+    return definition
 
 
 def _agrees(question: str) -> bool:
@@ -172,14 +140,12 @@ def _check_inside(definition: ServiceDefinition, settings: Settings, caller: Cal
         raise OllimError("\n".join(["In the service this would be worse than here:", *told]))
 
 
-def _install(
-    supervisor: Supervisor, definition: ServiceDefinition, settings: Settings, caller: Caller
-) -> None:
-    from ollim_bot.upkeep.installation import PROOF_SECONDS, ServiceInstaller
+def _start(supervisor: Supervisor, definition: ServiceDefinition, caller: Caller) -> None:
+    from ollim_bot.upkeep import installation
 
-    show(f"Starting, and waiting up to {PROOF_SECONDS:g} s for its heartbeat …")
+    show(f"Starting, and waiting up to {installation.PROOF_SECONDS:g} s for its heartbeat …")
     try:
-        done = ServiceInstaller(supervisor, settings.paths).install(definition)
+        done = installation.install_with_proof(supervisor, definition)
     except KeyboardInterrupt:
         note("Everything is put back.")
         raise
@@ -286,30 +252,21 @@ def _rows(supervisor: Supervisor, health: ServiceHealth, caller: Caller) -> list
     status, installed = health.status, health.installed
     assert status is not None
     assert installed is not None
-    now = caller.now().astimezone(caller.place().zone)
-    beat = health.heartbeat
+    now, beat = caller.now().astimezone(caller.place().zone), health.heartbeat
+    told = [status.words, *([f"process {status.pid}"] if status.pid is not None else [])]
+    told.append("starts with the machine" if status.is_enabled else "does not start by itself")
+    if status.lingers is not None:
+        told.append("stays after log-out" if status.lingers else "ends at log-out")
+    by_hand = ", changed by hand" if installed.is_edited else ""
     rows = [
-        (supervisor.name, _told(status)),
+        (supervisor.name, ", ".join(told)),
         ("heartbeat", describe_with_distance(beat, now) if beat else "none yet"),
-        (
-            "file",
-            caller.shown(installed.file) + (", changed by hand" if installed.is_edited else ""),
-        ),
+        ("file", f"{caller.shown(installed.file)}{by_hand}"),
     ]
     if installed.definition is not None:
         rows.append(("program", caller.shown(installed.definition.program)))
         rows.append(("data", caller.shown(installed.definition.data_dir)))
     return [(name, plain(text)) for name, text in rows]
-
-
-def _told(status: SupervisorStatus) -> str:
-    told = [status.words]
-    if status.pid is not None:
-        told.append(f"process {status.pid}")
-    told.append("starts with the machine" if status.is_enabled else "does not start by itself")
-    if status.lingers is not None:
-        told.append("stays after log-out" if status.lingers else "ends at log-out")
-    return ", ".join(told)
 
 
 def _why_dead(health: ServiceHealth) -> str:

@@ -100,6 +100,9 @@ _REMEMBERED = 120.0
 # A message is still found if our clock was, or is, wrong by this much.
 _SKEW = timedelta(hours=1)
 
+# To begin with a message, and to send it three times.
+_TRIES_AT_ONCE = 4
+_NO_ANSWER = "It is not known whether it has arrived."
 _OTHERS_LEAD = "Another machine may lead by now, so this one sends nothing."
 
 _logger = logging.getLogger(__name__)
@@ -288,12 +291,17 @@ class DeliveryQueue:
 
     What must come waits for no other message, but for the rest of one that has begun.
 
+    With `suspects`, another process may have sent what is due for a while: it is looked up first.
+
     A message waits while the service cannot be reached. If the service cannot tell whether the
     message arrived, the delivery is given up and reported, never repeated.
     """
 
-    def __init__(self, store: Store, channel: Channel, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, channel: Channel, clock: Clock, *, suspects: bool = False
+    ) -> None:
         self._store = store
+        self._suspects = suspects or bool(store.sharing.machine)
         self._channel = channel
         self._is_joined = not isinstance(channel, PushChannel)
         self._transport = Transport(channel, clock, store.sharing.may_act)
@@ -340,6 +348,23 @@ class DeliveryQueue:
         finally:
             for task in tasks:
                 task.cancel()
+
+    async def deliver(self, message_id: MessageId) -> str:
+        """Deliver this message alone, in a few tries; gives why it did not arrive, if it did not.
+
+        For a program that ends then: nothing else is sent, and no pauses are made.
+        """
+        problem = _NO_ANSWER
+        for _ in range(_TRIES_AT_ONCE):
+            delivery = await self._store.read(lambda tx: tx.deliveries.get(self.name, message_id))
+            if delivery is None or delivery.state is not DeliveryState.OPEN:
+                return "" if delivery is None else delivery.reason
+            try:
+                await (self._advance(delivery) if delivery.parts else self._begin(delivery))
+            except (errors.Unreachable, errors.DeliveryUncertain) as silent:
+                problem = str(silent)
+                break
+        return problem
 
     async def hand_over(self, message: ChatMessage) -> None:
         """Send a message that cannot be committed now, as far as possible.
@@ -495,7 +520,7 @@ class DeliveryQueue:
         self, delivery: Delivery, part: MessagePart, attempt: PartAttempt
     ) -> str | None:
         since = None
-        if self._store.sharing.machine and attempt == PartAttempt():
+        if self._suspects and attempt == PartAttempt():
             since = may_have_come_since(delivery.message, self._clock.now())
         if since is None and not attempt.must_be_looked_up(self._clock):
             return None
@@ -504,7 +529,7 @@ class DeliveryQueue:
         )
         if since is not None:
             # A suspicion keeps nothing back: what cannot be looked for is sent.
-            with suppress(errors.DeliveryUncertain):
+            with suppress(errors.DeliveryUncertain, errors.DeliveryFailed):
                 doubt = PartAttempt(is_in_doubt=True, tried_at=since)
                 return await self._transport.looked_up(part, doubt, others)
             return None

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import NamedTuple
 
-from ollim_bot.domain.catch_up import missed_since
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.schedule import ScheduledJob, moments_between, next_due, occurrence_at
+from ollim_bot.domain.schedule import (
+    ScheduledJob,
+    last_due,
+    moments_between,
+    next_due,
+    occurrence_at,
+)
 
 # A bot whose heartbeat is older than this counts as dead.
 SILENT = timedelta(minutes=5)
@@ -109,30 +114,21 @@ def due_deliveries(
     Of the missed moments of one routine only the newest counts. Every due reminder counts that
     still has its file.
     """
-    found = [
-        DueDelivery(job, occurrence_at(job, moment), moment)
-        for job in jobs
-        if job.must
-        for moment in _moments(job, heartbeat, now, zone)
-    ]
-    return sorted(found, key=lambda one: (one.due, one.occurrence.id))
-
-
-def _moments(
-    job: ScheduledJob, heartbeat: datetime, now: datetime, zone: tzinfo
-) -> Iterator[datetime]:
     end = now.astimezone(UTC) + LONGEST_RUN
-    if not isinstance(job, Routine):
-        at = next_due(job, datetime.min.replace(tzinfo=UTC), zone)
-        if at is not None and at <= end:
-            yield at
-        return
     # After the clock was set back, the time of the last run is as good a beginning as any.
-    since = min(heartbeat, now - LONGEST_RUN)
-    missed = missed_since(job, since, now, zone)
-    if missed is not None:
-        yield missed.newest
-    yield from moments_between(job, now, end, zone)
+    since = min(heartbeat, now - LONGEST_RUN).astimezone(UTC)
+    found: list[DueDelivery] = []
+    for job in jobs:
+        moments: list[datetime | None] = []
+        if job.must and isinstance(job, Routine):
+            newest = last_due(job, now, zone)
+            moments = [newest if newest and newest > since else None]
+            moments += moments_between(job, now, end, zone)
+        elif job.must:
+            moments = [next_due(job, datetime.min.replace(tzinfo=UTC), zone)]
+        due = (at for at in moments if at is not None and at <= end)
+        found += [DueDelivery(job, occurrence_at(job, at), at) for at in due]
+    return sorted(found, key=lambda one: (one.due, one.occurrence.id))
 
 
 def _minute(at: datetime) -> datetime:
@@ -168,6 +164,11 @@ class SentinelReport:
     is_revived: bool = False
     came_back: bool = False
     is_second: bool = False
+
+    def note(self, outcome: Outcome) -> None:
+        """Report the delivery, in the place of an earlier try of this run."""
+        others = [each for each in self.outcomes if each.occurrence != outcome.occurrence]
+        self.outcomes = [*others, outcome]
 
     @property
     def has_failed(self) -> bool:

@@ -37,7 +37,7 @@ from ollim_bot.domain.jobs import ItemKind, Job, Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet, quiet_until
-from ollim_bot.domain.run_history import NEWER_CAME, PLAINLY, RunStory, planned_row
+from ollim_bot.domain.run_history import BY, NEWER_CAME, PLAINLY, RunStory, planned_row
 from ollim_bot.domain.schedule import ScheduledJob, is_late, occurrence_at
 from ollim_bot.domain.updates import owner_did
 from ollim_bot.store.answer_plans import SETTLING, plan_following, withdraw_plan
@@ -275,37 +275,42 @@ def _drop_waiting(tx: Transaction, item: DueItem) -> None:
             note_dropped(tx, each.message, NEWER_CAME)
 
 
-def show_again(tx: Transaction, key: str, now: datetime, job: Job | None) -> None:
+def show_again(
+    tx: Transaction, key: str, now: datetime, job: Job | None, footer: str = "", by: str = ""
+) -> DueItem | None:
     """Show an open item again if its next time is due, as a new message, and plan the next.
 
     `job` is its job as it is now. While it is quiet, what need not come waits for the digest, and
-    the nagging goes on after that.
+    the nagging goes on after that. `by` names who shows it in the place of the bot. Returns the
+    item with its new message; None if there is none.
     """
     item = tx.due_items.get(key)
     if item is None or not item.is_open or item.again_at is None or item.again_at > now:
-        return
+        return None
     if not _is_on(tx, item, job):
         _end_series(tx, item)
-        return
+        return None
     item = skip_passed(tx, item, now)
     time = planned_time(tx, item)
     if time is None or item.nag is None or item.again_at is None:
         tx.due_items.put(replace(item, again_at=None))
-        return
+        return None
     shown = replace(item, shown=item.shown + 1)
-    message = card_message(shown, time, tx.now)
-    done = LedgerRow(tx.now, OccurrenceState.DONE.value, time, {"job": message.job, **PLAINLY})
+    message = card_message(shown, time, tx.now, footer)
+    facts = {"job": message.job, **PLAINLY, **({BY: by} if by else {})}
+    done = LedgerRow(tx.now, OccurrenceState.DONE.value, time, facts)
     until = None if item.as_reminder.must else quiet_until(quiet_settings(tx), now)
     if until is not None:
         _drop_waiting(tx, item)
         hold(tx, HeldMessage(message), until)
         tx.ledger.append(done)
         tx.due_items.put(replace(shown, waiting=message.id, again_at=None))
-        return
+        return None
     tx.messages.add(message)
     tx.ledger.append(done)
     since = now if is_late(item.again_at, now) else item.again_at
     bring_card(tx, plan_next(tx, shown, since + item.nag.pause), message.id)
+    return tx.due_items.get(key)
 
 
 def follow_job(tx: Transaction, item: DueItem, job: Job | None) -> None:

@@ -18,13 +18,14 @@ from ollim_bot.domain.runtime_config import MADE_BEFORE_DAILY_LIMIT, parse_confi
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
-from ollim_bot.store.backend import ALONE, Backend
+from ollim_bot.store.backend import Backend, SharedBackend
 from ollim_bot.store.change_rows import note_settings
 from ollim_bot.store.connection import (
     Connect,
     SqliteStatements,
     Statements,
     connect,
+    connect_for_reading,
     connect_in_memory,
     read_row,
 )
@@ -44,14 +45,72 @@ from ollim_bot.store.transaction import Step, Transaction
 R = TypeVar("R")
 
 
-class DatabaseImage:
+class RowsInMemory(SharedBackend):
+    """Takes steps on rows in memory: nothing of them stays. `path` is where they came from."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, now: Callable[[], datetime]
+    ) -> None:
+        self.path = path
+        self._now = now
+        self._lock = threading.RLock()
+        self._connection = connection
+
+    @classmethod
+    def copied(cls, source: Path, now: Callable[[], datetime]) -> RowsInMemory:
+        """The rows of a file. Raises `StorageError` if it cannot be read, or has another schema."""
+        connection = connect_in_memory()
+        try:
+            with closing(connect_for_reading(source)) as found:
+                check_schema(source, schema_of(found))
+                found.backup(connection)
+        except sqlite3.Error as refused:
+            raise translated(source, refused) from refused
+        return cls(connection, source, now)
+
+    @classmethod
+    def empty(cls, now: Callable[[], datetime]) -> RowsInMemory:
+        connection = connect_in_memory()
+        connection.execute("BEGIN")
+        migrate(connection)
+        connection.execute("COMMIT")
+        return cls(connection, Path(":memory:"), now)
+
+    def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
+        return self._asked(step, "COMMIT")
+
+    def query(self, question: Step[R]) -> R:
+        return self._asked(question, "ROLLBACK")[0]
+
+    def _asked(self, step: Step[R], end: str) -> tuple[R, frozenset[str]]:
+        with self._lock:
+            statements = SqliteStatements(self._connection, self.path)
+            self._connection.execute("BEGIN")
+            try:
+                result = step(Transaction(statements, self._now()))
+                self._connection.execute(end)
+            except Malformed as wrong:
+                raise Damaged(self.path, str(wrong)) from wrong
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            return result, frozenset(statements.changed)
+
+    def check_may_change(self) -> None:
+        """They may always change: nobody else has them."""
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+
+class DatabaseImage(RowsInMemory):
     """Answers questions from memory and refuses every step, until the database is `recovered`.
 
     `open_again` opens the database, and raises `StorageError` as long as that is not possible.
     """
 
     is_writable = False
-    sharing = ALONE
 
     def __init__(
         self,
@@ -60,12 +119,9 @@ class DatabaseImage:
         refusal: WriteFailed,
         open_again: Callable[[], Database],
     ) -> None:
-        self.path = path
-        self._now = now
+        super().__init__(_image_of(path, refusal), path, now)
         self._reason = refusal.reason
         self._open_again = open_again
-        self._lock = threading.Lock()
-        self._connection = _image_of(path, refusal)
 
     def recovered(self) -> Backend:
         """The database, if it can be written now; else this image."""
@@ -74,36 +130,8 @@ class DatabaseImage:
         except StorageError:
             return self
 
-    def run(self, step: Step[R]) -> NoReturn:
-        self.run_noting(step)
-
     def run_noting(self, _: Step[R]) -> NoReturn:
         raise WriteFailed(self.path, self._reason)
-
-    def note_version(self) -> bool:
-        return False
-
-    def tidy(self, *, is_idle: bool) -> None:
-        """There is nothing to tidy."""
-
-    def copy_if_due(self) -> None:
-        """An image is never copied."""
-
-    def query(self, question: Step[R]) -> R:
-        with self._lock:
-            self._connection.execute("BEGIN")
-            try:
-                return question(
-                    Transaction(SqliteStatements(self._connection, self.path), self._now())
-                )
-            except Malformed as wrong:
-                raise Damaged(self.path, str(wrong)) from wrong
-            finally:
-                self._connection.execute("ROLLBACK")
-
-    def close(self) -> None:
-        with self._lock:
-            self._connection.close()
 
 
 def _image_of(path: Path, refusal: WriteFailed) -> sqlite3.Connection:

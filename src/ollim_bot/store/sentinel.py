@@ -1,8 +1,9 @@
-"""The deliveries that the sentinel makes in the place of the bot.
+"""The steps with which the sentinel delivers in the place of the bot.
 
 A delivery is two steps: `begin_delivery` claims the occurrence and adds the message, before it is
-sent; `end_delivery` records how far it came. Where the database cannot be written, the delivery is
-kept in `state/sentinel.json`, and the bot takes it over before its next step.
+sent; `end_delivery` records by which ways it came. Where the database cannot take them, they are
+taken by `RowsInMemory`, and the delivery is kept in `state/sentinel.json`, which the bot takes over
+before its next step.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
+from typing import TypeVar
 
 from ollim_bot.domain.catch_up import claim_facts
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.decision import Circumstances, decide, has_to_come
 from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.due_items import DueItem
-from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.item_messages import card_message
+from ollim_bot.domain.item_messages import item_message
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import BY, DELIVERED, PLAINLY, SENTINEL, THROUGH, claiming_row
-from ollim_bot.domain.schedule import ScheduledJob, is_late, key_of
-from ollim_bot.domain.sentinel import DueDelivery, brought, not_brought
+from ollim_bot.domain.schedule import key_of
+from ollim_bot.domain.sentinel import DueDelivery, Outcome, brought, not_brought
 from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
@@ -33,7 +34,7 @@ from ollim_bot.settings import FIRST_DIRECT_CHANNEL
 from ollim_bot.store.backend import Backend
 from ollim_bot.store.codecs.messages import MESSAGES
 from ollim_bot.store.codecs.plain import PLAIN, JsonFormat, Layout, ValueCodec
-from ollim_bot.store.deliveries import DeliveryState
+from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.file_store import (
     FileStore,
     Malformed,
@@ -43,13 +44,14 @@ from ollim_bot.store.file_store import (
     version_of,
 )
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.item_answers import add_item, bring_card, plan_next, planned_time, skip_passed
+from ollim_bot.store.item_answers import add_item
 from ollim_bot.store.job_files import remove_reminder
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.transaction import JobOp, Transaction
 
+R = TypeVar("R")
+
 _REVIVED = "sentinel_revived"
-_MOST_OPEN = 200
 
 _logger = logging.getLogger(__name__)
 
@@ -86,32 +88,49 @@ class SentinelDelivery:
 
     @classmethod
     def of(
-        cls, job: ScheduledJob, occurrence: Occurrence, message: ChatMessage, item: DueItem
+        cls, due: DueDelivery, now: datetime, footer: str = "", channels: Iterable[str] = ()
     ) -> SentinelDelivery:
+        job, occurrence = due.job, due.occurrence
+        message, item = item_message(job, occurrence, now, footer)
         removal = remove_reminder(job, occurrence.id) if isinstance(job, Reminder) else None
-        return cls(message, item, claim_facts(job), removal)
-
-    def tried(self, channels: Iterable[str], at: datetime) -> SentinelDelivery:
-        """The delivery before it is sent on these channels; an earlier try stays."""
-        begun = {name: self.tries.get(name, NOT_TRIED) for name in channels}
-        begun = {name: replace(one, tried_at=one.tried_at or at) for name, one in begun.items()}
-        return replace(self, tries={**self.tries, **begun})
-
-    def arrived(self, channel: str, ref: str) -> SentinelDelivery:
-        through = self.through if channel in self.through else (*self.through, channel)
-        return replace(self, tries={**self.tries, channel: ChannelTry(ref=ref)}, through=through)
-
-    def absent(self, channel: str) -> SentinelDelivery:
-        """The delivery after a try that certainly did not bring it."""
-        return replace(self, tries={**self.tries, channel: NOT_TRIED})
-
-    def missing(self, channels: Iterable[str]) -> list[str]:
-        """Those of the channels on which it has not surely arrived."""
-        return [name for name in channels if not self.tries.get(name, NOT_TRIED).ref]
+        tries = dict.fromkeys(channels, NOT_TRIED)
+        return cls(message, item, claim_facts(job), removal, tries)
 
     @property
-    def occurrence(self) -> Occurrence:
-        return Occurrence.parse(self.message.occurrence)
+    def missing(self) -> list[str]:
+        """The channels on which it has not surely arrived."""
+        return [name for name, each in self.tries.items() if not each.ref]
+
+    @property
+    def was_tried(self) -> bool:
+        return any(each != NOT_TRIED for each in self.tries.values())
+
+    def tried(self, at: datetime) -> SentinelDelivery:
+        """The delivery as one that may have been sent on all its channels."""
+        return replace(self, tries=dict.fromkeys(self.tries, ChannelTry(at)))
+
+    def outcome(self, at: datetime, kept_in: str, problems: Mapping[str, str]) -> Outcome:
+        """`problems` says why it did not arrive on which channels."""
+        problem = " ".join(problems.values())
+        if not self.through:
+            problem = problem or "no channel is set up, and this machine cannot show a notification"
+        title, occurrence = self.item.short_title, self.message.occurrence
+        due, missed = self.item.due, tuple(problems)
+        return Outcome(title, occurrence, due, at, self.through, kept_in, problem, missed)
+
+    def sent(self, tx: Transaction) -> SentinelDelivery:
+        """The delivery as its channels are now."""
+        tries, through = dict(self.tries), list(self.through)
+        for each in tx.deliveries.of_message(self.message.id):
+            if each.channel in self.missing:
+                tries[each.channel] = _try_of(each)
+                through += [each.channel] if tries[each.channel].ref else []
+        return replace(self, tries=tries, through=tuple(through))
+
+
+def _try_of(known: Delivery) -> ChannelTry:
+    is_there = known.state is DeliveryState.CONFIRMED
+    return ChannelTry(known.tried_at, "".join(known.refs[:1]) if is_there else "")
 
 
 def is_owed(tx: Transaction, one: DueDelivery, now: datetime, zone: tzinfo) -> bool:
@@ -133,32 +152,24 @@ def is_owed(tx: Transaction, one: DueDelivery, now: datetime, zone: tzinfo) -> b
 
 
 def begin_delivery(
-    tx: Transaction, one: DueDelivery, wanted: SentinelDelivery, heartbeat: datetime, zone: tzinfo
-) -> bool:
-    """Claim the occurrence, and add its message to the log; False if it is not owed.
+    tx: Transaction, due: DueDelivery, one: SentinelDelivery, heartbeat: datetime, zone: tzinfo
+) -> None:
+    """Claim the occurrence, and add its message to the log, for all channels that are joined.
 
-    An occurrence that the bot had claimed is left to the bot to end. A channel with a try looks
-    for the message before it sends it.
+    An occurrence that the bot had claimed is left to the bot to end. A definition that the bot has
+    not seen is recorded, so that the ledger knows the cause.
     """
-    if not is_owed(tx, one, tx.now, zone):
-        return False
-    _arm(tx, one.job, heartbeat, zone)
-    _enter(tx, wanted)
-    return True
-
-
-def _arm(tx: Transaction, job: ScheduledJob, heartbeat: datetime, zone: tzinfo) -> None:
-    """Record the definition, if the bot has not seen it, so that the ledger knows the cause."""
-    armed, key = tx.ledger.armed(), key_of(job)
+    armed, key = tx.ledger.armed(), key_of(due.job)
     if armed.rostered is not None:
         known = {key: armed.jobs[key]} if key in armed.jobs else {}
-        wanted = [Definition.of(job, zone)]
+        wanted = [Definition.of(due.job, zone)]
         since = min(heartbeat.astimezone(UTC), tx.now.astimezone(UTC))
         tx.ledger.append(*Armed(known, tx.now).rows_for(wanted, tx.now, since))
+    _enter(tx, one)
 
 
 def _enter(tx: Transaction, one: SentinelDelivery) -> None:
-    occurrence = one.occurrence
+    occurrence = Occurrence.parse(one.message.occurrence)
     if not tx.ledger.has(occurrence):
         moment = occurrence.scheduled_at or tx.now
         at = max(tx.now.astimezone(UTC), moment.astimezone(UTC))
@@ -173,31 +184,23 @@ def _enter(tx: Transaction, one: SentinelDelivery) -> None:
             tx.deliveries.require(channel, one.message.id, (), tried.tried_at)
 
 
-def end_delivery(tx: Transaction, one: SentinelDelivery) -> None:
-    """Record how far the delivery came, and have the bot tell of it when it runs again.
+def end_delivery(tx: Transaction, one: SentinelDelivery, *, was_met: bool) -> None:
+    """Record by which ways it came, and have the bot tell of it when it runs again.
 
-    What a channel had confirmed before is not told: the sentinel only added another channel.
+    `was_met` says that a channel had confirmed it before: the sentinel only added another one then,
+    which is not told.
     """
-    message_id, occurrence = one.message.id, one.occurrence
-    was_met = tx.deliveries.is_confirmed(message_id)
-    for channel, tried in one.tries.items():
-        if tried.ref:
-            tx.deliveries.note_received(channel, message_id, [tried.ref])
-        elif tried.tried_at is None:
-            tx.deliveries.note_absent(channel, message_id)
+    message_id, occurrence = one.message.id, Occurrence.parse(one.message.occurrence)
     if tx.ledger.story(occurrence).delivery is None:
         facts = {BY: SENTINEL, THROUGH: [*one.through]}
         tx.ledger.append(LedgerRow(tx.now, DELIVERED, occurrence, facts))
     if one.removal is not None:
         tx.job_ops.add(one.removal)
-    if one.item.shown == 1 and not was_met:
-        _tell(tx, one)
-
-
-def _tell(tx: Transaction, one: SentinelDelivery) -> None:
-    """Leave the notice of a delivery; one that has arrived is no longer in doubt."""
+    if one.item.shown > 1 or was_met:
+        return
+    # What has arrived is no longer in doubt.
     title, now = one.item.short_title, tx.now.astimezone(one.message.at.tzinfo)
-    name, doubt = f"sentinel-{one.message.id}", f"sentinel-doubt-{one.message.id}"
+    name, doubt = f"sentinel-{message_id}", f"sentinel-doubt-{message_id}"
     if one.through:
         sentence = brought(title, one.message.at, now)
         tx.notices.change(lambda record: record.withdrawn(doubt))
@@ -208,82 +211,28 @@ def _tell(tx: Transaction, one: SentinelDelivery) -> None:
     leave_notice(tx, replace(notice, id=name), tx.now)
 
 
-def times_to_come(tx: Transaction, until: datetime) -> list[tuple[datetime, DueItem]]:
-    """The open items that must come, and when they are shown again, up to that moment."""
-    found = [(each.again_at, each) for each in tx.due_items.to_come_again()]
-    return [
-        (at, item)
-        for at, item in found
-        if at is not None and at <= until and item.is_open and item.as_reminder.must
-    ]
-
-
-def begin_again(
-    tx: Transaction, key: str, footer: str, channels: Iterable[str]
-) -> SentinelDelivery | None:
-    """Add the message that shows an open item again; None if it is not due or is answered."""
-    item = tx.due_items.get(key)
-    if item is None or not item.is_open or item.again_at is None or item.again_at > tx.now:
-        return None
-    item = skip_passed(tx, item, tx.now)
-    time = planned_time(tx, item)
-    if time is None or item.nag is None or item.again_at is None:
-        return None
-    shown = replace(item, shown=item.shown + 1)
-    message = card_message(shown, time, tx.now.astimezone(item.due.tzinfo), footer)
-    tx.messages.add(message)
-    tries = {name: ChannelTry(tx.now) for name in channels}
-    for name in tries:
-        tx.deliveries.require(name, message.id, (), tx.now)
-    done = {"job": item.title, **PLAINLY, BY: SENTINEL}
-    tx.ledger.append(LedgerRow(tx.now, OccurrenceState.DONE.value, time, done))
-    since = tx.now if is_late(item.again_at, tx.now) else item.again_at
-    after = plan_next(tx, shown, since + item.nag.pause)
-    bring_card(tx, after, message.id)
-    return SentinelDelivery(message, after, {}, tries=tries)
-
-
 def unfinished_deliveries(tx: Transaction, channels: Collection[str]) -> list[SentinelDelivery]:
     """The messages of open items that must come and have not arrived on each of the channels.
 
     A crash came between the commit and the sending, or a channel could not be reached.
     """
-    waiting = {
-        name: {each.message.id: each for each in tx.deliveries.open(name, _MOST_OPEN)}
-        for name in channels
-    }
     found: list[SentinelDelivery] = []
     for item in tx.due_items.open():
         message = tx.messages.get(item.card)
         if message is None or not message.occurrence or not item.as_reminder.must:
             continue
-        tries = {
-            name: ChannelTry(known[message.id].tried_at)
-            for name, known in waiting.items()
-            if message.id in known
-        }
         told = tx.ledger.story(Occurrence.parse(item.occurrence)).delivery
-        is_waiting = bool(tries) if channels else told is None
-        if is_waiting:
-            found.append(SentinelDelivery(message, item, {}, tries=tries, through=_ways(told)))
+        rows = [each for each in tx.deliveries.of_message(message.id) if each.channel in channels]
+        tries = {each.channel: _try_of(each) for each in rows}
+        if told is None:
+            # What has arrived before a crash counts as arriving now.
+            tries = {name: replace(each, ref="") for name, each in tries.items()}
+        if told is None or any(each.state is DeliveryState.OPEN for each in rows):
+            # What the bot wrote has reached the log.
+            ways = told.get(THROUGH) if told and told.get(BY) == SENTINEL else ["log"]
+            through = tuple(map(str, ways)) if told and isinstance(ways, list) else ()
+            found.append(SentinelDelivery(message, item, {}, tries=tries, through=through))
     return found
-
-
-def _ways(told: Mapping[str, object] | None) -> tuple[str, ...]:
-    """The ways by which the sentinel has reached the owner, or the log if the bot wrote it."""
-    if told is None:
-        return ()
-    through = told.get(THROUGH) if told.get(BY) == SENTINEL else ["log"]
-    return tuple(map(str, through)) if isinstance(through, list) else ()
-
-
-def may_send(tx: Transaction, channel: str, message_id: MessageId) -> bool:
-    """Note a try of a message that waits; False if it has arrived since."""
-    known = tx.deliveries.get(channel, message_id)
-    if known is None or known.state is not DeliveryState.OPEN:
-        return False
-    tx.deliveries.require(channel, message_id, (), known.tried_at or tx.now)
-    return True
 
 
 def note_revival(tx: Transaction, heartbeat: datetime) -> bool:
@@ -377,8 +326,9 @@ class SentinelFile:
         """Keep a delivery, or how far it came. Raises `StorageError`."""
 
         def changed(known: Deliveries) -> tuple[Deliveries, None]:
-            others = tuple(each for each in known if each.message.id != one.message.id)
-            return (*others, one), None
+            others = [each for each in known if each.message.id != one.message.id]
+            first = next((each for each in known if each not in others), one)
+            return (*others, replace(first, tries=one.tries, through=one.through)), None
 
         self._file.transact(changed)
 
@@ -391,7 +341,7 @@ class SentinelFile:
         if mark is None or mark == self._refused:
             return False
         try:
-            self._file.transact(lambda known: ((), database.run(lambda tx: _take_over(tx, known))))
+            self._file.transact(lambda known: ((), database.run(lambda tx: take_over(tx, known))))
             return True
         except NewerFormat:
             self._refused = mark
@@ -408,7 +358,14 @@ class SentinelFile:
         return found.st_mtime_ns, found.st_size
 
 
-def _take_over(tx: Transaction, known: Deliveries) -> None:
+def take_over(tx: Transaction, known: Deliveries) -> None:
+    """Take the deliveries of the file into the rows."""
     for one in known:
+        was_met = tx.deliveries.is_confirmed(one.message.id)
         _enter(tx, one)
-        end_delivery(tx, one)
+        for channel, tried in one.tries.items():
+            if tried.ref:
+                tx.deliveries.note_received(channel, one.message.id, [tried.ref])
+            elif tried.tried_at is None:
+                tx.deliveries.note_absent(channel, one.message.id)
+        end_delivery(tx, one, was_met=was_met)

@@ -192,9 +192,11 @@ class DatabaseStore:
 
     async def close(self) -> None:
         """Wait for the steps that began, then close the database."""
-        await self._in_writer(self._database.close)
-        self._writer.shutdown()
-        self._reader.shutdown()
+        try:
+            await self._in_writer(self._database.close)
+        finally:
+            self._writer.shutdown()
+            self._reader.shutdown()
 
     async def _in_writer(self, work: Callable[[], R]) -> R:
         return await _outcome(self._writer.submit(work))

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Protocol
 
 from ollim_bot.environment import SESSION, child_environment
 
@@ -24,11 +23,6 @@ _SCRIPT = (
     "display notification (item 2 of words) with title (item 1 of words)",
     "end run",
 )
-
-
-class Notifier(Protocol):
-    def notify(self, title: str, text: str) -> bool:
-        """Show a notification on the desktop; False if that is not possible."""
 
 
 class DesktopNotifier:

@@ -1,4 +1,4 @@
-"""The bot as a service of this machine, behind one protocol for systemd and launchd."""
+"""The bot as a service of this machine, kept by systemd or launchd."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple
 
 from ollim_bot.domain.text import PROGRAM
 from ollim_bot.environment import program_path, search_path
@@ -31,7 +31,6 @@ from ollim_bot.upkeep.supervision import (
     STOP_SECONDS,
     InstalledService,
     ServiceDefinition,
-    ServiceSnapshot,
     SupervisorPrograms,
     SupervisorStatus,
     run_to_end,
@@ -42,53 +41,7 @@ _LOOK = 0.1
 _BETWEEN_QUESTIONS = 0.3
 
 
-class Supervisor(Protocol):
-    """Starts the bot with the machine, and again when it dies.
-
-    All methods but `files` and `installed` start programs, and raise `SupervisorFailed`.
-    """
-
-    name: str
-
-    @property
-    def file(self) -> Path:
-        """Where the definition of the service is, or would be."""
-
-    def files(self, definition: ServiceDefinition) -> dict[Path, str]:
-        """What `install` writes."""
-
-    def installed(self) -> InstalledService | None:
-        """The service that is installed, read from its file."""
-
-    def install(self, definition: ServiceDefinition) -> list[Path]:
-        """Write and enable, without a start; gives where edited files are kept."""
-
-    def uninstall(self) -> list[Path]:
-        """Stop, and remove what `install` wrote; gives where edited files are kept."""
-
-    def snapshot(self) -> ServiceSnapshot:
-        """All that `install`, `start` and `outlive_logout` change, for `put_back`."""
-
-    def put_back(self, earlier: ServiceSnapshot) -> None: ...
-
-    def start(self) -> None: ...
-
-    def start_sentinel(self) -> None: ...
-
-    def stop(self) -> None:
-        """Stop cleanly; returns when the bot has ended. It does not start again by itself."""
-
-    def restart(self) -> None: ...
-
-    def status(self) -> SupervisorStatus: ...
-
-    def outlive_logout(self) -> str:
-        """Let the service outlive the log-out; gives the command that is left to do, if any."""
-
-    def logs(self, lines: int, *, follow: bool = False) -> None:
-        """Show the log in this terminal."""
-
-    def last_lines(self, lines: int) -> list[str]: ...
+Supervisor = Systemd | Launchd
 
 
 def find_supervisor(environ: Mapping[str, str]) -> Supervisor | None:
@@ -141,6 +94,15 @@ _MODEL = "model"
 _OTHER_MODEL = (
     "Put the key that your shell has into the `.env` of the data directory, or run "
     "`ollim-bot auth login`."
+)
+_RUNS_AGAIN = "Everything is put back, and the service that was there before runs again."
+_DOES_NOT_START = (
+    "Its files are put back, but the service that was there before does not start: "
+    "`ollim-bot service logs`."
+)
+_WAS_STOPPED = (
+    "Everything is put back, but the bot that ran before was stopped: start it again with "
+    "`ollim-bot`."
 )
 _LAST_LINES = 12
 _MOST_RESTARTS = 3
@@ -268,15 +230,14 @@ def worse_inside(
         # The service is what is about to be mended.
         if finding.level is Level.FAIL and finding.name not in {*failing, SERVICE}
     ]
-    here, there = _model_of(outside), _model_of(inside)
+    here, there = (
+        next((finding.detail for finding in findings if finding.name == _MODEL), "unknown")
+        for findings in (outside, inside)
+    )
     if here != there and not any(finding.name == _MODEL for finding in worse):
         other = f"here it is {here}, there it would be {there}"
         worse.append(DoctorFinding(Level.FAIL, _MODEL, other, _OTHER_MODEL))
     return worse
-
-
-def _model_of(findings: Sequence[DoctorFinding]) -> str:
-    return next((finding.detail for finding in findings if finding.name == _MODEL), "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,8 +283,84 @@ def service_health(supervisor: Supervisor, paths: DataPaths, now: datetime) -> S
     return ServiceHealth(installed, status, running_pid(paths.bot_pid), heartbeat, now)
 
 
-def end_bot(paths: DataPaths, pid: int) -> None:
-    """Stop a bot that is no service; returns when it has ended. Raises `SupervisorFailed`."""
+class ServiceNotStarted(OllimError):
+    """The bot did not come to life as a service, and everything is as it was before."""
+
+
+class ServiceInstalled(NamedTuple):
+    """`kept` are edited files; `left_to_do` is a command for lingering, or empty."""
+
+    kept: Sequence[Path]
+    left_to_do: str
+
+
+def install_with_proof(
+    supervisor: Supervisor,
+    definition: ServiceDefinition,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    seconds: float = PROOF_SECONDS,
+) -> ServiceInstalled:
+    """Install, start, and wait so many seconds for the heartbeat. `now` is this machine's time.
+
+    Raises `ServiceNotStarted` after everything is put back, also when it is interrupted.
+    """
+    paths = DataPaths(definition.data_dir)
+    status, earlier = supervisor.status(), supervisor.contents()
+    supervised = status.pid if status.is_running else None
+    running = running_pid(paths.bot_pid)
+    outside = None if running == supervised else running
+    try:
+        if supervised is not None:
+            supervisor.stop()
+        if outside is not None:
+            _end_bot(paths, outside)
+        kept = supervisor.install(definition)
+        _start_and_prove(supervisor, paths, now(), seconds)
+        supervisor.start_sentinel()
+        left_to_do = supervisor.outlive_logout()
+    except BaseException as error:  # also if interrupted: half a service must not remain
+        lines: list[str] = []
+        with suppress(SupervisorFailed):
+            lines = [f"  {line}" for line in supervisor.last_lines(_LAST_LINES)]
+        supervisor.put_back(earlier)
+        with suppress(SupervisorFailed):
+            if supervised is not None:
+                supervisor.start()
+            if earlier:
+                supervisor.start_sentinel()
+        if not isinstance(error, OllimError):
+            raise
+        after = "Everything is put back."
+        if supervised is not None:
+            after = _RUNS_AGAIN if supervisor.status().is_running else _DOES_NOT_START
+        elif outside is not None and running_pid(paths.bot_pid) is None:
+            after = _WAS_STOPPED
+        told = [str(error), after, *(["Its last lines:", *lines] if lines else [])]
+        raise ServiceNotStarted("\n".join(told)) from error
+    return ServiceInstalled(kept, left_to_do)
+
+
+def _start_and_prove(
+    supervisor: Supervisor, paths: DataPaths, since: datetime, seconds: float
+) -> None:
+    def has_given_up() -> bool:
+        status = supervisor.status()
+        return status.has_given_up or status.restarts >= _MOST_RESTARTS
+
+    supervisor.start()
+    if not wait_for_heartbeat(paths, since, seconds, has_given_up):
+        reason = f"No heartbeat of the bot came within {seconds:g} s"
+        if has_given_up():
+            reason = "The bot ended before its first heartbeat"
+        words = supervisor.status().words
+        raise SupervisorFailed(f"{reason}; {supervisor.name} says: {words}.")
+    running = running_pid(paths.bot_pid)
+    if supervisor.status().pid != running:
+        raise SupervisorFailed(f"Another process ({running}) runs the bot already.")
+
+
+def _end_bot(paths: DataPaths, pid: int) -> None:
+    """Stop a bot that is no service; returns when it has ended."""
     try:
         os.kill(pid, signal.SIGTERM)
     except OSError as refused:
@@ -334,100 +371,3 @@ def end_bot(paths: DataPaths, pid: int) -> None:
         if time.monotonic() > deadline:
             raise SupervisorFailed(f"Process {pid} has not ended within {STOP_SECONDS} s.")
         time.sleep(_LOOK)
-
-
-class ServiceNotStarted(OllimError):
-    """The bot did not come to life as a service, and everything is as it was before."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceInstalled:
-    """`kept` are edited files; `left_to_do` is a command for lingering, or empty."""
-
-    kept: Sequence[Path]
-    left_to_do: str
-
-
-class ServiceInstaller:
-    """`now` gives the time of this machine; `seconds` is how long the heartbeat may take."""
-
-    def __init__(
-        self,
-        supervisor: Supervisor,
-        paths: DataPaths,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        seconds: float = PROOF_SECONDS,
-    ) -> None:
-        self._supervisor = supervisor
-        self._paths = paths
-        self._now = now
-        self._seconds = seconds
-
-    def install(self, definition: ServiceDefinition) -> ServiceInstalled:
-        """Install, start, and wait for the heartbeat.
-
-        Raises `ServiceNotStarted` after everything is put back, also when it is interrupted.
-        """
-        supervisor = self._supervisor
-        earlier = supervisor.snapshot()
-        was_running = supervisor.installed() is not None and supervisor.status().is_running
-        pid = running_pid(self._paths.bot_pid)
-        supervised = self._supervisor.status().pid if was_running else None
-        outside = None if pid == supervised else pid
-        try:
-            left_to_do = supervisor.outlive_logout()
-            if was_running:
-                supervisor.stop()
-            if outside is not None:
-                end_bot(self._paths, outside)
-            kept = supervisor.install(definition)
-            self._start()
-            supervisor.start_sentinel()
-        except BaseException as error:  # also if interrupted: half a service must not remain
-            lines = self._last_lines()
-            supervisor.put_back(earlier)
-            after = self._told_after(was_running, outside)
-            if not isinstance(error, OllimError):
-                raise
-            raise ServiceNotStarted("\n".join([str(error), after, *lines])) from error
-        return ServiceInstalled(kept, left_to_do)
-
-    def _start(self) -> None:
-        since = self._now()
-        self._supervisor.start()
-        if not wait_for_heartbeat(
-            self._paths, since, self._seconds, lambda: _has_given_up(self._supervisor.status())
-        ):
-            status = self._supervisor.status()
-            reason = f"No heartbeat of the bot came within {self._seconds:g} s"
-            if _has_given_up(status):
-                reason = "The bot ended before its first heartbeat"
-            raise SupervisorFailed(f"{reason}; {self._supervisor.name} says: {status.words}.")
-        supervised, running = self._supervisor.status().pid, running_pid(self._paths.bot_pid)
-        if supervised != running:
-            raise SupervisorFailed(f"Another process ({running}) runs the bot already.")
-
-    def _last_lines(self) -> list[str]:
-        with suppress(SupervisorFailed):
-            if lines := self._supervisor.last_lines(_LAST_LINES):
-                return ["Its last lines:", *(f"  {line}" for line in lines)]
-        return []
-
-    def _told_after(self, was_running: bool, outside: int | None) -> str:
-        if was_running and self._supervisor.status().is_running:
-            return "Everything is put back, and the service that was there before runs again."
-        if was_running:
-            return (
-                "Its files are put back, but the service that was there before does not start: "
-                "`ollim-bot service logs`."
-            )
-        if outside is not None and running_pid(self._paths.bot_pid) is None:
-            return (
-                "Everything is put back, but the bot that ran before was stopped: start it again "
-                "with `ollim-bot`."
-            )
-        return "Everything is put back."
-
-
-def _has_given_up(status: SupervisorStatus) -> bool:
-    return status.has_given_up or status.restarts >= _MOST_RESTARTS

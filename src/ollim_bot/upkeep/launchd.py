@@ -6,7 +6,7 @@ import os
 import plistlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from xml.parsers.expat import ExpatError
@@ -14,18 +14,11 @@ from xml.parsers.expat import ExpatError
 from ollim_bot.errors import SupervisorFailed
 from ollim_bot.upkeep.supervision import (
     STOP_SECONDS,
-    FileSnapshot,
-    InstalledService,
+    Contents,
     ServiceDefinition,
-    ServiceSnapshot,
-    SupervisorPrograms,
+    ServiceFiles,
     SupervisorStatus,
-    installed_service,
-    is_ours,
     marked,
-    set_aside_if_edited,
-    text_of,
-    write_service_files,
 )
 
 LABEL = "local.ollim-bot"
@@ -79,59 +72,41 @@ def definition_in(text: str) -> ServiceDefinition | None:
         return None
 
 
-class Launchd:
+class Launchd(ServiceFiles):
     name = "launchd"
+    names = tuple(f"{label}.plist" for label in _LABELS)
+    stem = LABEL
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._programs = SupervisorPrograms(environ)
-        home = Path(environ.get("HOME", "/"))
-        self._folder = home / "Library" / "LaunchAgents"
-        self._log = home / "Library" / "Logs" / "ollim-bot.log"
+        super().__init__(environ, definition_in, "Library", "LaunchAgents")
+        self._log = self._home / "Library" / "Logs" / "ollim-bot.log"
         self._domain = f"gui/{os.getuid()}"
-
-    @property
-    def file(self) -> Path:
-        return self._file(LABEL)
 
     def files(self, definition: ServiceDefinition) -> dict[Path, str]:
         texts = agent_files(definition, self._log)
-        return {self._file(label): text for label, text in texts.items()}
-
-    def installed(self) -> InstalledService | None:
-        return installed_service(self.file, definition_in)
+        return {self.folder / f"{label}.plist": text for label, text in texts.items()}
 
     def install(self, definition: ServiceDefinition) -> list[Path]:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         for label in _LABELS:
             # launchd goes by the file as it was when it was loaded.
             self._unload(label)
-        kept = write_service_files(self.files(definition))
+        kept = self._write(self.files(definition))
         for label in _LABELS:
             self._programs.run("launchctl", "enable", self._target(label))
         return kept
 
     def uninstall(self) -> list[Path]:
-        kept = []
-        for label in reversed(_LABELS):
-            path = self._file(label)
-            if is_ours(text_of(path) or ""):
-                self._unload(label)
-                if (former := set_aside_if_edited(path)) is not None:
-                    kept.append(former)
-                path.unlink(missing_ok=True)
-        return kept
+        present = self._ours()
+        for name in present:
+            self._unload(name.removesuffix(".plist"))
+        return self._remove(present)
 
-    def snapshot(self) -> ServiceSnapshot:
-        loaded = frozenset(filter(self._is_loaded, _LABELS))
-        return ServiceSnapshot(FileSnapshot.of(map(self._file, _LABELS)), loaded, loaded)
-
-    def put_back(self, earlier: ServiceSnapshot) -> None:
+    def put_back(self, earlier: Contents) -> None:
+        """Stop, and make the files as they were."""
         for label in _LABELS:
             self._unload(label)
-        earlier.files.put_back()
-        for label in _LABELS:
-            if label in earlier.active:
-                self._load(label)
+        self._put_back_files(earlier)
 
     def start(self) -> None:
         if self._is_loaded(LABEL):
@@ -144,7 +119,7 @@ class Launchd:
         self._load(SENTINEL)
 
     def stop(self) -> None:
-        """Stop the bot; returns when it has ended. It starts again at the next login."""
+        """It starts again at the next login."""
         # A signal alone would not do: a bot that has just begun dies of it, and launchd takes that
         # for a failure and starts it again.
         self._unload(LABEL)
@@ -170,20 +145,19 @@ class Launchd:
             restarts=max(0, int(runs) - 1) if runs.isdigit() else 0,
         )
 
+    def timer(self) -> Mapping[str, str]:
+        """launchd says nothing of it."""
+        return {}
+
     def outlive_logout(self) -> str:
         """An agent ends with the login of its user; launchd has no way around that."""
         return ""
 
-    def logs(self, lines: int, *, follow: bool = False) -> None:
-        more = ["-F"] if follow else []
-        self._programs.show(["tail", "-n", str(lines), *more, str(self._log)])
-
-    def last_lines(self, lines: int) -> list[str]:
-        ran = self._programs.run("tail", "-n", str(lines), str(self._log))
-        return ran.stdout.splitlines()[-lines:]
+    def log_command(self, lines: int, *, follow: bool = False) -> Sequence[str]:
+        return ("tail", "-n", str(lines), *(["-F"] if follow else []), str(self._log))
 
     def _load(self, label: str) -> None:
-        self._launchctl("bootstrap", self._domain, str(self._file(label)))
+        self._launchctl("bootstrap", self._domain, str(self.folder / f"{label}.plist"))
 
     def _unload(self, label: str) -> None:
         """Returns when the program has ended: launchd refuses to load it before that."""
@@ -203,6 +177,3 @@ class Launchd:
 
     def _target(self, label: str) -> str:
         return f"{self._domain}/{label}"
-
-    def _file(self, label: str) -> Path:
-        return self._folder / f"{label}.plist"

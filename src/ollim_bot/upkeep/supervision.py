@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +68,10 @@ class SupervisorStatus:
     lingers: bool | None = None
 
 
+# The bytes of each file, and the target of each link.
+Contents = Mapping[Path, bytes | str]
+
+
 def run_to_end(
     command: Sequence[str], environment: Mapping[str, str], limit: float, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
@@ -104,15 +107,12 @@ class SupervisorPrograms:
 
     def run(self, name: str, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the program to its end. Raises `SupervisorFailed` if it cannot be run."""
-        found = self.path(name)
-        if found is None:
-            raise SupervisorFailed(f"There is no `{name}` on this machine.")
         try:
-            return run_to_end((found, *words), self._environ, _PATIENCE)
+            return run_to_end((self._found(name), *words), self._environ, _PATIENCE)
         except subprocess.TimeoutExpired:
             raise SupervisorFailed(f"`{name}` was not done within {_PATIENCE:g} s.") from None
         except OSError as refused:
-            raise SupervisorFailed(f"{found} cannot be run: {refused.strerror}.") from None
+            raise SupervisorFailed(f"`{name}` cannot be run: {refused.strerror}.") from None
 
     def done(self, name: str, *words: str) -> str:
         """What the program says. Raises `SupervisorFailed` with its reason if it fails."""
@@ -122,12 +122,99 @@ class SupervisorPrograms:
             raise SupervisorFailed(f"`{name} {' '.join(words)}` failed: {reason.rstrip('.')}.")
         return ran.stdout
 
-    def show(self, command: Sequence[str]) -> None:
-        """Run the command with this terminal as its own, until it ends or is interrupted."""
-        found = self.path(command[0])
-        if found is None:
-            raise SupervisorFailed(f"There is no `{command[0]}` on this machine.")
-        subprocess.run((found, *command[1:]), env=self._environ, check=False)
+    def show(self, name: str, *words: str) -> None:
+        """Run the program with this terminal as its own, until it ends or is interrupted."""
+        subprocess.run((self._found(name), *words), env=self._environ, check=False)
+
+    def _found(self, name: str) -> str:
+        if (found := self.path(name)) is None:
+            raise SupervisorFailed(f"There is no `{name}` on this machine.")
+        return found
+
+
+class ServiceFiles:
+    """The files of the service in `folder`: `names`, the bot's first, and all begin with `stem`."""
+
+    name: str
+    names: tuple[str, ...]
+    stem: str
+    folder: Path
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        definition_in: Callable[[str], ServiceDefinition | None],
+        *folder: str,
+    ) -> None:
+        self._definition_in = definition_in
+        self._programs = SupervisorPrograms(environ)
+        self._home = Path(environ.get("HOME", "/"))
+        self.folder = self._home.joinpath(*folder)
+
+    @property
+    def file(self) -> Path:
+        """Where the definition of the service is, or would be."""
+        return self.folder / self.names[0]
+
+    def installed(self) -> InstalledService | None:
+        """The service that is installed, read from its file; starts no program."""
+        text = text_of(self.file)
+        if text is None:
+            return None
+        is_edited = not is_unchanged(text)
+        return InstalledService(self.file, self._definition_in(text), is_ours(text), is_edited)
+
+    def log_command(self, lines: int, *, follow: bool = False) -> Sequence[str]:
+        """The command that shows the last lines of the bot's log."""
+        raise NotImplementedError
+
+    def logs(self, lines: int, *, follow: bool = False) -> None:
+        """Show the log in this terminal."""
+        self._programs.show(*self.log_command(lines, follow=follow))
+
+    def last_lines(self, lines: int) -> list[str]:
+        return self._programs.run(*self.log_command(lines)).stdout.splitlines()[-lines:]
+
+    def _ours(self) -> list[str]:
+        """The names of the files that `service install` wrote, perhaps changed since."""
+        return [name for name in self.names if is_ours(text_of(self.folder / name) or "")]
+
+    def _write(self, files: Mapping[Path, str]) -> list[Path]:
+        """Write the files; gives where edited ones are kept."""
+        kept = _set_aside_edited(files)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path, text in files.items():
+            write_atomically(OsDisk(), path, text.encode(), SHARED)
+        return kept
+
+    def _remove(self, names: Sequence[str]) -> list[Path]:
+        """Remove the files; gives where edited ones are kept."""
+        paths = [self.folder / name for name in names]
+        kept = _set_aside_edited(paths)
+        for path in paths:
+            path.unlink(missing_ok=True)
+        return kept
+
+    def contents(self) -> Contents:
+        """All files of the service, with the copies beside them and the links that enable them."""
+        found = [path for path in self.folder.rglob(f"{self.stem}*") if not path.is_dir()]
+        return {
+            path: os.readlink(path) if path.is_symlink() else read_file(path, SizeLimit.SETTINGS)
+            for path in found
+        }
+
+    def _put_back_files(self, earlier: Contents) -> None:
+        now = self.contents()
+        for path in {*now} - {*earlier}:
+            remove_durably(OsDisk(), path)
+        for path, content in earlier.items():
+            if content == now.get(path):
+                continue
+            if isinstance(content, str):
+                path.unlink(missing_ok=True)
+                os.symlink(content, path)
+            else:
+                write_atomically(OsDisk(), path, content, SHARED)
 
 
 def marked(text: str, comment: str) -> str:
@@ -166,91 +253,16 @@ def text_of(path: Path) -> str | None:
         return ""
 
 
-def installed_service(
-    path: Path, definition_in: Callable[[str], ServiceDefinition | None]
-) -> InstalledService | None:
-    """The service that is installed, read from its file; starts no program."""
-    text = text_of(path)
-    if text is None:
-        return None
-    return InstalledService(path, definition_in(text), is_ours(text), not is_unchanged(text))
-
-
-def backup_name(path: Path) -> Path:
-    """A free name beside `path`, which no supervisor reads."""
-    number = 1
-    while True:
-        name = path.with_name(f"{path.name}.bak" if number == 1 else f"{path.name}.bak{number}")
-        if not os.path.lexists(name):
-            return name
-        number += 1
-
-
-def write_service_files(files: Mapping[Path, str]) -> list[Path]:
-    """Write the files. Edited files in their place are renamed; gives their new paths."""
+def _set_aside_edited(paths: Iterable[Path]) -> list[Path]:
+    """Rename the files that are not as `service install` wrote them; gives their new paths."""
     kept = []
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if (former := set_aside_if_edited(path)) is not None:
+    for path in paths:
+        text = text_of(path)
+        if text is not None and not is_unchanged(text):
+            number, former = 1, path.with_name(f"{path.name}.bak")
+            while os.path.lexists(former):
+                number += 1
+                former = path.with_name(f"{path.name}.bak{number}")
+            os.rename(path, former)
             kept.append(former)
-        write_atomically(OsDisk(), path, text.encode(), SHARED)
     return kept
-
-
-def set_aside_if_edited(path: Path) -> Path | None:
-    """Rename the file unless it is as `service install` wrote it, or missing."""
-    text = text_of(path)
-    if text is None or is_unchanged(text):
-        return None
-    former = backup_name(path)
-    os.rename(path, former)
-    return former
-
-
-@dataclass(frozen=True, slots=True)
-class FileSnapshot:
-    """The content of each path: bytes, the target of a link, or None; and the copies beside."""
-
-    contents: Mapping[Path, bytes | str | None]
-    copies: frozenset[Path]
-
-    @classmethod
-    def of(cls, paths: Iterable[Path]) -> FileSnapshot:
-        contents = {path: _content(path) for path in paths}
-        return cls(contents, frozenset(_copies(contents)))
-
-    def put_back(self) -> None:
-        for path, content in self.contents.items():
-            if content is None:
-                remove_durably(OsDisk(), path)
-            elif isinstance(content, str):
-                path.unlink(missing_ok=True)
-                os.symlink(content, path)
-            elif _content(path) != content:
-                write_atomically(OsDisk(), path, content, SHARED)
-        for copy in _copies(self.contents):
-            if copy not in self.copies:
-                remove_durably(OsDisk(), copy)
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceSnapshot:
-    """All that an installation changes. `enabled` and `active` are names of the supervisor's."""
-
-    files: FileSnapshot
-    enabled: frozenset[str]
-    active: frozenset[str]
-    lingers: bool | None = None
-
-
-def _content(path: Path) -> bytes | str | None:
-    with suppress(OSError):
-        return os.readlink(path)
-    try:
-        return read_file(path, SizeLimit.SETTINGS)
-    except FileNotFoundError:
-        return None
-
-
-def _copies(paths: Iterable[Path]) -> list[Path]:
-    return [copy for path in paths for copy in path.parent.glob(f"{path.name}.bak*")]

@@ -11,26 +11,17 @@ from pathlib import Path
 from ollim_bot.errors import SupervisorFailed
 from ollim_bot.upkeep.supervision import (
     STOP_SECONDS,
-    FileSnapshot,
-    InstalledService,
+    Contents,
     ServiceDefinition,
-    ServiceSnapshot,
-    SupervisorPrograms,
+    ServiceFiles,
     SupervisorStatus,
-    installed_service,
-    is_ours,
     marked,
-    set_aside_if_edited,
-    text_of,
-    write_service_files,
 )
 
 UNIT = "ollim-bot.service"
 SENTINEL = "ollim-bot-sentinel.service"
 TIMER = "ollim-bot-sentinel.timer"
 _ENABLED = (UNIT, TIMER)
-# The first version whose pauses between restarts can grow.
-_GROWING_PAUSES = 254
 _PLAIN_WORD = re.compile(r"[\w/.:=@+,%-]+", re.ASCII)
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|(\S+)')
 
@@ -56,7 +47,7 @@ Restart=on-failure
 RestartPreventExitStatus=2
 SuccessExitStatus=75
 RestartForceExitStatus=75
-{pauses}
+RestartSec=5
 KillMode=mixed
 TimeoutStopSec={stop}
 SyslogIdentifier=ollim-bot
@@ -114,27 +105,17 @@ def command_line(words: Sequence[str]) -> str:
     return " ".join(map(quoted, (prefix + words[0], *words[1:])))
 
 
-def unit_files(definition: ServiceDefinition, version: int) -> dict[str, str]:
-    """The text of each file by its name, for systemd of this version."""
-    place = "\n".join(
-        [
-            # systemd takes this value whole, so that quotes would be a part of it.
-            f"WorkingDirectory={str(definition.data_dir).replace('%', '%%')}",
-            *(
-                f"Environment={quoted(f'{name}={value}')}"
-                for name, value in sorted(definition.environment.items())
-            ),
-        ]
-    )
-    pauses = "RestartSec=15"
-    if version >= _GROWING_PAUSES:
-        pauses = "RestartSec=3\nRestartSteps=5\nRestartMaxDelaySec=60"
-    sentinel = (*definition.command, "sentinel")
+def unit_files(definition: ServiceDefinition) -> dict[str, str]:
+    """The text of each file by its name."""
+    # systemd takes the folder whole, so that quotes would be a part of it.
+    place = [f"WorkingDirectory={str(definition.data_dir).replace('%', '%%')}"]
+    for name, value in sorted(definition.environment.items()):
+        place.append(f"Environment={quoted(f'{name}={value}')}")
+    given = {"place": "\n".join(place), "stop": STOP_SECONDS}
+    command = definition.command
     texts = {
-        UNIT: _SERVICE.format(
-            command=command_line(definition.command), place=place, pauses=pauses, stop=STOP_SECONDS
-        ),
-        SENTINEL: _SENTINEL.format(command=command_line(sentinel), place=place),
+        UNIT: _SERVICE.format(command=command_line(command), **given),
+        SENTINEL: _SENTINEL.format(command=command_line((*command, "sentinel")), **given),
         TIMER: _TIMER,
     }
     return {name: marked(text, "# {}") for name, text in texts.items()}
@@ -160,34 +141,21 @@ def definition_in(unit: str) -> ServiceDefinition | None:
     return ServiceDefinition(commands[0], Path(folders[0]), environment)
 
 
-class Systemd:
+class Systemd(ServiceFiles):
     name = "systemd"
+    names = (UNIT, SENTINEL, TIMER)
+    stem = "ollim-bot"
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._programs = SupervisorPrograms(environ)
-        self._folder = Path(environ.get("HOME", "/")) / ".config" / "systemd" / "user"
-
-    @property
-    def file(self) -> Path:
-        return self._folder / UNIT
+        super().__init__(environ, definition_in, ".config", "systemd", "user")
 
     def files(self, definition: ServiceDefinition) -> dict[Path, str]:
-        """What `install` writes."""
-        found = re.match(r"systemd (\d+)", self._programs.run("systemctl", "--version").stdout)
-        texts = unit_files(definition, int(found[1]) if found else 0)
-        return {self._folder / name: text for name, text in texts.items()}
-
-    def installed(self) -> InstalledService | None:
-        return installed_service(self.file, definition_in)
+        return {self.folder / name: text for name, text in unit_files(definition).items()}
 
     def install(self, definition: ServiceDefinition) -> list[Path]:
-        """Write and enable the units, without a start. Gives where edited files are kept.
-
-        Raises `SupervisorFailed`.
-        """
-        kept = write_service_files(self.files(definition))
+        kept = self._write(self.files(definition))
         self._systemctl("daemon-reload")
-        if self._property(UNIT, "LoadState") != "loaded":
+        if self._values(UNIT, "LoadState") != {"LoadState": "loaded"}:
             raise SupervisorFailed(
                 f"systemd does not read {self.file}. `systemctl --user show -p UnitPath` shows "
                 "where it looks."
@@ -196,47 +164,21 @@ class Systemd:
         return kept
 
     def uninstall(self) -> list[Path]:
-        """Stop the service and remove what `install` wrote. Edited files are renamed."""
-        names = (TIMER, UNIT, SENTINEL)
-        present = [name for name in names if is_ours(text_of(self._folder / name) or "")]
+        present = self._ours()
         if not present:
             return []
         self._systemctl("disable", "--now", *(each for each in _ENABLED if each in present))
-        kept = []
-        for name in present:
-            path = self._folder / name
-            if (former := set_aside_if_edited(path)) is not None:
-                kept.append(former)
-            path.unlink(missing_ok=True)
+        kept = self._remove(present)
         self._systemctl("daemon-reload")
         self._tell("reset-failed", UNIT, SENTINEL)
         return kept
 
-    def snapshot(self) -> ServiceSnapshot:
-        self._property(UNIT, "LoadState")  # raises if systemd does not answer
-        return ServiceSnapshot(
-            FileSnapshot.of(self._folder / name for name in (UNIT, SENTINEL, TIMER)),
-            frozenset(name for name in _ENABLED if self._tell("is-enabled", "--quiet", name)),
-            frozenset(name for name in _ENABLED if self._tell("is-active", "--quiet", name)),
-            self.lingers(),
-        )
-
-    def put_back(self, earlier: ServiceSnapshot) -> None:
-        """Make everything as it was when the snapshot was taken, as far as systemd obeys."""
-        for name in _ENABLED:
-            if name not in earlier.enabled and text_of(self._folder / name) is not None:
-                self._tell("disable", name)
+    def put_back(self, earlier: Contents) -> None:
+        """Stop, and make the files as they were, as far as systemd obeys."""
         self._tell("stop", *_ENABLED)
-        earlier.files.put_back()
+        self._put_back_files(earlier)
         self._tell("daemon-reload")
         self._tell("reset-failed", UNIT, SENTINEL)
-        for name in _ENABLED:
-            if name in earlier.enabled:
-                self._tell("enable", name)
-            if name in earlier.active:
-                self._tell("start", name)
-        if earlier.lingers is False and self.lingers():
-            self._programs.run("loginctl", "--no-ask-password", "disable-linger", _user())
 
     def start(self) -> None:
         # A unit that has failed too often would not be started otherwise.
@@ -247,16 +189,14 @@ class Systemd:
         self._systemctl("start", TIMER)
 
     def stop(self) -> None:
-        """Stop the bot; returns when it has ended."""
         self._systemctl("stop", UNIT)
 
     def restart(self) -> None:
         self._systemctl("restart", UNIT)
 
     def status(self) -> SupervisorStatus:
-        names = ("ActiveState", "SubState", "MainPID", "UnitFileState", "NRestarts")
-        told = self._systemctl("show", UNIT, *(f"--property={name}" for name in names))
-        values = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
+        wanted = ("ActiveState", "SubState", "MainPID", "UnitFileState", "NRestarts")
+        values = self._values(UNIT, *wanted)
         active, pid = values.get("ActiveState", "unknown"), values.get("MainPID", "0")
         restarts = values.get("NRestarts", "0")
         return SupervisorStatus(
@@ -266,21 +206,15 @@ class Systemd:
             pid=int(pid) if pid.isdigit() and pid != "0" else None,
             has_given_up=active == "failed",
             restarts=int(restarts) if restarts.isdigit() else 0,
-            lingers=self.lingers(),
+            lingers=self._lingers(),
         )
 
-    def lingers(self) -> bool | None:
-        """Whether the services of the user outlive the log-out; None if that is unknown."""
-        try:
-            ran = self._programs.run("loginctl", "show-user", _user(), "--property=Linger")
-        except SupervisorFailed:
-            return None
-        # loginctl knows only users who are logged in or linger.
-        return ran.stdout.strip() == "Linger=yes" if ran.returncode == 0 else False
+    def timer(self) -> Mapping[str, str]:
+        """What systemd says of the sentinel's timer."""
+        return self._values(TIMER, "ActiveState", "LastTriggerUSec")
 
     def outlive_logout(self) -> str:
-        """Let the service outlive the log-out; gives the command that is left to do, if any."""
-        if self.lingers():
+        if self._lingers():
             return ""
         try:
             self._programs.done("loginctl", "--no-ask-password", "enable-linger", _user())
@@ -288,18 +222,17 @@ class Systemd:
             return f"sudo loginctl enable-linger {_user()}"
         return ""
 
-    def logs(self, lines: int, *, follow: bool = False) -> None:
-        """Show the log in this terminal."""
-        self._programs.show(self._log_command(lines, *(["--follow"] if follow else [])))
+    def _lingers(self) -> bool | None:
+        try:
+            ran = self._programs.run("loginctl", "show-user", _user(), "--property=Linger")
+        except SupervisorFailed:
+            return None
+        # loginctl knows only users who are logged in or linger.
+        return ran.stdout.strip() == "Linger=yes" if ran.returncode == 0 else False
 
-    def last_lines(self, lines: int) -> list[str]:
-        ran = self._programs.run(*self._log_command(lines, "--quiet"))
-        return ran.stdout.splitlines()[-lines:]
-
-    def _log_command(self, lines: int, *more: str) -> tuple[str, ...]:
-        unit = f"--unit={UNIT}"
-        shape = ("--output=cat", "--no-pager")
-        return ("journalctl", "--user", unit, *shape, f"--lines={lines}", *more)
+    def log_command(self, lines: int, *, follow: bool = False) -> Sequence[str]:
+        shape = ("--output=cat", "--no-pager", "--quiet", *(["--follow"] if follow else []))
+        return ("journalctl", "--user", f"--unit={UNIT}", *shape, f"--lines={lines}")
 
     def _systemctl(self, *words: str) -> str:
         try:
@@ -313,8 +246,9 @@ class Systemd:
         """Whether systemd did it."""
         return self._programs.run("systemctl", "--user", *words).returncode == 0
 
-    def _property(self, unit: str, name: str) -> str:
-        return self._systemctl("show", unit, f"--property={name}").strip().partition("=")[2]
+    def _values(self, unit: str, *names: str) -> Mapping[str, str]:
+        told = self._systemctl("show", unit, f"--property={','.join(names)}", "--timestamp=unix")
+        return dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
 
 
 def _user() -> str:

@@ -224,6 +224,12 @@ class Lease:
             raise translated(self.place, refused) from refused
 
 
+def is_led(url: str) -> bool:
+    """Whether a machine leads the database at `url`. Raises `OllimError` if it does not answer."""
+    leader = leader_at(url)
+    return leader is not None and leader.is_leading
+
+
 def leader_at(url: str) -> Leader | None:
     """The machine that leads the database at `url`, or led last. Raises `OllimError`."""
     with closing(Lease(parse_address(url), "")) as lease:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import redirect_stdout
+import sqlite3
+from contextlib import closing, redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -14,20 +15,24 @@ import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.discord.discord_scene import DiscordScene, words
 
+from ollim_bot.app.sentinel import Sentinel, SentinelEnvironment
 from ollim_bot.cli.main import main
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
+from ollim_bot.store.attachments.files import files_of
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.surfaces.discord.rest import DiscordRest
-from ollim_bot.upkeep.direct_channels import SentinelEnvironment
-from ollim_bot.upkeep.sentinel import Sentinel
+from ollim_bot.store.questions import DATABASE
+from ollim_bot.store.sentinel import deliveries_left
+from ollim_bot.store.store import Store
+from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
 BLUE, RED = "Take the blue pill", "Take the red pill"
 
 
 @dataclass
 class SkippingClock:
-    """The real time; a sleep moves the clock ahead and returns at once."""
+    """The real time; a wait moves the clock ahead and returns at once, and no call takes long."""
 
     ahead: float = 0.0
 
@@ -37,7 +42,9 @@ class SkippingClock:
     def monotonic(self) -> float:
         return self.ahead
 
-    def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
+        if seconds > 5:
+            await asyncio.Event().wait()
         self.ahead += seconds
 
 
@@ -59,10 +66,16 @@ def remind(bot: Bot, name: str, text: str, at: datetime) -> None:
 
 def watched(scene: DiscordScene) -> list[tuple[str, ...]]:
     """Run the sentinel without waits; returns its deliveries."""
-    clock, discord = SkippingClock(), scene.discord
-    channel = DiscordRest(Secret(discord.token), None, discord.api_url, "", clock)
-    around = SentinelEnvironment(channels=[channel])
-    report = Sentinel(DataPaths(scene.bot.data), UTC, clock, around).run()
+    paths, discord = DataPaths(scene.bot.data), scene.discord
+    account = Account(Secret(discord.token), None, discord.api_url)
+
+    def made(store: Store, clock: Clock) -> DiscordSurface:
+        return DiscordSurface(
+            account, store, files_of(paths.root, paths.attachments), paths.state, clock
+        )
+
+    around = SentinelEnvironment(channels={"discord": made})
+    report = asyncio.run(Sentinel(paths, SkippingClock(), around).run())
     return [each.through for each in report.outcomes]
 
 
@@ -103,3 +116,31 @@ async def test_what_must_come_comes_once_beside_a_bot_that_hangs_or_is_dead(
     assert (scene.card_count(BLUE), scene.card_count(RED)) == (0, 1)
     states = [row.state for row in scene.bot.ledger() if row.occurrence is not None]
     assert states == ["due", "done", "delivered", "answered", "due", "done", "delivered"]
+
+
+@pytest.mark.own_process
+async def test_without_its_database_what_must_come_comes_once_and_the_bot_reads_it_first(
+    scene: DiscordScene,
+) -> None:
+    """The bot was stopped on purpose, the database is locked by another, and then it is gone."""
+    paths = DataPaths(scene.bot.data)
+    database = paths.state / DATABASE
+    await scene.bot.stop()
+    make_due_without_heartbeat(scene, "blue", BLUE)
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert await asyncio.to_thread(commanded, scene) == f"“{BLUE}” was delivered: Discord.\n"
+        assert "The bot is stopped; this came from its watch." in words(await scene.card(BLUE))
+    database.rename(paths.root / DATABASE)
+    make_due_without_heartbeat(scene, "red", RED)
+    assert await asyncio.to_thread(commanded, scene) == f"“{RED}” was delivered: Discord.\n"
+    (paths.root / DATABASE).rename(database)
+    assert len(deliveries_left(paths)) == 2
+
+    await scene.bot.start()
+    await scene.until(lambda: is_gone(scene, "blue") and is_gone(scene, "red"))
+    await scene.said_with(f"While I was away, my watch brought “{RED}”")
+    assert not paths.sentinel.exists()
+    assert (scene.card_count(BLUE), scene.card_count(RED)) == (1, 1)
+    states = [row.state for row in scene.bot.ledger() if row.occurrence is not None]
+    assert states == ["due", "done", "delivered"] * 2

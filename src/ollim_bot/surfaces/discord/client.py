@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
 import aiohttp
@@ -109,9 +110,7 @@ class GatewayClient(discord.Client):
     def __init__(
         self, listener: Listener, trace: aiohttp.TraceConfig, longest_silence: float
     ) -> None:
-        # What the owner should know of the connection is logged here, in other words.
-        is_for_debugging = _logger.isEnabledFor(logging.DEBUG)
-        logging.getLogger("discord").setLevel(logging.DEBUG if is_for_debugging else logging.ERROR)
+        _hush_library()
         intents = discord.Intents.none()
         intents.dm_messages = True
         intents.dm_reactions = True
@@ -227,7 +226,7 @@ class DiscordConnection:
         connection cannot be made or is lost, so that a new one may succeed.
         """
         try:
-            self._client.session = await self._logged_in()
+            self._client.session = await _log_in(self._client, self._token, self._owner_id)
             await self._listen()
         finally:
             await self.close()
@@ -260,35 +259,6 @@ class DiscordConnection:
         except TimeoutError:
             await self._client.http.close()
 
-    async def _logged_in(self) -> LoggedInClient:
-        try:
-            async with asyncio.timeout(LONGEST_CALL):
-                await self._client.login(self._token)
-                owner = self._owner()
-                channel = await self._client.create_dm(discord.Object(owner))
-                newest = [each.id async for each in channel.history(limit=1)]
-        except DISCORD_ERRORS as error:
-            is_refused = isinstance(error, discord.HTTPException) and error.status == 401
-            if is_refused or isinstance(error, discord.LoginFailure):
-                raise NotAdmitted(NO_TOKEN) from error
-            raise Unreachable(OUT_OF_REACH) from error
-        except (KeyError, TypeError) as error:
-            # discord.py fails like this on an answer of a captive portal or proxy.
-            raise Unreachable(OUT_OF_REACH) from error
-        assert self._client.user is not None
-        return LoggedInClient(self._client, channel.id, owner, self._client.user.id, *newest)
-
-    def _owner(self) -> int:
-        application = self._client.application
-        assert application is not None
-        if application.team is None:
-            return application.owner.id
-        if self._owner_id is None:
-            raise NotAdmitted(NO_OWNER)
-        if self._owner_id not in {each.id for each in application.team.members}:
-            raise not_in_team(self._owner_id)
-        return self._owner_id
-
     async def _listen(self) -> None:
         """End when discord.py cannot resume a lost socket.
 
@@ -304,3 +274,57 @@ class DiscordConnection:
                 raise NotAdmitted(NO_INTENTS) from error
             reason = OUT_OF_REACH if code is None else "Discord closed the connection."
             raise Unreachable(reason) from error
+
+
+def _hush_library() -> None:
+    """What the owner should know of Discord is logged here, in other words than discord.py's."""
+    is_for_debugging = _logger.isEnabledFor(logging.DEBUG)
+    logging.getLogger("discord").setLevel(logging.DEBUG if is_for_debugging else logging.ERROR)
+
+
+@asynccontextmanager
+async def logged_in(
+    token: str, owner_id: int | None, trace: aiohttp.TraceConfig
+) -> AsyncIterator[LoggedInClient]:
+    """A client without a connection: it sends and reads messages, and is told of nothing."""
+    _hush_library()
+    client = discord.Client(
+        intents=discord.Intents.none(), http_trace=trace, max_ratelimit_timeout=30.0
+    )
+    try:
+        yield await _log_in(client, token, owner_id, reads=False)
+    finally:
+        await client.close()
+
+
+async def _log_in(
+    client: discord.Client, token: str, owner_id: int | None, *, reads: bool = True
+) -> LoggedInClient:
+    try:
+        async with asyncio.timeout(LONGEST_CALL):
+            await client.login(token)
+            owner = _owner_of(client, owner_id)
+            channel = await client.create_dm(discord.Object(owner))
+            newest = [each.id async for each in channel.history(limit=1)] if reads else []
+    except DISCORD_ERRORS as error:
+        is_refused = isinstance(error, discord.HTTPException) and error.status == 401
+        if is_refused or isinstance(error, discord.LoginFailure):
+            raise NotAdmitted(NO_TOKEN) from error
+        raise Unreachable(OUT_OF_REACH) from error
+    except (KeyError, TypeError) as error:
+        # discord.py fails like this on an answer of a captive portal or proxy.
+        raise Unreachable(OUT_OF_REACH) from error
+    assert client.user is not None
+    return LoggedInClient(client, channel.id, owner, client.user.id, *newest)
+
+
+def _owner_of(client: discord.Client, owner_id: int | None) -> int:
+    application = client.application
+    assert application is not None
+    if application.team is None:
+        return application.owner.id
+    if owner_id is None:
+        raise NotAdmitted(NO_OWNER)
+    if owner_id not in {each.id for each in application.team.members}:
+        raise not_in_team(owner_id)
+    return owner_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from ollim_bot.ports import ChatService, Clock, MessagePart, OpenAttachment, Sta
 from ollim_bot.settings import Secret
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks, RecentValues
-from ollim_bot.surfaces.discord.client import DiscordConnection, use_api_url
+from ollim_bot.surfaces.discord.client import DiscordConnection, logged_in, use_api_url
 from ollim_bot.surfaces.discord.command_menu import sync
 from ollim_bot.surfaces.discord.direct_messages import (
     DirectMessages,
@@ -282,12 +282,26 @@ class DiscordSurface:
         self._careful: CarefulTime | None = None
         self._shown_model = ""
         self._connection: DiscordConnection | None = None
+        self._sender: LoggedInClient | None = None
         self._account_id = ""
         self._is_connected = asyncio.Event()
 
     async def connected(self) -> str:
         await self._is_connected.wait()
         return self._account_id
+
+    @asynccontextmanager
+    async def sending(self, *, keeps_rows: bool) -> AsyncIterator[None]:  # noqa: ARG002
+        """Deliver and look up without `run`, for a program that ends then.
+
+        Raises `Unreachable` or `NotAdmitted`.
+        """
+        given = self._account
+        await use_api_url(given.api_url)
+        trace = self._allowance.trace()
+        async with logged_in(given.token.reveal(), given.owner_id, trace) as self._sender:
+            yield
+        self._sender = None
 
     async def run(self, reception: ChatService) -> None:
         """Run until cancelled.
@@ -379,9 +393,9 @@ class DiscordSurface:
         )
 
     def _session(self) -> LoggedInClient | None:
-        if self._connection is None or not self._may_act():
+        if not self._may_act():
             return None
-        return self._connection.session
+        return self._sender if self._connection is None else self._connection.session
 
     async def _connect(self, service: DiscordListener) -> None:
         """Open one connection after another, with growing pauses while none succeeds."""

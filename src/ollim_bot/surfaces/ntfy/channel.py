@@ -7,8 +7,8 @@ import logging
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -65,7 +65,6 @@ _REF = re.compile(r"[A-Za-z0-9]{12}")
 _REMEMBERED = 500
 # The clock of this machine may be wrong by as much.
 _SKEW = timedelta(hours=1)
-_BOT = "ollim-bot"
 
 _NOT_PAIRED = "No phone is paired."
 _DAY_IS_OVER = "The server of the phone takes no more today."
@@ -130,6 +129,7 @@ class NtfyChannel(PushChannel):
         clock: Clock,
         *,
         page: str = "",
+        bot: str = "ollim-bot",
         limits: HttpLimits = LIMITS,
     ) -> None:
         self._store = store
@@ -142,7 +142,8 @@ class NtfyChannel(PushChannel):
         self._phone: ServedPhone | None = None
         self._is_paired = asyncio.Event()
         self._what, self._content = PushWhat.ASKS, PushContent.NONE
-        self._bot = _BOT
+        self._bot = bot
+        self._keeps_buttons = True
         self._arrived: OrderedDict[str, str] = OrderedDict()
         self._doubtful: OrderedDict[str, FirstTry] = OrderedDict()
         self._counted: OrderedDict[str, str] = OrderedDict()
@@ -160,8 +161,23 @@ class NtfyChannel(PushChannel):
             await self._is_paired.wait()
         return self._phone.pairing.identity
 
+    @asynccontextmanager
+    async def sending(self, *, keeps_rows: bool) -> AsyncIterator[None]:
+        """Deliver and look up without `run`, for a program that ends then.
+
+        What a button posts must be known to the bot: unless this store `keeps_rows`, messages come
+        without buttons.
+        """
+        self._keeps_buttons = keeps_rows
+        pairing = await asyncio.to_thread(self._file.read)
+        if pairing is None:
+            raise Unreachable(_NOT_PAIRED)
+        await self._paired_with(pairing)
+        yield
+        self._forget()
+
     async def run(self, service: ChatService) -> None:
-        self._bot = service.status.bot_name or _BOT
+        self._bot = service.status.bot_name or self._bot
         with self._store.changes("channels") as changed:
             while True:
                 changed.clear()
@@ -266,11 +282,11 @@ class NtfyChannel(PushChannel):
             found = await self.find(part, tried.wall - _SKEW, others)
             if found is not None:
                 return found
-        try:
-            offer = await self._offered(message, nonce)
-        except StorageError:
-            # Without a disk no button could be known again: it comes without.
-            offer = Offer(self._requests.state, self._content)
+        # Without a disk no button could be known again: it comes without.
+        offer = Offer(self._requests.state, self._content)
+        if self._keeps_buttons:
+            with suppress(StorageError):
+                offer = await self._offered(message, nonce)
         if not offer.is_room:
             raise Unreachable(_DAY_IS_OVER) if message.must else DeliveryFailed(_RESERVED)
         _note(self._doubtful, nonce, FirstTry(self._clock.now(), self._clock.monotonic()))

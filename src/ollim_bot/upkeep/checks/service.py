@@ -31,8 +31,6 @@ from ollim_bot.upkeep.releases import (
     find_installation,
     newest_known,
 )
-from ollim_bot.upkeep.supervision import SupervisorPrograms
-from ollim_bot.upkeep.systemd import TIMER
 
 # A machine that slept, or a run that waited for a moment, may have left out some.
 _OVERDUE = timedelta(minutes=20)
@@ -94,14 +92,15 @@ def check_sentinel(given: DoctorInput) -> Iterator[DoctorFinding]:
     if supervisor is None:
         yield off("not set up; `ollim-bot service install` does it together with the service")
         return
-    installed = supervisor.installed()
-    definition = installed.definition if installed else None
-    files = supervisor.files(definition) if definition else {}
-    missing = [path for path in files if "sentinel" in path.name and not path.exists()]
+    watch = [supervisor.folder / name for name in supervisor.names[1:]]
+    missing = [path for path in watch if not path.exists()]
     if missing:
         yield warned(f"its timer is missing: {missing[0]} is not there")
     else:
-        yield sentinel_timer(_timer(given.environ), given.local_now)
+        said: Mapping[str, str] = {}
+        with suppress(SupervisorFailed):
+            said = supervisor.timer()
+        yield sentinel_timer(said, given.local_now)
 
 
 def left_by_sentinel(paths: DataPaths, *, is_running: bool) -> Iterator[DoctorFinding]:
@@ -134,18 +133,6 @@ def sentinel_timer(said: Mapping[str, str], now: datetime) -> DoctorFinding:
     if now - ran_at > _OVERDUE:
         return warned(f"its timer last ran {describe(ran_at, now)}")
     return passed(f"it looks every 5 minutes, last {describe(ran_at, now)}")
-
-
-def _timer(environ: Mapping[str, str]) -> dict[str, str]:
-    programs = SupervisorPrograms(environ)
-    if programs.path("systemctl") is None:
-        return {}
-    wanted = ("--property=ActiveState,LastTriggerUSec", "--timestamp=unix")
-    try:
-        said = programs.done("systemctl", "--user", "show", TIMER, *wanted)
-    except SupervisorFailed:
-        return {}
-    return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
 
 
 # It is written every 30 seconds, and a busy machine may be late.
