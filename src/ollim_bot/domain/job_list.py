@@ -190,7 +190,7 @@ def _days(things: Iterable[DueThing], now: datetime) -> Iterator[JobDay]:
             found[day] = JobDay(day, state, said)
     for ago in reversed(range(DAYS)):
         day = now.date() - timedelta(days=ago)
-        yield found.get(day) or JobDay(day)
+        yield found.get(day, JobDay(day))
 
 
 def _last(stories: Iterable[RunStory], now: datetime) -> LastRun | None:

@@ -84,8 +84,6 @@ def _validator(fields: str) -> Draft202012Validator:
 
 def _large_numbers(value: object, path: _Path) -> Iterator[str]:
     match value:
-        case bool() | str() | None:
-            return
         case int() | float():
             if not math.isfinite(value) or abs(value) > _LARGEST_NUMBER:
                 yield _line(path, "is too large a number")

@@ -15,6 +15,7 @@ from ollim_bot.domain.calendar import clock_words, time_words
 from ollim_bot.domain.job_form import address_of
 from ollim_bot.domain.moments import WEEKDAYS, day_words, describe, elapsed, instant
 from ollim_bot.domain.rehearsal.findings import Finding, FindingKind
+from ollim_bot.domain.text import counted
 from ollim_bot.domain.week import (
     MARK_MINUTES,
     MOST_MOMENTS,
@@ -156,7 +157,7 @@ def _day(day: WeekDay, week: WeekView, most: int) -> str:
     body = f"<ol>{''.join(rows)}</ol>" if rows else '<p class="about">Nothing comes.</p>'
     words = []
     if day.moments:
-        words.append("1 moment" if day.moments == 1 else f"{day.moments} moments")
+        words.append(counted(day.moments, "moment"))
     if day.cost is not None and day.cost.micros:
         words.append(f"about {day.cost.in_words()}")
     facts = f'<p class="about">{escape(" · ".join(words))}</p>' if words else ""
