@@ -154,7 +154,7 @@ async def test_a_start_confirms_the_switch_and_tells_the_outcome_of_the_last_day
     tmp_path: Path,
 ) -> None:
     scene = Scene(tmp_path)
-    switched = replace(FAILED, phase=Phase.SWITCHED, reason="", switched_at=NOW)
+    switched = replace(FAILED, phase=Phase.SWITCHED, reason="")
     write_update(scene.paths, switched)
     scene.paths.before_update.mkdir()
     for _ in range(2):

@@ -90,34 +90,33 @@ def version():
 
 def trial():
     behaviour = plan["behaviour"].get(version(), "")
-    data = os.environ["OLLIM_DATA_DIR"]
-    state = data + "/state"
-    if data != plan["data"] and "DATABASE_URL" in os.environ:
-        fail("The trial on a copy would reach the database of all machines.")
-    if behaviour.endswith("in place"):
-        if plan["data"] != data:
-            return
-        behaviour = behaviour[: -len(" in place")]
-    if behaviour == "import":
+    state = os.environ["OLLIM_DATA_DIR"] + "/state"
+    if behaviour == "import in place":
         fail("ModuleNotFoundError: No module named 'nowhere'")
     if behaviour == "start":
         fail("A fault in the program stopped the bot.")
-    if behaviour in ("migration", "migrates"):
+    if behaviour in ("migration", "migrates", "migrates long"):
         import sqlite3
-        connection = sqlite3.connect(state + "/ollim.db")
+        connection = sqlite3.connect(state + "/ollim.db", isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
         connection.execute("PRAGMA user_version = 99")
         connection.execute("CREATE TABLE of_the_new (it)")
-        connection.commit()
+        if behaviour == "migrates long":
+            wait_while(lambda: not os.path.exists(index + ".go"))
+        connection.execute("COMMIT")
         connection.close()
         write(state + "/config.json", "of the new version")
         write(state + "/fork.json", "of the new version")
         if behaviour == "migration":
             fail("sqlite3.OperationalError: no such column: x")
     if behaviour == "hang":
-        import time
-        # Ends too if the process that started the trial is killed.
-        while os.getppid() == parent:
-            time.sleep(0.02)
+        wait_while(lambda: True)
+
+def wait_while(condition):
+    import time
+    # Ends too if the process that started it is killed.
+    while condition() and os.getppid() == parent:
+        time.sleep(0.02)
 
 def bot():
     import fcntl, signal
@@ -132,6 +131,8 @@ def bot():
         signal.pause()
 
 def doctor():
+    if os.path.exists(os.environ["OLLIM_DATA_DIR"]) or "DATABASE_URL" in os.environ:
+        fail("It would open the data.")
     def finding(level, name, detail):
         row = '{{"level": "%s", "name": "%s", "detail": "%s", "next": ""}}'
         return row % (level, name, detail)
@@ -150,6 +151,10 @@ elif words[:2] == ["-m", "venv"]:
 elif words[:2] == ["-m", "pip"]:
     other = words[3] if words[2] == "--python" else me
     install(site_of(os.path.dirname(os.path.dirname(other))))
+elif words[-1] == "version":
+    if plan["behaviour"].get(version()) == "import":
+        fail("ModuleNotFoundError: No module named 'nowhere'")
+    print("ollim-bot", version())
 elif words[-1] == "--trial":
     trial()
 elif words[-2:] == ["doctor", "--json"]:
