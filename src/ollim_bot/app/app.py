@@ -710,9 +710,12 @@ class App:
         Every other service is started again when it fails.
         """
         async with asyncio.TaskGroup() as group:
+            if self._is_unproven:
+                parts.background.may_begin.clear()
             schedule = group.create_task(scheduled)
             if self._is_unproven:
                 await self._proven(scheduler)
+                parts.background.may_begin.set()
             conversation = group.create_task(parts.loop.run())
             others: list[Service] = [parts.notices.run, parts.deliveries.run, parts.failures.run]
             others += [parts.fanout.run, parts.idle_watch.run, parts.quiet_watch.run]

@@ -161,6 +161,10 @@ class UpdateRecord:
     reason: str = ""
     trust: str = ""
 
+    def asks(self, bot: int) -> bool:
+        """Whether it waits for the bot of this process to end its work."""
+        return self.phase is Phase.READY and self.bot == bot
+
     def __str__(self) -> str:
         match self.phase:
             case Phase.DONE | Phase.SWITCHED:
@@ -197,13 +201,6 @@ def _noted(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
     with suppress(OllimError):  # the next start finds out by itself
         write_update(paths, record)
     return record
-
-
-def asked_to_hand_over(paths: DataPaths, pid: int) -> UpdateRecord | None:
-    """The update that waits for the bot of this process to end its work."""
-    record = read_update(paths)
-    is_asked = record is not None and record.phase is Phase.READY and record.bot == pid
-    return record if is_asked else None
 
 
 def wait_for_switch(paths: DataPaths) -> None:
