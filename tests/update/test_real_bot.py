@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from tests.e2e import fork_server
 from tests.e2e.bot import Bot
+from tests.e2e.discord.discord_scene import real_engine_scene
 from tests.patience import patience
 from tests.update.fake_installation import OLD, FakeInstallation
 
@@ -33,13 +34,10 @@ NEXT = Version(99, 0, 0)
 
 
 class RealBotScene:
-    def __init__(self, home: Path) -> None:
-        self.bot = Bot(home, None, {"OLLIM_MODEL": "offline"})
+    def __init__(self, home: Path, bot: Bot | None = None) -> None:
+        self.bot = bot or Bot(home, None, {"OLLIM_MODEL": "offline"})
         self.fake = FakeInstallation(home)
         self.installation = self.fake.installation()
-
-    def is_on_trial(self) -> bool:
-        return any("--trial" in words for words in self.fake.calls())
 
     async def update(self, old: str, new: str) -> str:
         """Update the running bot as another terminal does, and return what both tell."""
@@ -103,7 +101,7 @@ async def test_the_bot_goes_on_as_it_was_if_the_updater_is_killed(tmp_path: Path
         await bot.start()
         await bot.ask("hello")
         updater.start()
-        await bot.until(lambda: asyncio.to_thread(scene.is_on_trial))
+        await bot.until(lambda: asyncio.to_thread(scene.fake.is_on_trial))
         updater.kill()
         await bot.reconnect()
         await bot.note("goes on with all data as it was: the update was cut off.")
@@ -115,6 +113,30 @@ async def test_the_bot_goes_on_as_it_was_if_the_updater_is_killed(tmp_path: Path
         updater.join()
         updater.close()
         await bot.kill()
+
+
+@pytest.mark.real_engine
+@pytest.mark.parametrize(
+    ("old", "new", "how"),
+    [(str(OLD), __version__, "long"), (__version__, str(NEXT), "migration long")],
+    ids=["the new version answers", "the old version answers"],
+)
+async def test_what_the_owner_writes_meanwhile_is_answered_once(
+    tmp_path: Path, old: str, new: str, how: str
+) -> None:
+    async with real_engine_scene(tmp_path) as discord:
+        scene = RealBotScene(tmp_path, discord.bot)
+        scene.fake.behaviour[new] = how
+        await discord.ask("hello", "Hi Ada.")
+        update = asyncio.create_task(asyncio.to_thread(scene.run, old, new))
+        await discord.until(lambda: asyncio.to_thread(scene.fake.is_on_trial))
+        discord.model.answers("I am.")
+        discord.discord.say("are you there?")
+        scene.fake.let_go_on()
+        await discord.said("I am.")
+        record = await update
+        await discord.said_with(str(record))
+        assert sum("I am." in each.text for each in discord.discord.said) == 1
 
 
 def trial() -> None:

@@ -94,9 +94,6 @@ class RunningBotScene:
             limit=self._heartbeat_limit,
         ).run()
 
-    def has_asked(self, word: str) -> bool:
-        return any(word in words for words in self.fake.calls())
-
     def content(self) -> list[str]:
         with closing(sqlite3.connect(self.paths.state / "ollim.db")) as database:
             return [*database.iterdump()]
@@ -182,7 +179,7 @@ def test_a_bot_that_is_killed_meanwhile_is_started_as_the_version_in_place(runni
     scene.behaves("hang")
 
     def kill() -> None:
-        until(lambda: scene.has_asked("--trial"))
+        until(scene.fake.is_on_trial)
         scene.bot.kill()
         scene.bot.wait()
 
@@ -203,10 +200,10 @@ def test_a_migration_in_progress_is_a_sign_of_life(running: Start) -> None:
     scene.behaves("migrates long")
 
     def let_it_end() -> None:
-        until(lambda: scene.has_asked("--trial"))
+        until(scene.fake.is_on_trial)
         over = time.monotonic() + 2 * limit
         until(lambda: time.monotonic() > over)
-        scene.fake.index.with_name("index.go").touch()
+        scene.fake.let_go_on()
 
     thread = threading.Thread(target=let_it_end)
     thread.start()
@@ -224,7 +221,7 @@ def test_one_bot_goes_on_when_the_updater_is_killed_at_any_step(running: Start, 
         (sys.executable, "-c", UPDATER, *words), env=scene.fake.environ
     ) as updater:
         if step == "trial":
-            until(lambda: scene.has_asked("--trial"))
+            until(scene.fake.is_on_trial)
         if step == "switched":
             until(lambda: scene.started == ["env"])
         if step in ("trial", "switched"):

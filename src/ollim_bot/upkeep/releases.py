@@ -246,7 +246,7 @@ _LOOK_LIMIT = 120.0
 _INSTALL_LIMIT = 1800.0
 _MOST_WORDS = 300
 _QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
-# What is built from its sources runs its own code before it was tried on a copy.
+# What is built from its sources runs its own code before it was looked at.
 _NO_BUILDS = ("--only-binary=:all:",)
 # What pip and uv say where only sources are published; pip says the same without a network.
 _NO_WHEEL = re.compile("No matching distribution|no usable wheels|building from source is disabled")

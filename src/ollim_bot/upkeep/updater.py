@@ -49,8 +49,8 @@ from ollim_bot.upkeep.releases import (
 from ollim_bot.upkeep.shared_rows import rows_on_server
 
 HEARTBEAT_LIMIT = 60.0
-TRIAL = "--trial"
 
+_TRIAL = "--trial"
 _LOOK = 0.1
 # The bot ends its running work first; one that waits for an idle moment may take long.
 _STOP_LIMIT = 60.0
@@ -137,31 +137,34 @@ class Updater:
         nothing to install, the record stays that of the last update.
         """
         with maintenance(self._paths, MaintenanceKind.UPDATE, self._now()):
-            record = self._record(self._installation.version, when_idle=when_idle)
+            present = str(self._installation.version)
+            environment, beside = self._installation.environment, self._installation.beside
+            record = UpdateRecord(
+                present, present, str(environment), str(beside), self._now(), when_idle=when_idle
+            )
             try:
                 # Finish or undo what an earlier update left, unless a running bot has done so.
                 if running_pid(self._paths.bot_pid) is None and self._paths.update.exists():
                     with single_instance(self._paths.bot_pid):
-                        settle_update(self._paths, record.old)
+                        settle_update(self._paths, present)
                         confirm_update(self._paths)
                 self._source.finish(self._installation.version)
                 available, last = self.check(), read_update(self._paths)
-                release = available.release
-                record = self._record(release.version, when_idle=when_idle, trust=release.trust)
-                if when_idle and last and (last.phase, last.new) == (Phase.RETURNED, record.new):
+                release, new = available.release, str(available.release.version)
+                if when_idle and last and (last.phase, last.new) == (Phase.RETURNED, new):
                     again = "did not start before; `ollim-bot update` tries it again"
-                    raise NothingNewer(f"Version {release.version} {again}.")
-                write_update(self._paths, record)
+                    raise NothingNewer(f"Version {new} {again}.")
+                record = write_update(self._paths, replace(record, new=new, trust=release.trust))
                 if available.obstacle:
                     raise UpdateFailed(available.obstacle)
                 self._install(release)
                 record = self._at_rest(record)
             except (OllimError, KeyboardInterrupt) as ended:
-                shutil.rmtree(record.beside, ignore_errors=True)
-                if not when_idle or not isinstance(ended, NothingNewer):
+                shutil.rmtree(beside, ignore_errors=True)
+                if not when_idle or record.new != record.old:
                     reason = str(ended) or "it was interrupted"
-                    failed = replace(record, phase=Phase.FAILED, reason=reason)
                     with suppress(StorageError):  # a full disk: the caller tells the reason too
+                        failed = replace(record, phase=Phase.FAILED, reason=reason)
                         write_update(self._paths, failed)
                 raise
             record = self._gone_on(self._switched(record))
@@ -173,19 +176,8 @@ class Updater:
                 # They lead to the folder that a checkout runs from; a start does it too.
                 with suppress(OllimError):
                     remake_links(self._paths)
-            shutil.rmtree(record.beside, ignore_errors=True)
+            shutil.rmtree(beside, ignore_errors=True)
             return record
-
-    def _record(self, new: Version, *, when_idle: bool, trust: str = "") -> UpdateRecord:
-        return UpdateRecord(
-            old=str(self._installation.version),
-            new=str(new),
-            environment=str(self._installation.environment),
-            beside=str(self._installation.beside),
-            began_at=self._now(),
-            when_idle=when_idle,
-            trust=trust,
-        )
 
     def _install(self, release: Release) -> None:
         """Put the version beside the present one, and look at it there, without any data."""
@@ -251,7 +243,7 @@ class Updater:
         """
         self._say(f"Starting {record.new} on your data …")
         beside = Path(record.beside)
-        reason = self._why_not_run(beside / "bin" / "python", TRIAL)
+        reason = self._why_not_run(beside / "bin" / "python", _TRIAL)
         try:
             with single_instance(self._paths.bot_pid):
                 if not reason:
@@ -279,16 +271,15 @@ class Updater:
                 )
             except OSError as refused:
                 return f"{python}: {refused.strerror}"
-            code, begun = None, time.monotonic()
-            alive = begun
+            code, ends_at = None, time.monotonic() + self._limit
+            never_after = ends_at + _LONGEST_MIGRATION
             try:
-                while code is None and time.monotonic() < min(
-                    alive + self._limit, begun + _LONGEST_MIGRATION
-                ):
+                while code is None and time.monotonic() < min(ends_at, never_after):
                     with suppress(subprocess.TimeoutExpired):
                         code = process.wait(min(1.0, self._limit / 4))
-                    if code is None and is_written(self._paths):
-                        alive = time.monotonic()
+                    # A migration in progress is a sign of life.
+                    if code is None and word == _TRIAL and is_written(self._paths):
+                        ends_at = time.monotonic() + self._limit
             finally:
                 # Also what it has started itself.
                 with suppress(ProcessLookupError, PermissionError):
@@ -315,7 +306,8 @@ class Updater:
         if (supervisor := service_of(self._paths, self._environ)) is not None:
             supervisor.stop()
         if (bot := running_pid(self._paths.bot_pid)) is not None:
-            os.kill(bot, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(bot, signal.SIGKILL)
         with single_instance(self._paths.bot_pid):
             found = read_update(self._paths) or record
             if found.phase is Phase.DONE:  # it came at the last moment
