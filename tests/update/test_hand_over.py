@@ -69,7 +69,7 @@ class CutOffScene:
         }
 
 
-@pytest.mark.parametrize("phase", [Phase.TRIAL, Phase.RETURNING])
+@pytest.mark.parametrize("phase", [Phase.TRIAL, Phase.SWITCHED])
 def test_the_old_version_puts_the_state_back(tmp_path: Path, phase: Phase) -> None:
     scene = CutOffScene(tmp_path, phase)
     for _ in range(2):
@@ -81,7 +81,7 @@ def test_the_old_version_puts_the_state_back(tmp_path: Path, phase: Phase) -> No
         )
 
 
-@pytest.mark.parametrize("phase", [Phase.TRIAL, Phase.SWITCHED, Phase.RETURNING])
+@pytest.mark.parametrize("phase", [Phase.TRIAL, Phase.SWITCHED])
 def test_the_new_version_that_is_in_place_goes_on_and_is_confirmed_by_its_heartbeat(
     tmp_path: Path, phase: Phase
 ) -> None:

@@ -131,7 +131,6 @@ class Phase(StrEnum):
     READY = "ready"  # the running bot is asked to end its work
     TRIAL = "trial"  # the state is kept, and the new version may have changed the present one
     SWITCHED = "switched"  # the new version is in place, and its heartbeat is awaited
-    RETURNING = "returning"  # the old version comes back, and the state with it
     DONE = "done"
     RETURNED = "returned"
     FAILED = "failed"
@@ -169,7 +168,7 @@ class UpdateRecord:
         match self.phase:
             case Phase.DONE | Phase.SWITCHED:
                 return f"Updated from {self.old} to {self.new}. {self.trust}".strip()
-            case Phase.RETURNED | Phase.RETURNING:
+            case Phase.RETURNED:
                 goes_on = f"so {self.old} goes on with all data as it was"
                 return f"Version {self.new} did not start, {goes_on}: {_ended(self.reason)}"
             case Phase.FAILED if self.old == self.new:
@@ -197,8 +196,9 @@ def write_update(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
     return record
 
 
-def _noted(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
-    with suppress(OllimError):  # the next start finds out by itself
+def note_update(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
+    """Write the record if the disk takes it; else the next start finds out by itself."""
+    with suppress(OllimError):
         write_update(paths, record)
     return record
 
@@ -236,18 +236,14 @@ def settle_update(paths: DataPaths, version: str) -> bool:
     is_left = record.phase in (Phase.PREPARING, Phase.READY)
     if is_left and maintenance_in_progress(paths) is None:
         drop_kept_state(paths)
-        _noted(paths, replace(record, phase=Phase.FAILED, reason=_CUT_OFF))
-    if record.phase not in (Phase.TRIAL, Phase.SWITCHED, Phase.RETURNING):
+        note_update(paths, replace(record, phase=Phase.FAILED, reason=_CUT_OFF))
+    if record.phase not in (Phase.TRIAL, Phase.SWITCHED):
         return False
     if version == record.old:
         return_to_old(paths, record)
     if version == record.new:
-        note_switched(paths, record)
+        note_update(paths, replace(record, phase=Phase.SWITCHED))
     return version == record.new
-
-
-def note_switched(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
-    return _noted(paths, replace(record, phase=Phase.SWITCHED))
 
 
 def return_to_old(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
@@ -257,7 +253,7 @@ def return_to_old(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
     """
     put_state_back(paths)
     reason = record.reason or _CUT_OFF
-    return _noted(paths, replace(record, phase=Phase.RETURNED, reason=reason))
+    return note_update(paths, replace(record, phase=Phase.RETURNED, reason=reason))
 
 
 def confirm_update(paths: DataPaths) -> UpdateRecord | None:

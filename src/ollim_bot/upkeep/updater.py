@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ollim_bot.domain.presence import Version, changes_between
 from ollim_bot.environment import DATABASE_URL
-from ollim_bot.errors import AlreadyRunning, OllimError, StorageError, SupervisorFailed
+from ollim_bot.errors import AlreadyRunning, OllimError, SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import remake_links
 from ollim_bot.store.kept_state import is_written, keep_state
@@ -29,7 +29,7 @@ from ollim_bot.upkeep.hand_over import (
     confirm_update,
     exchange,
     maintenance,
-    note_switched,
+    note_update,
     read_update,
     return_to_old,
     settle_update,
@@ -163,9 +163,7 @@ class Updater:
                 shutil.rmtree(beside, ignore_errors=True)
                 if not when_idle or record.new != record.old:
                     reason = str(ended) or "it was interrupted"
-                    with suppress(StorageError):  # a full disk: the caller tells the reason too
-                        failed = replace(record, phase=Phase.FAILED, reason=reason)
-                        write_update(self._paths, failed)
+                    note_update(self._paths, replace(record, phase=Phase.FAILED, reason=reason))
                 raise
             record = self._gone_on(self._switched(record))
             if record.phase is Phase.DONE:
@@ -253,7 +251,7 @@ class Updater:
                         reason = f"{record.environment} cannot be exchanged: {refused.strerror}"
                 if reason:
                     return return_to_old(self._paths, replace(record, reason=reason))
-                return note_switched(self._paths, record)
+                return note_update(self._paths, replace(record, phase=Phase.SWITCHED))
         except AlreadyRunning:  # somebody has started the old version, which has put the state back
             return read_update(self._paths) or record
 
@@ -309,15 +307,11 @@ class Updater:
             with suppress(ProcessLookupError):
                 os.kill(bot, signal.SIGKILL)
         with single_instance(self._paths.bot_pid):
-            found = read_update(self._paths) or record
-            if found.phase is Phase.DONE:  # it came at the last moment
-                record = found
-            else:
+            record = read_update(self._paths) or record
+            if record.phase is not Phase.DONE:  # it may have come at the last moment
                 reason = f"its heartbeat did not come within {self._limit:g} s"
-                record = replace(record, phase=Phase.RETURNING, reason=reason)
-                write_update(self._paths, record)
                 exchange(Path(record.environment), Path(record.beside))
-                record = return_to_old(self._paths, record)
+                record = return_to_old(self._paths, replace(record, reason=reason))
         self._start_bot()
         return record
 
