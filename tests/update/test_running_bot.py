@@ -23,7 +23,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, settle_update
 from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.releases import installed_record, release_source, version_of
+from ollim_bot.upkeep.releases import release_source, version_in
 from ollim_bot.upkeep.updater import Updater
 
 pytestmark = pytest.mark.real_process
@@ -104,8 +104,7 @@ class RunningBotScene:
 
     @property
     def in_place(self) -> Version | None:
-        record = installed_record(self.installation.environment)
-        return None if record is None else version_of(record)
+        return version_in(self.installation.environment)
 
     @property
     def started(self) -> list[str]:

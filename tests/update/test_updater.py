@@ -29,7 +29,7 @@ from ollim_bot.upkeep.hand_over import (
     write_update,
 )
 from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.releases import InstalledProgram, installed_record, release_source, version_of
+from ollim_bot.upkeep.releases import InstalledProgram, release_source, version_in
 from ollim_bot.upkeep.supervision import ServiceDefinition
 from ollim_bot.upkeep.systemd import Systemd, unit_files
 from ollim_bot.upkeep.updater import Updater
@@ -98,8 +98,7 @@ def content(paths: DataPaths) -> list[str]:
 
 
 def in_place(installation: InstalledProgram) -> object:
-    record = installed_record(installation.environment)
-    return None if record is None else version_of(record)
+    return version_in(installation.environment)
 
 
 def test_a_good_update_backs_up_starts_on_the_data_and_takes_over(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from zipfile import ZipFile
 
@@ -100,7 +102,13 @@ def find_installation(prefix: str = "", base: str = "") -> InstalledProgram:
             f"ollim-bot is not installed in {environment}, so there is nothing to update. "
             "`make run` in a checkout installs it."
         )
-    kind = _kind(environment, record)
+    kind = InstallKind.PIP
+    if (environment / UV_RECORD).exists():
+        kind = InstallKind.UV_TOOL
+    elif (environment / PIPX_RECORD).exists():
+        kind = InstallKind.PIPX
+    elif _text(record / "INSTALLER").strip() == "uv":
+        kind = InstallKind.UV
     checkout = _source(record, kind)
     if not os.access(environment.parent, os.W_OK):
         raise NotUpdatable(
@@ -122,10 +130,10 @@ def installed_record(environment: Path) -> Path | None:
 
 def version_in(environment: Path) -> Version | None:
     record = installed_record(environment)
-    return None if record is None else version_of(record)
+    return None if record is None else _version_of(record)
 
 
-def version_of(record: Path) -> Version | None:
+def _version_of(record: Path) -> Version | None:
     return Version.of(record.name.removesuffix(".dist-info").partition("-")[2])
 
 
@@ -138,28 +146,16 @@ def _version_of_sources(site: Path) -> Version | None:
     return None
 
 
-def _kind(environment: Path, record: Path) -> InstallKind:
-    if (environment / UV_RECORD).exists():
-        return InstallKind.UV_TOOL
-    if (environment / PIPX_RECORD).exists():
-        return InstallKind.PIPX
-    installer = _text(record / "INSTALLER").strip()
-    return InstallKind.UV if installer == "uv" else InstallKind.PIP
-
-
 def _source(record: Path, kind: InstallKind) -> Path | None:
     """The checkout that an editable installation runs from; None for a package of an index.
 
     Raises `NotUpdatable` for what came from elsewhere.
     """
-    text = _text(record / "direct_url.json")
-    if not text:
+    if not (origin := _object(_text(record / "direct_url.json"))):
         return None
-    origin = _object(text)
-    url = str(origin.get("url", ""))
-    folder = _object(origin.get("dir_info"))
+    url, folder = str(origin.get("url", "")), origin.get("dir_info")
     path = Path(unquote(urlsplit(url).path))
-    if folder.get("editable"):
+    if isinstance(folder, dict) and folder.get("editable"):
         if (path / ".git").exists():
             return path
         raise NotUpdatable(
@@ -172,7 +168,7 @@ def _source(record: Path, kind: InstallKind) -> Path | None:
         InstallKind.UV: "uv pip install --reinstall",
         InstallKind.PIP: "pip install --force-reinstall",
     }[kind]
-    if "dir_info" in origin:
+    if folder is not None:
         raise NotUpdatable(
             f"ollim-bot was installed from the folder {path}. Bring that up to date, for example "
             f"with `git -C {path} pull --ff-only`, then run `{again} {path}`."
@@ -225,13 +221,12 @@ def site_packages(environment: Path) -> Path:
     return next(environment.glob(_SITE_PACKAGES), environment)
 
 
-def _object(value: object) -> dict[str, object]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
-    return value if isinstance(value, dict) else {}
+def _object(text: str) -> dict[str, Any]:
+    """The object that a JSON text has; an empty one if it is none."""
+    with suppress(ValueError):
+        if isinstance(value := json.loads(text), dict):
+            return value
+    return {}
 
 
 CHANGELOG = "CHANGELOG.md"
@@ -302,10 +297,9 @@ class ReleaseSource:
         The package alone is downloaded: its name has the version, and it has the changelog.
         """
         with tempfile.TemporaryDirectory() as folder:
-            alone: tuple[str, ...] = ("--no-deps", "--target", folder)
-            if not self._installation.uses_uv:
-                alone = (*alone, "--no-compile")
-            command = (*self._installer(self._installation.python), *alone, PROGRAM)
+            words = () if self._installation.uses_uv else ("--no-compile",)
+            alone = ("--no-deps", "--target", folder, *words, PROGRAM)
+            command = (*self._installer(self._installation.python), *alone)
             what = "Newer versions could not be looked up"
             try:
                 run_program(command, self._environ, _LOOK_LIMIT, what)
@@ -316,11 +310,9 @@ class ReleaseSource:
                     f"{what}: no ready package (wheel) of ollim-bot was found. The package index "
                     "is out of reach, or has only sources, which an update does not build."
                 ) from refused
-            records = sorted(Path(folder).glob(_DIST_INFO))
-            version = version_of(records[0]) if records else None
-            if version is None:
-                return None
-            return Release(version, _text(Path(folder) / "ollim_bot" / CHANGELOG))
+            version = next(map(_version_of, Path(folder).glob(_DIST_INFO)), None)
+            changelog = _text(Path(folder) / "ollim_bot" / CHANGELOG)
+            return None if version is None else Release(version, changelog)
 
     def refuse(self, release: Release) -> None:
         """Raise if the installation must not be changed by hand of the program."""
@@ -395,7 +387,7 @@ class ReleaseSource:
         # What the owner told pipx to tell pip, such as the address of an index.
         main = _object(_text(self._installation.environment / PIPX_RECORD)).get("main_package")
         told = main.get("pip_args") if isinstance(main, dict) else None
-        words = tuple(map(str, told)) if isinstance(told, list) else ()
+        words = map(str, told) if isinstance(told, list) else ()
         return (*pip, "install", *_QUIET, *words, *_NO_BUILDS)
 
     def _install(self, command: Sequence[str]) -> None:
@@ -482,8 +474,7 @@ class GitReleases(ReleaseSource):
             return
         what = f"Version {version} runs, but the checkout {self._checkout} could not follow"
         self._git("merge", "--quiet", "--ff-only", version.tag, what=what)
-        record = installed_record(environment)
-        if record is not None:
+        if (record := installed_record(environment)) is not None:
             origin = {"dir_info": {"editable": True}, "url": self._checkout.as_uri()}
             _write(record / "direct_url.json", json.dumps(origin))
         self._lead_to(environment, sources)
@@ -570,13 +561,12 @@ def run_program(
         raise UpdateFailed(f"{what}: {command[0]}: {refused.strerror}.") from None
     if ran.returncode:
         said = ran.stderr or ran.stdout
+        reason = last_words(said)
         if found := _OTHER_HASH.search(said):
             reason = (
                 f"{found[1] or found[2]} has another hash than it must have. It may come from "
                 "somebody else, so nothing was changed"
             )
-        else:
-            reason = last_words(said)
         raise UpdateFailed(f"{what}: {reason}.", said)
     return ran.stdout
 
