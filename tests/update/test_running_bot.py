@@ -24,6 +24,8 @@ from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, settle_update
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.releases import release_source, version_in
+from ollim_bot.upkeep.supervision import ServiceDefinition
+from ollim_bot.upkeep.systemd import Systemd, unit_files
 from ollim_bot.upkeep.updater import Updater
 
 pytestmark = pytest.mark.real_process
@@ -164,7 +166,26 @@ def test_a_new_version_without_a_heartbeat_is_ended_and_the_old_one_runs_again(
     assert scene.started == ["env", "env"], "the new one in its place, then the old one"
 
 
-def test_a_bot_that_ends_without_handing_over_is_started_as_the_new_version(running: Start) -> None:
+def test_a_service_does_not_start_the_version_without_a_heartbeat_again(running: Start) -> None:
+    scene = running(heartbeat_limit=patience() // 60)
+    scene.behaves("no heartbeat")
+    command = (str(scene.installation.python), "-P", "-m", "ollim_bot")
+    unit = Systemd(scene.fake.environ).file
+    unit.parent.mkdir(parents=True)
+    definition = ServiceDefinition(command, scene.paths.root, {})
+    unit.write_text(unit_files(definition, 254)[unit.name])
+    asked = scene.fake.home / "systemctl.log"
+    (systemctl := scene.fake.programs / "systemctl").write_text(f'#!/bin/sh\necho "$@" >>{asked}\n')
+    systemctl.chmod(0o755)
+    threading.Thread(target=scene.bot.wait, daemon=True).start()
+    assert scene.update().phase is Phase.RETURNED
+    words = [word for word in asked.read_text().split() if word in ("stop", "restart")]
+    assert words == ["stop", "restart"]
+    assert scene.in_place == OLD
+    assert scene.started == ["env"], "what it starts is up to the service"
+
+
+def test_a_bot_that_ends_meanwhile_is_started_as_the_new_version(running: Start) -> None:
     scene = running("ends")
     threading.Thread(target=scene.bot.wait, daemon=True).start()
     assert scene.update().phase is Phase.DONE
