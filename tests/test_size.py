@@ -17,9 +17,9 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
     "lines": 116_196,
-    "private functions that are named once": 2041,
-    "private functions with fewer than six lines that are named once": 549,
-    "handlers of a storage error": 121,
+    "private functions that are named once": 2035,
+    "private functions with fewer than six lines that are named once": 547,
+    "handlers of a storage error": 119,
     "handlers of every error": 58,
 }
 LINES_PER_FUNCTION = 13.2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
@@ -57,27 +58,19 @@ class TellOutcome(Protocol):
 StartDetached = Callable[[Sequence[str]], Awaitable[None]]
 
 
+@dataclass(slots=True)
 class BotUpdates:
     """`start` starts a program that outlives the bot; `restart` ends the bot, to start again."""
 
-    def __init__(
-        self,
-        paths: DataPaths,
-        clock: Clock,
-        tell: TellOutcome,
-        is_idle: Callable[[], bool],
-        restart: Callable[[], None],
-        start: StartDetached,
-    ) -> None:
-        self._paths = paths
-        self._clock = clock
-        self._tell = tell
-        self._is_idle = is_idle
-        self._restart = restart
-        self._start = start
-        self._wanted = asyncio.Event()
-        self._is_daily = False
-        self._last: UpdateRecord | None = None
+    paths: DataPaths
+    clock: Clock
+    tell: TellOutcome
+    is_idle: Callable[[], bool]
+    restart: Callable[[], None]
+    start: StartDetached
+    _wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_daily: bool = False
+    _last: UpdateRecord | None = None
 
     async def begin(self) -> str:
         """Begin an update, for the owner, at once."""
@@ -97,7 +90,7 @@ class BotUpdates:
         is_running, self._last = await self._look()
         if is_running:
             return False
-        await self._start(words)
+        await self.start(words)
         self._is_daily = len(words) > 1
         self._wanted.set()
         return True
@@ -107,7 +100,7 @@ class BotUpdates:
         await started()
         _, record = await self._look()
         is_outcome = record is not None and record.phase in (Phase.DONE, Phase.RETURNED)
-        if record and is_outcome and self._clock.now() - record.began_at < _NEWS:
+        if record and is_outcome and self.clock.now() - record.began_at < _NEWS:
             await self._tell_of(record)
         while True:
             await self._wanted.wait()
@@ -122,14 +115,14 @@ class BotUpdates:
             has_begun = has_begun or is_running or record != self._last
             if not has_begun and patience < 0:
                 if not self._is_daily:
-                    key = f"{_NOT_BEGUN} {self._clock.now().isoformat()}"
-                    await self._tell(_NOT_BEGUN, key=key)
+                    key = f"{_NOT_BEGUN} {self.clock.now().isoformat()}"
+                    await self.tell(_NOT_BEGUN, key=key)
                 return
             if has_begun and not is_running:
                 break
-            if record and record.asks(os.getpid()) and record.when_idle and self._is_idle():
-                self._restart()
-            await self._clock.sleep(_BETWEEN_LOOKS)
+            if record and record.asks(os.getpid()) and record.when_idle and self.is_idle():
+                self.restart()
+            await self.clock.sleep(_BETWEEN_LOOKS)
             patience -= _BETWEEN_LOOKS
         if record is not None and record != self._last:
             await self._tell_of(record, is_daily=self._is_daily)
@@ -139,8 +132,8 @@ class BotUpdates:
 
         def look() -> tuple[bool, UpdateRecord | None]:
             # In this order: what ends has written its record before.
-            is_running = maintenance_in_progress(self._paths) is not None
-            return is_running, read_update(self._paths)
+            is_running = maintenance_in_progress(self.paths) is not None
+            return is_running, read_update(self.paths)
 
         return await asyncio.to_thread(look)
 
@@ -149,7 +142,7 @@ class BotUpdates:
             # The same failure each morning is told once.
             name = f"{record.new}: {record.reason}" if is_daily else record.began_at.isoformat()
             # At once, like what concerns a reminder: the bot was away for it.
-            await self._tell(str(record), key=f"update {name}", for_reminder=True)
+            await self.tell(str(record), key=f"update {name}", for_reminder=True)
 
 
 def updater_start(paths: DataPaths, environ: Mapping[str, str]) -> StartDetached:

@@ -79,47 +79,40 @@ class Available:
     obstacle: str = ""
 
 
+@dataclass(slots=True)
 class Updater:
     """Updates one installation and its data directory. `say` tells what is being done.
 
     The new version has `limit` seconds for its first start, and then for its heartbeat.
     """
 
-    def __init__(
-        self,
-        paths: DataPaths,
-        installation: InstalledProgram,
-        source: ReleaseSource,
-        environ: Mapping[str, str],
-        now: Callable[[], datetime],
-        say: Callable[[str], None],
-        *,
-        limit: float = HEARTBEAT_LIMIT,
-    ) -> None:
-        self._paths = paths
-        self._installation = installation
-        self._source = source
-        self._environ = {**environ, "OLLIM_DATA_DIR": str(paths.root)}
-        self._now = now
-        self._say = say
-        self._limit = limit
+    paths: DataPaths
+    installation: InstalledProgram
+    source: ReleaseSource
+    environ: Mapping[str, str]
+    now: Callable[[], datetime]
+    say: Callable[[str], None]
+    limit: float = HEARTBEAT_LIMIT
+
+    def __post_init__(self) -> None:
+        self.environ = {**self.environ, "OLLIM_DATA_DIR": str(self.paths.root)}
 
     def check(self) -> Available:
         """Look for a newer version that can be installed. Raises `UpdateFailed`."""
-        present = self._installation.version
-        release = self._source.newest()
+        present = self.installation.version
+        release = self.source.newest()
         if release is None or release.version <= present:
             raise NothingNewer(f"Version {present} is the newest one.")
-        self._source.refuse(release)
+        self.source.refuse(release)
         changes = changes_between(release.changelog, present, release.version)
-        environment = self._installation.environment
-        obstacle = why_not_alone(environment, self._paths, self._environ)
+        environment = self.installation.environment
+        obstacle = why_not_alone(environment, self.paths, self.environ)
         return Available(release, changes, obstacle or self._why_not_first(release.version))
 
     def _why_not_first(self, new: Version) -> str:
         """Why a machine that stands by is updated before this one; empty if none is."""
         try:
-            with rows_on_server(self._environ, self._paths, self._now) as server:
+            with rows_on_server(self.environ, self.paths, self.now) as server:
                 waiting = [] if server is None else server.waiting_for_this()
         except OllimError:
             return ""
@@ -136,25 +129,25 @@ class Updater:
         moment to end its work, a version that did not start is not tried again, and where there is
         nothing to install, the record stays that of the last update.
         """
-        with maintenance(self._paths, MaintenanceKind.UPDATE, self._now()):
-            present = str(self._installation.version)
-            environment, beside = self._installation.environment, self._installation.beside
+        with maintenance(self.paths, MaintenanceKind.UPDATE, self.now()):
+            present = str(self.installation.version)
+            environment, beside = self.installation.environment, self.installation.beside
             record = UpdateRecord(
-                present, present, str(environment), str(beside), self._now(), when_idle=when_idle
+                present, present, str(environment), str(beside), self.now(), when_idle=when_idle
             )
             try:
                 # Finish or undo what an earlier update left, unless a running bot has done so.
-                if running_pid(self._paths.bot_pid) is None and self._paths.update.exists():
-                    with single_instance(self._paths.bot_pid):
-                        settle_update(self._paths, present)
-                        confirm_update(self._paths)
-                self._source.finish(self._installation.version)
-                available, last = self.check(), read_update(self._paths)
+                if running_pid(self.paths.bot_pid) is None and self.paths.update.exists():
+                    with single_instance(self.paths.bot_pid):
+                        settle_update(self.paths, present)
+                        confirm_update(self.paths)
+                self.source.finish(self.installation.version)
+                available, last = self.check(), read_update(self.paths)
                 release, new = available.release, str(available.release.version)
                 if when_idle and last and (last.phase, last.new) == (Phase.RETURNED, new):
                     again = "did not start before; `ollim-bot update` tries it again"
                     raise NothingNewer(f"Version {new} {again}.")
-                record = write_update(self._paths, replace(record, new=new, trust=release.trust))
+                record = write_update(self.paths, replace(record, new=new, trust=release.trust))
                 if available.obstacle:
                     raise UpdateFailed(available.obstacle)
                 self._install(release)
@@ -163,26 +156,26 @@ class Updater:
                 shutil.rmtree(beside, ignore_errors=True)
                 if not when_idle or record.new != record.old:
                     reason = str(ended) or "it was interrupted"
-                    note_update(self._paths, replace(record, phase=Phase.FAILED, reason=reason))
+                    note_update(self.paths, replace(record, phase=Phase.FAILED, reason=reason))
                 raise
             record = self._gone_on(self._switched(record))
             if record.phase is Phase.DONE:
                 try:
-                    self._source.finish(release.version)
+                    self.source.finish(release.version)
                 except OllimError as refused:
-                    self._say(str(refused))
+                    self.say(str(refused))
                 # They lead to the folder that a checkout runs from; a start does it too.
                 with suppress(OllimError):
-                    remake_links(self._paths)
+                    remake_links(self.paths)
             shutil.rmtree(beside, ignore_errors=True)
             return record
 
     def _install(self, release: Release) -> None:
         """Put the version beside the present one, and look at it there, without any data."""
-        beside, version = self._installation.beside, release.version
-        self._say(f"Installing {version} beside {self._installation.version} …")
+        beside, version = self.installation.beside, release.version
+        self.say(f"Installing {version} beside {self.installation.version} …")
         try:
-            self._source.build(release, beside)
+            self.source.build(release, beside)
         except OSError as refused:
             reason = f"{refused.filename or beside}: {refused.strerror}"
             raise UpdateFailed(f"The new version could not be installed: {reason}.") from refused
@@ -192,7 +185,7 @@ class Updater:
         if reason := self._why_not_run(python, "version"):
             raise UpdateFailed(f"It does not start: {reason}.")
         failing = self._failures(python)
-        known = self._failures(self._installation.python) if failing else {}
+        known = self._failures(self.installation.python) if failing else {}
         for name, detail in failing.items():
             if name not in known:
                 raise UpdateFailed(f"Its doctor fails: {name}: {detail}")
@@ -200,7 +193,7 @@ class Updater:
     def _failures(self, python: Path) -> Mapping[str, str]:
         """What the doctor of a version fails without any data, by the names of its checks."""
         with tempfile.TemporaryDirectory() as folder:
-            environ = {**self._environ, "OLLIM_DATA_DIR": f"{folder}/none"}
+            environ = {**self.environ, "OLLIM_DATA_DIR": f"{folder}/none"}
             environ.pop(DATABASE_URL, None)
             try:
                 findings = examined_by(bot_command(python), environ, Path(folder))
@@ -213,25 +206,25 @@ class Updater:
 
         The bot waits afterwards to go on as the version in place.
         """
-        if (bot := running_pid(self._paths.bot_pid)) is not None:
-            record = write_update(self._paths, replace(record, phase=Phase.READY, bot=bot))
+        if (bot := running_pid(self.paths.bot_pid)) is not None:
+            record = write_update(self.paths, replace(record, phase=Phase.READY, bot=bot))
             if not record.when_idle:
                 os.kill(bot, signal.SIGTERM)
         deadline = time.monotonic() + (_IDLE_LIMIT if record.when_idle else _STOP_LIMIT)
-        while bot is not None and running_pid(self._paths.bot_pid) == bot:
+        while bot is not None and running_pid(self.paths.bot_pid) == bot:
             if time.monotonic() > deadline:
                 raise UpdateFailed("The bot did not come to rest, so it was left alone.")
             time.sleep(_LOOK)
-        with single_instance(self._paths.bot_pid):
-            self._say("Backing up …")
-            report = write_backup(self._paths, self._environ, self._now)
+        with single_instance(self.paths.bot_pid):
+            self.say("Backing up …")
+            report = write_backup(self.paths, self.environ, self.now)
             if not report.is_complete:
                 raise UpdateFailed(
                     f"The backup {report.path} lacks what could not be read, so nothing was "
                     "changed. `ollim-bot backup` says what it is."
                 )
-            keep_state(self._paths)
-            return write_update(self._paths, replace(record, phase=Phase.TRIAL))
+            keep_state(self.paths)
+            return write_update(self.paths, replace(record, phase=Phase.TRIAL))
 
     def _switched(self, record: UpdateRecord) -> UpdateRecord:
         """Start the new version on the data, without serving, and put it in place if it does.
@@ -239,21 +232,21 @@ class Updater:
         A power cut before the last step leaves the old version in place, whose start puts the state
         back.
         """
-        self._say(f"Starting {record.new} on your data …")
+        self.say(f"Starting {record.new} on your data …")
         beside = Path(record.beside)
         reason = self._why_not_run(beside / "bin" / "python", _TRIAL)
         try:
-            with single_instance(self._paths.bot_pid):
+            with single_instance(self.paths.bot_pid):
                 if not reason:
                     try:
                         exchange(Path(record.environment), beside)
                     except OSError as refused:
                         reason = f"{record.environment} cannot be exchanged: {refused.strerror}"
                 if reason:
-                    return return_to_old(self._paths, replace(record, reason=reason))
-                return note_update(self._paths, replace(record, phase=Phase.SWITCHED))
+                    return return_to_old(self.paths, replace(record, reason=reason))
+                return note_update(self.paths, replace(record, phase=Phase.SWITCHED))
         except AlreadyRunning:  # somebody has started the old version, which has put the state back
-            return read_update(self._paths) or record
+            return read_update(self.paths) or record
 
     def _why_not_run(self, python: Path, word: str) -> str:
         """Run a version with this word; why it does not end well, or nothing."""
@@ -261,7 +254,7 @@ class Updater:
             try:
                 process = subprocess.Popen(
                     bot_command(python, word),
-                    env=self._environ,
+                    env=self.environ,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -269,15 +262,15 @@ class Updater:
                 )
             except OSError as refused:
                 return f"{python}: {refused.strerror}"
-            code, ends_at = None, time.monotonic() + self._limit
+            code, ends_at = None, time.monotonic() + self.limit
             never_after = ends_at + _LONGEST_MIGRATION
             try:
                 while code is None and time.monotonic() < min(ends_at, never_after):
                     with suppress(subprocess.TimeoutExpired):
-                        code = process.wait(min(1.0, self._limit / 4))
+                        code = process.wait(min(1.0, self.limit / 4))
                     # A migration in progress is a sign of life.
-                    if code is None and word == _TRIAL and is_written(self._paths):
-                        ends_at = time.monotonic() + self._limit
+                    if code is None and word == _TRIAL and is_written(self.paths):
+                        ends_at = time.monotonic() + self.limit
             finally:
                 # Also what it has started itself.
                 with suppress(ProcessLookupError, PermissionError):
@@ -286,12 +279,12 @@ class Updater:
             output.seek(0)
             said = output.read().decode(errors="replace")
         if code is None:
-            return f"it gave no sign of life within {self._limit:g} s"
+            return f"it gave no sign of life within {self.limit:g} s"
         return last_words(said) if code else ""
 
     def _gone_on(self, record: UpdateRecord) -> UpdateRecord:
         """The outcome. A bot that ran before goes on now, and writes its heartbeat as it starts."""
-        since = self._now()
+        since = self.now()
         if record.bot is not None:
             try:
                 os.kill(record.bot, 0)
@@ -299,36 +292,36 @@ class Updater:
                 self._start_bot()
         if record.phase is not Phase.SWITCHED:
             return record
-        if record.bot is None or wait_for_heartbeat(self._paths, since, self._limit):
-            return confirm_update(self._paths) or record
-        if (supervisor := service_of(self._paths, self._environ)) is not None:
+        if record.bot is None or wait_for_heartbeat(self.paths, since, self.limit):
+            return confirm_update(self.paths) or record
+        if (supervisor := service_of(self.paths, self.environ)) is not None:
             supervisor.stop()
-        if (bot := running_pid(self._paths.bot_pid)) is not None:
+        if (bot := running_pid(self.paths.bot_pid)) is not None:
             with suppress(ProcessLookupError):
                 os.kill(bot, signal.SIGKILL)
-        with single_instance(self._paths.bot_pid):
-            record = read_update(self._paths) or record
+        with single_instance(self.paths.bot_pid):
+            record = read_update(self.paths) or record
             if record.phase is not Phase.DONE:  # it may have come at the last moment
-                reason = f"its heartbeat did not come within {self._limit:g} s"
+                reason = f"its heartbeat did not come within {self.limit:g} s"
                 exchange(Path(record.environment), Path(record.beside))
-                record = return_to_old(self._paths, replace(record, reason=reason))
+                record = return_to_old(self.paths, replace(record, reason=reason))
         self._start_bot()
         return record
 
     def _start_bot(self) -> None:
         """Start the version in place, by its supervisor or else in the background."""
-        if running_pid(self._paths.bot_pid) is not None:
+        if running_pid(self.paths.bot_pid) is not None:
             return
-        if (supervisor := service_of(self._paths, self._environ)) is not None:
+        if (supervisor := service_of(self.paths, self.environ)) is not None:
             supervisor.restart()
             return
         subprocess.run(
-            ("/bin/sh", "-c", _DETACHED, "sh", *bot_command(self._installation.python)),
-            env=self._environ,
+            ("/bin/sh", "-c", _DETACHED, "sh", *bot_command(self.installation.python)),
+            env=self.environ,
             start_new_session=True,
             check=True,
         )
-        self._say("The bot runs in the background now.")
+        self.say("The bot runs in the background now.")
 
 
 def bot_command(python: Path, *words: str) -> Sequence[str]:
