@@ -56,6 +56,8 @@ _LOOK = 0.1
 _STOP_LIMIT = 60.0
 _IDLE_LIMIT = 45 * 60.0
 _LONGEST_MIGRATION = 60 * 60.0
+# What the doctor of a version without data looks for elsewhere says nothing of that version.
+_OFF = ("DISCORD_TOKEN", "DISCORD_OWNER_ID", "WEBHOOK_PORT", "WEBHOOK_SECRET", DATABASE_URL)
 _STANDBY_FIRST = (
     "{name} stands by with {version}, and is updated first: run `ollim-bot update` there, then "
     "`ollim-bot standby hand-over`, and then `ollim-bot update` here."
@@ -193,8 +195,8 @@ class Updater:
     def _failures(self, python: Path) -> Mapping[str, str]:
         """What the doctor of a version fails without any data, by the names of its checks."""
         with tempfile.TemporaryDirectory() as folder:
-            environ = {**self.environ, "OLLIM_DATA_DIR": f"{folder}/none"}
-            environ.pop(DATABASE_URL, None)
+            environ = {name: text for name, text in self.environ.items() if name not in _OFF}
+            environ["OLLIM_DATA_DIR"] = f"{folder}/none"
             try:
                 findings = examined_by(bot_command(python), environ, Path(folder))
             except SupervisorFailed as refused:
