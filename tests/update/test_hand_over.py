@@ -107,6 +107,17 @@ def test_what_had_not_begun_leaves_nothing_to_undo(tmp_path: Path, phase: Phase)
     assert scene.state() == scene.before
 
 
+def test_what_the_sentinel_delivered_meanwhile_is_known_to_the_version_that_goes_on(
+    tmp_path: Path,
+) -> None:
+    scene = CutOffScene(tmp_path, Phase.SWITCHED)
+    scene.paths.sentinel.write_text("delivered")
+    scene.start(NEW)
+    scene.paths.sentinel.unlink()  # the new version has taken it in
+    scene.start(OLD)
+    assert scene.paths.sentinel.read_text() == "delivered"
+
+
 def test_a_third_version_leaves_it_alone(tmp_path: Path) -> None:
     scene = CutOffScene(tmp_path, Phase.TRIAL)
     assert not scene.start(Version(0, 14, 0))

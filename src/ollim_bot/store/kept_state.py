@@ -48,6 +48,12 @@ def keep_state(paths: DataPaths) -> None:
         raise WriteFailed(folder, f"could not be written: {refused.strerror}.") from refused
 
 
+def keep_deliveries(paths: DataPaths) -> None:
+    """Keep with the state what the sentinel has delivered since, which a start takes in."""
+    with suppress(OSError):
+        _copy(paths.sentinel, paths.before_update / paths.sentinel.name)
+
+
 def put_state_back(paths: DataPaths) -> None:
     """Put the kept state back, if there is one. Repeatable; the holder of the instance lock calls.
 
@@ -61,6 +67,8 @@ def put_state_back(paths: DataPaths) -> None:
             Path(f"{database}{suffix}").unlink(missing_ok=True)
         for name in (DATABASE, *_MIRRORS):
             _put_back(folder / name, paths.state / name)
+        if not paths.sentinel.exists():
+            _put_back(folder / paths.sentinel.name, paths.sentinel)
         OsDisk().sync_folder(paths.state)
     except OSError as refused:
         reason = f"cannot be put back from {folder}: {refused.strerror}."

@@ -21,7 +21,7 @@ from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.codecs.plain import PLAIN, decode_plain, encode_plain
 from ollim_bot.store.file_store import Malformed, render_json
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, write_atomically
-from ollim_bot.store.kept_state import drop_kept_state, put_state_back
+from ollim_bot.store.kept_state import drop_kept_state, keep_deliveries, put_state_back
 from ollim_bot.upkeep.instance import held_file, look_at, running_pid
 
 _LOOK = 0.1
@@ -242,6 +242,7 @@ def settle_update(paths: DataPaths, version: str) -> bool:
     if version == record.old:
         return_to_old(paths, record)
     if version == record.new:
+        keep_deliveries(paths)
         note_update(paths, replace(record, phase=Phase.SWITCHED))
     return version == record.new
 
