@@ -96,8 +96,10 @@ class Updater:
     say: Callable[[str], None]
     limit: float = HEARTBEAT_LIMIT
 
-    def __post_init__(self) -> None:
-        self.environ = {**self.environ, "OLLIM_DATA_DIR": str(self.paths.root)}
+    @property
+    def _settings(self) -> Mapping[str, str]:
+        """The environment of every version, for this data directory."""
+        return {**self.environ, "OLLIM_DATA_DIR": str(self.paths.root)}
 
     def check(self) -> Available:
         """Look for a newer version that can be installed. Raises `UpdateFailed`."""
@@ -108,13 +110,13 @@ class Updater:
         self.source.refuse(release)
         changes = changes_between(release.changelog, present, release.version)
         environment = self.installation.environment
-        obstacle = why_not_alone(environment, self.paths, self.environ)
+        obstacle = why_not_alone(environment, self.paths, self._settings)
         return Available(release, changes, obstacle or self._why_not_first(release.version))
 
     def _why_not_first(self, new: Version) -> str:
         """Why a machine that stands by is updated before this one; empty if none is."""
         try:
-            with rows_on_server(self.environ, self.paths, self.now) as server:
+            with rows_on_server(self._settings, self.paths, self.now) as server:
                 waiting = [] if server is None else server.waiting_for_this()
         except OllimError:
             return ""
@@ -195,7 +197,7 @@ class Updater:
     def _failures(self, python: Path) -> Mapping[str, str]:
         """What the doctor of a version fails without any data, by the names of its checks."""
         with tempfile.TemporaryDirectory() as folder:
-            environ = {name: text for name, text in self.environ.items() if name not in _OFF}
+            environ = {name: text for name, text in self._settings.items() if name not in _OFF}
             environ["OLLIM_DATA_DIR"] = f"{folder}/none"
             try:
                 findings = examined_by(bot_command(python), environ, Path(folder))
@@ -219,7 +221,7 @@ class Updater:
             time.sleep(_LOOK)
         with single_instance(self.paths.bot_pid):
             self.say("Backing up …")
-            report = write_backup(self.paths, self.environ, self.now)
+            report = write_backup(self.paths, self._settings, self.now)
             if not report.is_complete:
                 raise UpdateFailed(
                     f"The backup {report.path} lacks what could not be read, so nothing was "
@@ -256,7 +258,7 @@ class Updater:
             try:
                 process = subprocess.Popen(
                     bot_command(python, word),
-                    env=self.environ,
+                    env=self._settings,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -296,7 +298,7 @@ class Updater:
             return record
         if record.bot is None or wait_for_heartbeat(self.paths, since, self.limit):
             return confirm_update(self.paths) or record
-        if (supervisor := service_of(self.paths, self.environ)) is not None:
+        if (supervisor := service_of(self.paths, self._settings)) is not None:
             supervisor.stop()
         if (bot := running_pid(self.paths.bot_pid)) is not None:
             with suppress(ProcessLookupError):
@@ -314,12 +316,12 @@ class Updater:
         """Start the version in place, by its supervisor or else in the background."""
         if running_pid(self.paths.bot_pid) is not None:
             return
-        if (supervisor := service_of(self.paths, self.environ)) is not None:
+        if (supervisor := service_of(self.paths, self._settings)) is not None:
             supervisor.restart()
             return
         subprocess.run(
             ("/bin/sh", "-c", _DETACHED, "sh", *bot_command(self.installation.python)),
-            env=self.environ,
+            env=self._settings,
             start_new_session=True,
             check=True,
         )
