@@ -289,11 +289,16 @@ class Updater:
     def _gone_on(self, record: UpdateRecord) -> UpdateRecord:
         """The outcome. A bot that ran before goes on now, and writes its heartbeat as it starts."""
         since = self.now()
-        if record.bot is not None:
+        deadline = time.monotonic() + self.limit
+        while record.bot is not None and running_pid(self.paths.bot_pid) is None:
             try:
                 os.kill(record.bot, 0)
-            except ProcessLookupError:
+            except ProcessLookupError:  # it has ended instead
                 self._start_bot()
+                break
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_LOOK)
         if record.phase is not Phase.SWITCHED:
             return record
         if record.bot is None or wait_for_heartbeat(self.paths, since, self.limit):
