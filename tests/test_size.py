@@ -19,7 +19,7 @@ MOST = {
     "lines": 116_196,
     "private functions that are named once": 2006,
     "private functions with fewer than six lines that are named once": 538,
-    "handlers of a storage error": 121,
+    "handlers of a storage error": 119,
     "handlers of every error": 58,
 }
 LINES_PER_FUNCTION = 13.2

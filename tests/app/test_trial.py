@@ -15,13 +15,15 @@ from devtools.doubles.engine import ScriptedEngine
 from devtools.doubles.surface import RecordingSurface
 from tests.patience import patience
 
+from ollim_bot import __version__
 from ollim_bot.app.app import Adapters, App, Ending
 from ollim_bot.cli.main import main
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inbox import InputId
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import IncomingMessage
+from ollim_bot.ports import ChatService, IncomingMessage
 from ollim_bot.settings import Settings
+from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, write_update
 
 pytestmark = pytest.mark.real_process
 
@@ -48,6 +50,20 @@ class TrialBot:
         words = ["reminder", "add", "-m", text, "--at", f"{at:%Y-%m-%d %H:%M}"]
         with redirect_stdout(io.StringIO()):
             assert main(words, environ=self.environ, cwd=self._home, now=self.clock.now) == 0
+
+
+class SurfaceAfterUpdate(RecordingSurface):
+    """Knows how far the update had come when it was told to take input."""
+
+    def __init__(self, paths: DataPaths) -> None:
+        super().__init__()
+        self._paths = paths
+        self.begun_in: Phase | None = None
+
+    async def run(self, reception: ChatService) -> None:
+        record = read_update(self._paths)
+        self.begun_in = None if record is None else record.phase
+        await super().run(reception)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -84,11 +100,14 @@ async def test_a_trial_takes_runs_and_delivers_nothing_and_the_next_start_does_a
     assert bot.paths.heartbeat.read_text() == beat, "what was due since is not yet caught up on"
     assert not bot.paths.bot_pid.exists()
 
-    last = RecordingSurface()
+    # It is in place now, and takes and delivers nothing before its heartbeat.
+    switched = UpdateRecord("0.12.0", __version__, "env", "beside", NOW, Phase.SWITCHED)
+    write_update(bot.paths, switched)
+    last = SurfaceAfterUpdate(bot.paths)
     app = bot.app(last)
     running = asyncio.create_task(app.run())
     await until(lambda: any("the pill" in post.text for post in last.posts))
     app.stop()
     assert await running is Ending.STOPPED
-    told = " ".join(last.posted_by(Author.PROGRAM))
-    assert "cut off" not in told
+    assert "cut off" not in " ".join(last.posted_by(Author.PROGRAM))
+    assert last.begun_in is Phase.DONE

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from devtools.doubles.clock import ManualClock
 
-from ollim_bot.app.updates import BEGUN, BotUpdates, StartDetached, detached
+from ollim_bot.app.updates import BEGUN, BotUpdates, StartDetached, updater_start
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
@@ -22,7 +22,6 @@ from ollim_bot.upkeep.hand_over import (
     Phase,
     UpdateRecord,
     maintenance,
-    read_update,
     write_update,
 )
 from ollim_bot.upkeep.instance import single_instance
@@ -150,28 +149,19 @@ async def test_a_morning_without_a_newer_version_is_no_news(tmp_path: Path) -> N
     assert scene.told == {}
 
 
-async def test_a_start_confirms_the_switch_and_tells_the_outcome_of_the_last_day_once(
-    tmp_path: Path,
-) -> None:
+async def test_a_start_tells_the_outcome_of_the_last_day_once(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    switched = replace(FAILED, phase=Phase.SWITCHED, reason="", switched_at=NOW)
-    write_update(scene.paths, switched)
-    scene.paths.before_update.mkdir()
+    done = replace(FAILED, phase=Phase.DONE, reason="")
+    write_update(scene.paths, done)
     for _ in range(2):
         async with running(scene.updates()):
             await scene.until(lambda: scene.told)
-    done = read_update(scene.paths)
-    assert done is not None
     write_update(scene.paths, replace(FAILED, began_at=NOW + timedelta(seconds=1)))
     async with running(scene.updates()):
         for _ in range(20):
             await asyncio.sleep(0.002)
     write_update(scene.paths, done)
     assert [*scene.told.values()] == ["Updated from 0.12.0 to 0.13.0."]
-    record = read_update(scene.paths)
-    assert record is not None
-    assert record.phase is Phase.DONE
-    assert not scene.paths.before_update.exists()
     await scene.clock.advance(2 * 86400)
     scene.told.clear()
     async with running(scene.updates()):
@@ -210,7 +200,7 @@ async def test_what_the_bot_starts_so_is_no_child_of_it_and_may_do_what_the_owne
     paths = DataPaths(tmp_path / "data")
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     with single_instance_of(paths):
-        await detached(paths, environ)(("config", "set", "bg_concurrency", "5"))
+        await updater_start(paths, environ)(("config", "set", "bg_concurrency", "5"))
         for _ in range(2000):
             if paths.config.exists() and "bg_concurrency" in paths.config.read_text():
                 return

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.patience import patience
 from tests.postgres_server import leading, new_url
 from tests.standby.beside import commands_answered
 from tests.update.fake_installation import NEW, NOW, OLD
@@ -16,7 +17,7 @@ from ollim_bot.store.connection import Statements
 from ollim_bot.store.schema import tables
 from ollim_bot.upkeep.hand_over import Phase
 from ollim_bot.upkeep.releases import release_source
-from ollim_bot.upkeep.updater import StartLimits, Updater
+from ollim_bot.upkeep.updater import Updater
 from ollim_bot_standby.command_rows import CommandRows
 from ollim_bot_standby.postgres.connection import parse_address
 from ollim_bot_standby.postgres.database import PostgresDatabase
@@ -28,10 +29,10 @@ pytestmark = [pytest.mark.real_process, pytest.mark.usefixtures("postgres")]
 
 def updater_of(scene: Scene, url: str) -> Updater:
     environ = {**scene.fake.environ, "DATABASE_URL": url}
-    source, limits = release_source(scene.installation, environ), StartLimits(20.0, 20.0)
+    source = release_source(scene.installation, environ)
     said = scene.said.append
     return Updater(
-        scene.paths, scene.installation, source, environ, lambda: NOW, said, limits=limits
+        scene.paths, scene.installation, source, environ, lambda: NOW, said, limit=patience()
     )
 
 
@@ -51,7 +52,7 @@ def test_a_version_that_does_not_start_on_the_standby_leaves_the_leader_and_all_
     with leading(address, lambda: NOW) as (lease, database):
         database.run(lambda tx: tx.meta.put("who", "the leader"))
         before, epoch = all_rows(database), look_at(address).epoch
-        for behaviour, phase in (("start in place", Phase.RETURNED), ("", Phase.DONE)):
+        for behaviour, phase in (("start", Phase.RETURNED), ("", Phase.DONE)):
             scene.fake.write_plan(behaviour={str(NEW): behaviour})
             outcome = updater_of(scene, url).run()
             assert outcome.phase is phase, outcome

@@ -90,34 +90,35 @@ def version():
 
 def trial():
     behaviour = plan["behaviour"].get(version(), "")
-    data = os.environ["OLLIM_DATA_DIR"]
-    state = data + "/state"
-    if data != plan["data"] and "DATABASE_URL" in os.environ:
-        fail("The trial on a copy would reach the database of all machines.")
-    if behaviour.endswith("in place"):
-        if plan["data"] != data:
-            return
-        behaviour = behaviour[: -len(" in place")]
-    if behaviour == "import":
+    state = os.environ["OLLIM_DATA_DIR"] + "/state"
+    if behaviour == "import in place":
         fail("ModuleNotFoundError: No module named 'nowhere'")
     if behaviour == "start":
         fail("A fault in the program stopped the bot.")
-    if behaviour in ("migration", "migrates"):
+    if behaviour == "long":
+        wait_while(lambda: not os.path.exists(index + ".go"))
+    if behaviour.startswith("migrat"):
         import sqlite3
-        connection = sqlite3.connect(state + "/ollim.db")
+        connection = sqlite3.connect(state + "/ollim.db", isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
         connection.execute("PRAGMA user_version = 99")
         connection.execute("CREATE TABLE of_the_new (it)")
-        connection.commit()
+        if behaviour.endswith("long"):
+            wait_while(lambda: not os.path.exists(index + ".go"))
+        connection.execute("COMMIT")
         connection.close()
         write(state + "/config.json", "of the new version")
         write(state + "/fork.json", "of the new version")
-        if behaviour == "migration":
+        if behaviour.startswith("migration"):
             fail("sqlite3.OperationalError: no such column: x")
     if behaviour == "hang":
-        import time
-        # Ends too if the process that started the trial is killed.
-        while os.getppid() == parent:
-            time.sleep(0.02)
+        wait_while(lambda: True)
+
+def wait_while(condition):
+    import time
+    # Ends too if the process that started it is killed.
+    while condition() and os.getppid() == parent:
+        time.sleep(0.02)
 
 def bot():
     import fcntl, signal
@@ -132,6 +133,8 @@ def bot():
         signal.pause()
 
 def doctor():
+    if os.path.exists(os.environ["OLLIM_DATA_DIR"]) or "DATABASE_URL" in os.environ:
+        fail("It would open the data.")
     def finding(level, name, detail):
         row = '{{"level": "%s", "name": "%s", "detail": "%s", "next": ""}}'
         return row % (level, name, detail)
@@ -150,6 +153,10 @@ elif words[:2] == ["-m", "venv"]:
 elif words[:2] == ["-m", "pip"]:
     other = words[3] if words[2] == "--python" else me
     install(site_of(os.path.dirname(os.path.dirname(other))))
+elif words[-1] == "version":
+    if plan["behaviour"].get(version()) == "import":
+        fail("ModuleNotFoundError: No module named 'nowhere'")
+    print("ollim-bot", version())
 elif words[-1] == "--trial":
     trial()
 elif words[-2:] == ["doctor", "--json"]:
@@ -201,6 +208,13 @@ class FakeInstallation:
             **more,
         }
         self.index.write_text(repr(plan))
+
+    def let_go_on(self) -> None:
+        """End the wait of what takes long on trial."""
+        self.index.with_name("index.go").touch()
+
+    def is_on_trial(self) -> bool:
+        return any("--trial" in words for words in self.calls())
 
     def calls(self) -> list[list[str]]:
         """The command lines of the fake programs, each with the name of its environment first."""

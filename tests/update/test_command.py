@@ -40,8 +40,8 @@ def test_a_check_says_what_would_happen_and_what_is_new(
     said = terminal.done("update", "--check")
     assert said.startswith(
         f"{NEW} is there; this is {OLD}, installed by pip in {fake.home / 'env'}.\n"
-        f"`ollim-bot update` makes a backup, installs {NEW} beside this version, tries it on a "
-        "copy of your data, and hands over. If it does not start, this version goes on.\n"
+        f"`ollim-bot update` installs {NEW} beside this version, makes a backup, and goes on as "
+        f"{NEW}. If that does not start, this version goes on with your data as they were.\n"
     )
     assert said.endswith("## 0.13.0\n\n- new\n")
     assert not fake.paths.update.exists()
@@ -66,11 +66,11 @@ def test_a_check_of_a_clone_says_what_cannot_be_proved(
 def test_the_outcome_is_the_last_line_and_the_exit_code(
     fake: FakeInstallation, terminal: Terminal
 ) -> None:
-    fake.behaviour[str(NEW)] = "start in place"
+    fake.behaviour[str(NEW)] = "start"
     fake.write_plan()
     answer = terminal.run("update")
     assert answer.code == 1
-    assert answer.out.splitlines()[-1] == f"Handing over to {NEW} …"
+    assert answer.out.splitlines()[-1] == f"Starting {NEW} on your data …"
     assert answer.err == (
         f"Version {NEW} did not start, so {OLD} goes on with all data as it was: "
         "A fault in the program stopped the bot.\n"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,20 +21,21 @@ from tests.update.fake_installation import NEW, NOW, OLD, FakeInstallation
 from ollim_bot.domain.presence import Version
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
-from ollim_bot.upkeep.hand_over import Phase, UpdateRecord
+from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, settle_update
 from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.releases import installed_record, release_source, version_of
-from ollim_bot.upkeep.updater import StartLimits, Updater
+from ollim_bot.upkeep.releases import release_source, version_in
+from ollim_bot.upkeep.supervision import ServiceDefinition
+from ollim_bot.upkeep.systemd import Systemd, unit_files
+from ollim_bot.upkeep.updater import Updater
 
 pytestmark = pytest.mark.real_process
 
-# A fake bot: stops when it is asked to, and then hands over or just ends.
+# A fake bot: stops when it is asked to, and then goes on as the version in place or just ends.
 BOT = """
 import os, signal, sys, time
-from datetime import UTC, datetime
 from pathlib import Path
 from ollim_bot.paths import DataPaths
-from ollim_bot.upkeep.hand_over import asked_to_hand_over, hand_over
+from ollim_bot.upkeep.hand_over import wait_for_switch
 from ollim_bot.upkeep.instance import single_instance
 paths, python, how = DataPaths(Path(sys.argv[1])), *sys.argv[2:]
 asked = []
@@ -41,16 +44,32 @@ with single_instance(paths.bot_pid):
     print("up", flush=True)
     while not asked:
         time.sleep(0.02)
-if how == "hands over":
-    hand_over(paths, asked_to_hand_over(paths, os.getpid()), os.environ, lambda: datetime.now(UTC))
+if how == "goes on":
+    wait_for_switch(paths)
     os.execv(python, [python, "-P", "-m", "ollim_bot"])
+"""
+# An updater that is killed as soon as it says that it begins with a step.
+UPDATER = """
+import os, signal, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from ollim_bot.paths import DataPaths
+from ollim_bot.upkeep.releases import find_installation, release_source
+from ollim_bot.upkeep.updater import Updater
+root, environment, step = sys.argv[1:]
+def say(text):
+    if text.startswith(step):
+        os.kill(os.getpid(), signal.SIGKILL)
+installation, now = find_installation(environment, "/usr"), lambda: datetime.now(UTC)
+source = release_source(installation, os.environ)
+Updater(DataPaths(Path(root)), installation, source, os.environ, now, say).run()
 """
 
 
 class RunningBotScene:
     """A running bot with the given behaviour, and an updater."""
 
-    def __init__(self, home: Path, how: str = "hands over", *, heartbeat_limit: float) -> None:
+    def __init__(self, home: Path, how: str = "goes on", *, heartbeat_limit: float) -> None:
         self.fake = FakeInstallation(home)
         self.paths = DataPaths(self.fake.paths.root)
         self.paths.state.mkdir(parents=True, mode=0o700)
@@ -74,8 +93,12 @@ class RunningBotScene:
             self.fake.environ,
             lambda: datetime.now(UTC),
             self.said.append,
-            limits=StartLimits(patience(), self._heartbeat_limit),
+            limit=self._heartbeat_limit,
         ).run()
+
+    def content(self) -> list[str]:
+        with closing(sqlite3.connect(self.paths.state / "ollim.db")) as database:
+            return [*database.iterdump()]
 
     def behaves(self, how: str) -> None:
         self.fake.behaviour[str(NEW)] = how
@@ -83,8 +106,7 @@ class RunningBotScene:
 
     @property
     def in_place(self) -> Version | None:
-        record = installed_record(self.installation.environment)
-        return None if record is None else version_of(record)
+        return version_in(self.installation.environment)
 
     @property
     def started(self) -> list[str]:
@@ -105,7 +127,7 @@ class RunningBotScene:
 def running(tmp_path: Path) -> Iterator[Callable[..., RunningBotScene]]:
     made: list[RunningBotScene] = []
 
-    def start(how: str = "hands over", *, heartbeat_limit: float = patience()) -> RunningBotScene:
+    def start(how: str = "goes on", *, heartbeat_limit: float = patience()) -> RunningBotScene:
         made.append(RunningBotScene(tmp_path, how, heartbeat_limit=heartbeat_limit))
         return made[-1]
 
@@ -135,7 +157,7 @@ def test_a_new_version_without_a_heartbeat_is_ended_and_the_old_one_runs_again(
     threading.Thread(target=scene.bot.wait, daemon=True).start()
     outcome = scene.update()
     assert str(outcome) == (
-        "Version 0.13.0 did not start, so 0.12.0 goes on: "
+        "Version 0.13.0 did not start, so 0.12.0 goes on with all data as it was: "
         f"its heartbeat did not come within {limit:g} s."
     )
     assert scene.in_place == OLD
@@ -144,7 +166,26 @@ def test_a_new_version_without_a_heartbeat_is_ended_and_the_old_one_runs_again(
     assert scene.started == ["env", "env"], "the new one in its place, then the old one"
 
 
-def test_a_bot_that_ends_without_handing_over_is_started_as_the_new_version(running: Start) -> None:
+def test_a_service_does_not_start_the_version_without_a_heartbeat_again(running: Start) -> None:
+    scene = running(heartbeat_limit=patience() // 60)
+    scene.behaves("no heartbeat")
+    command = (str(scene.installation.python), "-P", "-m", "ollim_bot")
+    unit = Systemd(scene.fake.environ).file
+    unit.parent.mkdir(parents=True)
+    definition = ServiceDefinition(command, scene.paths.root, {})
+    unit.write_text(unit_files(definition)[unit.name])
+    asked = scene.fake.home / "systemctl.log"
+    (systemctl := scene.fake.programs / "systemctl").write_text(f'#!/bin/sh\necho "$@" >>{asked}\n')
+    systemctl.chmod(0o755)
+    threading.Thread(target=scene.bot.wait, daemon=True).start()
+    assert scene.update().phase is Phase.RETURNED
+    words = [word for word in asked.read_text().split() if word in ("stop", "restart")]
+    assert words == ["stop", "restart"]
+    assert scene.in_place == OLD
+    assert scene.started == ["env"], "what it starts is up to the service"
+
+
+def test_a_bot_that_ends_meanwhile_is_started_as_the_new_version(running: Start) -> None:
     scene = running("ends")
     threading.Thread(target=scene.bot.wait, daemon=True).start()
     assert scene.update().phase is Phase.DONE
@@ -153,15 +194,12 @@ def test_a_bot_that_ends_without_handing_over_is_started_as_the_new_version(runn
     assert "The bot runs in the background now." in scene.said
 
 
-def test_a_bot_that_is_killed_in_the_trial_is_started_again_as_the_old_version(
-    running: Start,
-) -> None:
-    scene = running()
-    scene.behaves("hang in place")
+def test_a_bot_that_is_killed_meanwhile_is_started_as_the_version_in_place(running: Start) -> None:
+    scene = running(heartbeat_limit=patience() // 60)
+    scene.behaves("hang")
 
     def kill() -> None:
-        # The first trial ran on the copy of the data.
-        until(lambda: sum(words[-1] == "--trial" for words in scene.fake.calls()) == 2)
+        until(scene.fake.is_on_trial)
         scene.bot.kill()
         scene.bot.wait()
 
@@ -169,10 +207,57 @@ def test_a_bot_that_is_killed_in_the_trial_is_started_again_as_the_old_version(
     killer.start()
     outcome = scene.update()
     killer.join()
-    assert (outcome.phase, outcome.reason) == (Phase.RETURNED, "the update was cut off")
+    assert outcome.phase is Phase.RETURNED
+    assert "it gave no sign of life within" in outcome.reason
     assert scene.in_place == OLD
     assert not scene.paths.before_update.exists()
     until(lambda: running_pid(scene.paths.bot_pid) is not None)
+
+
+def test_a_migration_in_progress_is_a_sign_of_life(running: Start) -> None:
+    limit = patience() // 60
+    scene = running(heartbeat_limit=limit)
+    scene.behaves("migrates long")
+
+    def let_it_end() -> None:
+        until(scene.fake.is_on_trial)
+        over = time.monotonic() + 2 * limit
+        until(lambda: time.monotonic() > over)
+        scene.fake.let_go_on()
+
+    thread = threading.Thread(target=let_it_end)
+    thread.start()
+    assert scene.update().phase is Phase.DONE
+    thread.join()
+
+
+@pytest.mark.parametrize("step", ["Installing", "Backing up", "Starting", "trial", "switched"])
+def test_one_bot_goes_on_when_the_updater_is_killed_at_any_step(running: Start, step: str) -> None:
+    scene = running()
+    scene.behaves({"trial": "hang", "switched": "no heartbeat"}.get(step, ""))
+    before = scene.content()
+    words = (str(scene.paths.root), str(scene.installation.environment), step)
+    with subprocess.Popen(
+        (sys.executable, "-c", UPDATER, *words), env=scene.fake.environ
+    ) as updater:
+        if step == "trial":
+            until(scene.fake.is_on_trial)
+        if step == "switched":
+            until(lambda: scene.started == ["env"])
+        if step in ("trial", "switched"):
+            updater.kill()
+    is_new = step == "switched"
+    assert scene.in_place == (NEW if is_new else OLD)
+    if step != "Installing":
+        until(lambda: scene.started == ["env"])
+    until(lambda: running_pid(scene.paths.bot_pid) == scene.bot.pid)
+    awaits_heartbeat = settle_update(scene.paths, str(NEW if is_new else OLD))
+    assert awaits_heartbeat is is_new
+    record = read_update(scene.paths)
+    assert record is not None
+    expected = {"Starting": Phase.RETURNED, "trial": Phase.RETURNED, "switched": Phase.SWITCHED}
+    assert record.phase is expected.get(step, Phase.FAILED)
+    assert scene.content() == before
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -33,7 +33,7 @@ from ollim_bot.upkeep.releases import (
     find_installation,
     release_source,
 )
-from ollim_bot.upkeep.updater import StartLimits, Updater
+from ollim_bot.upkeep.updater import Updater
 
 pytestmark = pytest.mark.real_process
 
@@ -126,10 +126,9 @@ class Supply:
             self.paths.locks.mkdir(parents=True, mode=0o700)
             open_database(self.paths, lambda: NOW, is_holder=True, report=print).close()
         source = release_source(installation, self.environ)
-        limits = StartLimits(patience(), patience())
         environ, now = self.environ, lambda: NOW
         return Updater(
-            self.paths, installation, source, environ, now, lambda _: None, limits=limits
+            self.paths, installation, source, environ, now, lambda _: None, limit=patience()
         )
 
     def update(self, installation: InstalledProgram) -> UpdateRecord:

@@ -27,8 +27,7 @@ import ollim_bot
 from ollim_bot import __version__
 from ollim_bot.upkeep.releases import LOCK_FILE
 
-# A fake `uv` and the version 0.99.0 that it installs, which starts on a copy of the data but not in
-# place of the running bot.
+# A fake `uv` and the version 0.99.0 that it installs, which does not start on the data.
 UV = """#!{python} -SE
 import os, sys
 from pathlib import Path
@@ -48,7 +47,7 @@ elif words[0] == "pip":
     (site / "ollim_bot" / "requirements.lock").write_text("")
 elif words[-1] == "--json":
     print('{{"findings": []}}')
-elif os.environ["OLLIM_DATA_DIR"] == {data!r}:
+elif words[-1] == "--trial":
     sys.exit("A wheel is loose.")
 """
 
@@ -82,8 +81,10 @@ class InstalledBot(Bot):
         # Copied with the byte code, so that it is not compiled again.
         shutil.copytree(Path(ollim_bot.__file__).parent, self._site / "ollim_bot")
         self.installed_by("pip")
+        # What installs does not see the dependencies of the tests.
+        (self._site / "pip").symlink_to(Path(sysconfig.get_path("purelib")) / "pip")
         uv = programs / "uv"
-        uv.write_text(UV.format(python=PYTHON, data=str(home / "data")))
+        uv.write_text(UV.format(python=PYTHON))
         uv.chmod(0o755)
         settings = {
             "OLLIM_MODEL": "offline",

@@ -99,7 +99,7 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.upkeep.daily import DailyTask, DailyUpkeep, back_up_daily
 from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.examination import BotDoctor
-from ollim_bot.upkeep.hand_over import settle_update
+from ollim_bot.upkeep.hand_over import confirm_update, settle_update
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
 
@@ -182,6 +182,7 @@ class App:
         self._scheduler: Scheduler | None = None
         self._servers: ToolServers | None = None
         self._updates: BotUpdates | None = None
+        self._is_unproven = False
         self._start_journal: Callable[[], None] = lambda: None
         self._has_loaded = asyncio.Event()
 
@@ -456,7 +457,7 @@ class App:
         def opened() -> Backend:
             if not self._is_trial:
                 paths, now = self._settings.paths, self._clock.now()
-                settle_update(paths, __version__, now)
+                self._is_unproven = settle_update(paths, __version__)
                 for problem in place_transcripts(paths, os.environ, now):
                     self._problem(problem)
             database = self._opened_database(journal)
@@ -711,8 +712,13 @@ class App:
         Every other service is started again when it fails.
         """
         async with asyncio.TaskGroup() as group:
-            conversation = group.create_task(parts.loop.run())
+            if self._is_unproven:
+                parts.background.may_begin.clear()
             schedule = group.create_task(scheduled)
+            if self._is_unproven:
+                await self._proven(scheduler)
+                parts.background.may_begin.set()
+            conversation = group.create_task(parts.loop.run())
             others: list[Service] = [parts.notices.run, parts.deliveries.run, parts.failures.run]
             others += [parts.fanout.run, parts.idle_watch.run, parts.quiet_watch.run]
             others += [parts.undo_expiry.run, parts.overviews.run, parts.job_file_changes.follow]
@@ -732,6 +738,19 @@ class App:
             await parts.deliveries.settle(_LAST_WORDS)
             for task in tasks:
                 task.cancel()
+
+    async def _proven(self, scheduler: Scheduler) -> None:
+        """Return when an update may count on this version: its heartbeat has come.
+
+        Until then an update may put the old version back, and what was taken would be lost.
+        """
+        waits = [asyncio.create_task(w()) for w in (scheduler.started, self._is_wanted_to_end.wait)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if waits[0].done():
+            with suppress(StorageError):  # the next start confirms it
+                await asyncio.to_thread(confirm_update, self._settings.paths)
+        for each in waits:
+            each.cancel()
 
     async def _end(self, parts: ConversationParts, task: asyncio.Task[None]) -> None:
         """Give the running turn time to end; the next start resumes it otherwise."""

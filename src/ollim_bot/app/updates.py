@@ -1,26 +1,20 @@
-"""The running bot's part of an update: it starts the updater, hands over, and tells the outcome."""
+"""The running bot's part of an update: it starts the updater, and tells what comes of it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
 from ollim_bot.app.orphans import passing_on
 from ollim_bot.environment import own_command, program_path, python_places
-from ollim_bot.errors import OllimError, StorageError
+from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
-from ollim_bot.upkeep.hand_over import (
-    Phase,
-    UpdateRecord,
-    asked_to_hand_over,
-    confirm_update,
-    maintenance_in_progress,
-    read_update,
-)
+from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, maintenance_in_progress, read_update
 from ollim_bot.upkeep.releases import NotUpdatable, find_installation, newest_known
 
 BEGUN = "Looking for a newer version. I say here what comes of it."
@@ -64,119 +58,101 @@ class TellOutcome(Protocol):
 StartDetached = Callable[[Sequence[str]], Awaitable[None]]
 
 
+@dataclass(slots=True)
 class BotUpdates:
     """`start` starts a program that outlives the bot; `restart` ends the bot, to start again."""
 
-    def __init__(
-        self,
-        paths: DataPaths,
-        clock: Clock,
-        tell: TellOutcome,
-        is_idle: Callable[[], bool],
-        restart: Callable[[], None],
-        start: StartDetached,
-    ) -> None:
-        self._paths = paths
-        self._clock = clock
-        self._tell = tell
-        self._is_idle = is_idle
-        self._restart = restart
-        self._start = start
-        self._wanted = asyncio.Event()
-        self._is_daily = False
-        self._last: UpdateRecord | None = None
+    paths: DataPaths
+    clock: Clock
+    tell: TellOutcome
+    is_idle: Callable[[], bool]
+    restart: Callable[[], None]
+    start: StartDetached
+    _wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_daily: bool = False
+    _last: UpdateRecord | None = None
 
     async def begin(self) -> str:
         """Begin an update, for the owner, at once."""
-        if await asyncio.to_thread(maintenance_in_progress, self._paths) is not None:
-            return _GOES_ON
         try:
-            await self._begin("update", is_daily=False)
+            return BEGUN if await self._begin("update") else _GOES_ON
         except OllimError as refused:
             return str(refused)
-        return BEGUN
 
     async def begin_daily(self) -> None:
-        """Begin an update that hands over when the bot is idle, and tells only what matters.
+        """Begin an update that goes on when the bot is idle, and tells only what matters.
 
         Raises `OllimError` if it cannot begin.
         """
-        if await asyncio.to_thread(maintenance_in_progress, self._paths) is None:
-            await self._begin("update", "--when-idle", is_daily=True)
+        await self._begin("update", "--when-idle")
+
+    async def _begin(self, *words: str) -> bool:
+        is_running, self._last = await self._look()
+        if is_running:
+            return False
+        await self.start(words)
+        self._is_daily = len(words) > 1
+        self._wanted.set()
+        return True
 
     async def run(self, started: Callable[[], Awaitable[None]]) -> None:
         """Tell how the last update went once the bot has `started`; then follow those begun."""
         await started()
-        await self._confirm()
+        _, record = await self._look()
+        is_outcome = record is not None and record.phase in (Phase.DONE, Phase.RETURNED)
+        if record and is_outcome and self.clock.now() - record.began_at < _NEWS:
+            await self._tell_of(record)
         while True:
             await self._wanted.wait()
             self._wanted.clear()
             await self._follow()
 
-    async def _begin(self, *words: str, is_daily: bool) -> None:
-        self._last = await asyncio.to_thread(read_update, self._paths)
-        self._is_daily = is_daily
-        await self._start(words)
-        self._wanted.set()
-
-    async def _confirm(self) -> None:
-        try:
-            record = await asyncio.to_thread(confirm_update, self._paths)
-        except StorageError:  # the next start confirms it
-            return
-        if record is None or record.phase not in (Phase.DONE, Phase.RETURNED):
-            return
-        if self._clock.now() - record.began_at < _NEWS:
-            await self._tell_of(record, f"update {record.began_at.isoformat()}")
-
     async def _follow(self) -> None:
-        if not await self._wait_for_begin():
-            if not self._is_daily:
-                await self._tell(_NOT_BEGUN, key=f"{_NOT_BEGUN} {self._clock.now().isoformat()}")
-            return
-        while await asyncio.to_thread(maintenance_in_progress, self._paths) is not None:
-            asked = await asyncio.to_thread(asked_to_hand_over, self._paths, os.getpid())
-            if asked is not None and asked.when_idle and self._is_idle():
-                self._restart()
-            await self._clock.sleep(_BETWEEN_LOOKS)
-        record = await asyncio.to_thread(read_update, self._paths)
-        if record is None or record == self._last:
-            return
-        # The same failure each morning is told once.
-        of_day = f"{record.new}: {record.reason}" if self._is_daily else ""
-        await self._tell_of(record, f"update {of_day or record.began_at.isoformat()}")
+        """Tell what comes of the update that was begun, and end for it once the bot is idle."""
+        has_begun, patience = False, _TIME_TO_BEGIN
+        while True:
+            is_running, record = await self._look()
+            has_begun = has_begun or is_running or record != self._last
+            if not has_begun and patience < 0:
+                if not self._is_daily:
+                    key = f"{_NOT_BEGUN} {self.clock.now().isoformat()}"
+                    await self.tell(_NOT_BEGUN, key=key)
+                return
+            if has_begun and not is_running:
+                break
+            if record and record.asks(os.getpid()) and record.when_idle and self.is_idle():
+                self.restart()
+            await self.clock.sleep(_BETWEEN_LOOKS)
+            patience -= _BETWEEN_LOOKS
+        if record is not None and record != self._last:
+            await self._tell_of(record, is_daily=self._is_daily)
 
-    async def _wait_for_begin(self) -> bool:
-        """Wait until the updater shows itself or has ended; False if it does neither soon."""
-        for _ in range(int(_TIME_TO_BEGIN / _BETWEEN_LOOKS)):
-            if await asyncio.to_thread(maintenance_in_progress, self._paths) is not None:
-                return True
-            if await asyncio.to_thread(read_update, self._paths) != self._last:
-                return True
-            await self._clock.sleep(_BETWEEN_LOOKS)
-        return False
+    async def _look(self) -> tuple[bool, UpdateRecord | None]:
+        """Whether an update or a restore goes on, and how far the last update has come."""
 
-    async def _tell_of(self, record: UpdateRecord, key: str) -> None:
+        def look() -> tuple[bool, UpdateRecord | None]:
+            # In this order: what ends has written its record before.
+            is_running = maintenance_in_progress(self.paths) is not None
+            return is_running, read_update(self.paths)
+
+        return await asyncio.to_thread(look)
+
+    async def _tell_of(self, record: UpdateRecord, *, is_daily: bool = False) -> None:
         if record.phase.is_over:
+            # The same failure each morning is told once.
+            name = f"{record.new}: {record.reason}" if is_daily else record.began_at.isoformat()
             # At once, like what concerns a reminder: the bot was away for it.
-            await self._tell(str(record), key=key, for_reminder=True)
+            await self.tell(str(record), key=f"update {name}", for_reminder=True)
 
 
 def updater_start(paths: DataPaths, environ: Mapping[str, str]) -> StartDetached:
-    """Starts the updater; raises `OllimError` if this installation cannot be updated."""
-    start = detached(paths, environ)
+    """Starts commands of the version in use, for this data directory, that outlive the bot.
 
-    async def start_updater(words: Sequence[str]) -> None:
-        await asyncio.to_thread(find_installation)
-        await start(words)
-
-    return start_updater
-
-
-def detached(paths: DataPaths, environ: Mapping[str, str]) -> StartDetached:
-    """Starts commands of this program, of the version in use, for this data directory."""
+    Raises `OllimError` if this installation cannot be updated.
+    """
 
     async def start(words: Sequence[str]) -> None:
+        await asyncio.to_thread(find_installation)
         path = environ.get("PATH", "")
         is_service = "INVOCATION_ID" in environ and program_path("systemd-run", path)
         script = _IN_A_SCOPE if is_service else _DETACHED

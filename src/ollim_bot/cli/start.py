@@ -31,7 +31,7 @@ from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
-from ollim_bot.upkeep.hand_over import asked_to_hand_over, hand_over
+from ollim_bot.upkeep.hand_over import read_update, wait_for_switch
 from ollim_bot.view_ports import PhoneLink
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
@@ -102,9 +102,8 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
     if ending is Ending.STOPPED and not is_trial:
         show(_STOPPED)
     if ending is Ending.RESTART:
-        if asked := asked_to_hand_over(settings.paths, os.getpid()):
-            # The version in place afterwards is the one that the command starts.
-            hand_over(settings.paths, asked, caller.environ, caller.now)
+        # The version in place afterwards is the one that the command starts.
+        wait_for_switch(settings.paths)
         command = own_command()
         os.execve(command[0], command, {**os.environ, **python_places(os.environ, os.getcwd())})
 
@@ -140,8 +139,9 @@ async def _until_stopped(
     loop = asyncio.get_running_loop()
 
     def end() -> None:
-        is_update = asked_to_hand_over(settings.paths, os.getpid()) is not None
-        app.stop(Ending.RESTART if is_update else Ending.STOPPED)
+        update = read_update(settings.paths)
+        is_asked = update is not None and update.asks(os.getpid())
+        app.stop(Ending.RESTART if is_asked else Ending.STOPPED)
 
     loop.add_signal_handler(signal.SIGINT, app.stop)
     loop.add_signal_handler(signal.SIGTERM, end)

@@ -9,8 +9,8 @@ from ollim_bot.errors import OllimError
 
 _PLAN = """\
 {new} is there; this is {old}, {installation}.
-`ollim-bot update` makes a backup, installs {new} beside this version, tries it on a copy of your \
-data, and hands over. If it does not start, this version goes on.
+`ollim-bot update` installs {new} beside this version, makes a backup, and goes on as {new}. If \
+that does not start, this version goes on with your data as they were.
 
 {changes}"""
 

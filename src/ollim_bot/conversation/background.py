@@ -113,12 +113,17 @@ _Work = Callable[[asyncio.Event], Coroutine[None, None, object]]
 
 
 class BackgroundRuns:
-    """`can_screen` says whether there is a language model that can judge text of strangers."""
+    """`can_screen` says whether there is a language model that can judge text of strangers.
+
+    A run begins once it `may_begin`.
+    """
 
     def __init__(self, around: BackgroundDeps) -> None:
         self._around = around
         self._gate = DiskGate(around.store, around.notices, around.clock)
         self.can_screen = bool(around.screening)
+        self.may_begin = asyncio.Event()
+        self.may_begin.set()
         self._slots = Slots()
         self._tasks: set[asyncio.Task[OccurrenceState]] = set()
 
@@ -161,6 +166,7 @@ class BackgroundRuns:
                 _logger.warning("The settings cannot be read; the defaults hold", exc_info=True)
                 config = RuntimeConfig()
             due = occurrence.scheduled_at or self._around.clock.now()
+            await self.may_begin.wait()
             async with self._slots.slot(run_priority(job, due), config.bg_concurrency):
                 run, outcome = await self._run(job, occurrence, config.bg_fork_timeout, attempt)
             # The slot is already free, so an end that waits for the disk holds up no other run.

@@ -6,17 +6,15 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing, suppress
-from datetime import datetime
 from pathlib import Path
 
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.copies import back_up, mark_copy
+from ollim_bot.store.copies import back_up
 from ollim_bot.store.errors import translated
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.questions import DATABASE
 from ollim_bot.store.records import MIRRORED
-from ollim_bot.store.schema import schema_of
 from ollim_bot.store.session_history import HISTORY_FILE
 
 _MIRRORS = (HISTORY_FILE, *(spec.file for spec in MIRRORED))
@@ -50,24 +48,27 @@ def keep_state(paths: DataPaths) -> None:
         raise WriteFailed(folder, f"could not be written: {refused.strerror}.") from refused
 
 
-def put_state_back(paths: DataPaths, used_since: datetime | None, now: datetime) -> None:
+def keep_deliveries(paths: DataPaths) -> None:
+    """Keep with the state what the sentinel has delivered since, which a start takes in."""
+    with suppress(OSError):
+        _copy(paths.sentinel, paths.before_update / paths.sentinel.name)
+
+
+def put_state_back(paths: DataPaths) -> None:
     """Put the kept state back, if there is one. Repeatable; the holder of the instance lock calls.
 
-    `used_since` is the moment after which another version may have taken input or delivered on the
-    present database; the next start then settles that as after any return to a copy. Raises
-    `StorageError`; what is kept stays kept then.
+    Raises `StorageError`; what is kept stays kept then.
     """
     folder, database = paths.before_update, paths.state / DATABASE
     if not folder.is_dir():
         return
-    if used_since is not None and (folder / DATABASE).exists():
-        mark_copy(folder / DATABASE, used_since, now)
     try:
         for suffix in ("-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.unlink(f"{database}{suffix}")
+            Path(f"{database}{suffix}").unlink(missing_ok=True)
         for name in (DATABASE, *_MIRRORS):
             _put_back(folder / name, paths.state / name)
+        if not paths.sentinel.exists():
+            _put_back(folder / paths.sentinel.name, paths.sentinel)
         OsDisk().sync_folder(paths.state)
     except OSError as refused:
         reason = f"cannot be put back from {folder}: {refused.strerror}."
@@ -79,18 +80,15 @@ def drop_kept_state(paths: DataPaths) -> None:
     shutil.rmtree(paths.before_update, ignore_errors=True)
 
 
-def has_other_schema(paths: DataPaths) -> bool:
-    """Whether the present database has another schema than the kept one."""
-    kept = paths.before_update / DATABASE
-    return kept.exists() and _schema(kept) != _schema(paths.state / DATABASE)
-
-
-def _schema(database: Path) -> int:
+def is_written(paths: DataPaths) -> bool:
+    """Whether a process changes the database in a transaction now, as a migration does."""
+    address = f"{(paths.state / DATABASE).as_uri()}?mode=rw"
     try:
-        with closing(sqlite3.connect(database)) as connection:
-            return schema_of(connection)
-    except sqlite3.Error:
-        return -1
+        with closing(sqlite3.connect(address, timeout=0, uri=True)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.Error as refused:
+        return refused.sqlite_errorcode == sqlite3.SQLITE_BUSY
+    return False
 
 
 def _copy(source: Path, target: Path) -> None:

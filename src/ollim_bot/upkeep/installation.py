@@ -143,8 +143,8 @@ def service_definition(
 
     Raises `WrongInput` for a path that a supervisor cannot be told.
     """
-    environment = {name: environ[name] for name in _CARRIED if environ.get(name)}
-    environment = {name: value for name, value in environment.items() if "@" not in value}
+    carried = {name: environ.get(name, "") for name in _CARRIED}
+    environment = {name: value for name, value in carried.items() if value and "@" not in value}
     # The folders of the search path that exist, with those where git usually is.
     folders = [
         folder
@@ -156,9 +156,8 @@ def service_definition(
         path = os.pathsep.join(dict.fromkeys((*folders, *_USUAL_FOLDERS)))
     environment |= {DATA_DIR: str(paths.root), "PATH": path}
     data_dir = str(paths.root)
-    for text in (*command, *environment.values()):
-        if _NOT_IN_A_FILE.search(text):
-            raise WrongInput(f"{text!r} cannot be written into the file of a service.")
+    if wrong := [text for text in (*command, *environment.values()) if _NOT_IN_A_FILE.search(text)]:
+        raise WrongInput(f"{wrong[0]!r} cannot be written into the file of a service.")
     if data_dir != data_dir.strip() or data_dir.endswith("\\"):
         raise WrongInput(f"{data_dir!r} ends in a way that no service can be told.")
     return ServiceDefinition(command, paths.root, environment)

@@ -11,8 +11,10 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ollim_bot.errors import AlreadyRunning, WriteFailed
+from ollim_bot.errors import AlreadyRunning, OllimError, WriteFailed
 from ollim_bot.plain_files import open_file
+
+_MOST = 1_000
 
 
 @contextmanager
@@ -21,38 +23,61 @@ def single_instance(
 ) -> Iterator[None]:
     """Be the one running bot; raises `AlreadyRunning` if another process is.
 
-    The kernel releases the lock when the process ends in any way; a clean exit removes the file.
-    The lock also works on a full disk, where other processes cannot learn the process id. A link or
-    a folder in the place of the file is set aside, and `report` is told.
+    A link or a folder in the place of the file is set aside, and `report` is told.
     """
     if unfit := _set_aside_unless_file(pid_file):
         report(unfit)
-    descriptor = _acquire(pid_file, time.monotonic() + patience)
-    try:
-        os.ftruncate(descriptor, 0)
-        with suppress(OSError):
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def refusal(written: bytes) -> OllimError:
+        return AlreadyRunning(_pid_in(written))
+
+    with held_file(pid_file, f"{os.getpid()}\n".encode(), refusal, patience):
         yield
-    finally:
-        # Removed while still locked, so that it cannot be another process's file.
-        with suppress(FileNotFoundError):
-            pid_file.unlink()
-        os.close(descriptor)
 
 
 def running_pid(pid_file: Path) -> int | None:
     """The process id of the running bot, or None if none runs (or its id cannot be read)."""
+    written, is_held = look_at(pid_file)
+    return _pid_in(written) if is_held else None
+
+
+@contextmanager
+def held_file(
+    path: Path, content: bytes, refusal: Callable[[bytes], OllimError], patience: float = 1.0
+) -> Iterator[None]:
+    """Be the only holder of the file, and write this into it; it is removed in the end.
+
+    Raises the `refusal` of what the present holder has written. The kernel releases the lock when
+    the process ends in any way, and leaves the file. It also holds on a full disk, where others
+    cannot read who has it.
+    """
+    descriptor = _acquire(path, time.monotonic() + patience, refusal)
     try:
-        descriptor = open_file(pid_file, os.O_RDONLY | os.O_NOFOLLOW)
+        os.ftruncate(descriptor, 0)
+        with suppress(OSError):
+            os.pwrite(descriptor, content, 0)
+        yield
+    finally:
+        # Removed while still locked, so that it cannot be another process's file.
+        with suppress(FileNotFoundError):
+            path.unlink()
+        os.close(descriptor)
+
+
+def look_at(path: Path) -> tuple[bytes, bool]:
+    """What was written into such a file, and whether a process holds it now."""
+    try:
+        descriptor = open_file(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
-        return None
+        return b"", False
     try:
+        written = os.pread(descriptor, _MOST, 0)
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _written_pid(descriptor)
+        return written, True
     finally:
         os.close(descriptor)
-    return None
+    return written, False
 
 
 def removed_if_free(pid_file: Path) -> bool:
@@ -73,22 +98,22 @@ def removed_if_free(pid_file: Path) -> bool:
     return True
 
 
-def _acquire(pid_file: Path, deadline: float) -> int:
-    # `running_pid` holds the lock for an instant, so one refusal means nothing yet.
+def _acquire(path: Path, deadline: float, refusal: Callable[[bytes], OllimError]) -> int:
+    # `look_at` holds the lock for an instant, so one refusal means nothing yet.
     while True:
         try:
-            descriptor = open_file(pid_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            descriptor = open_file(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as refused:
-            raise WriteFailed(pid_file, f"could not be opened: {refused.strerror}.") from refused
+            raise WriteFailed(path, f"could not be opened: {refused.strerror}.") from refused
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_still(pid_file, descriptor):
+            if _is_still(path, descriptor):
                 return descriptor
         except BlockingIOError:
-            if time.monotonic() > deadline:
-                pid = _written_pid(descriptor)
+            if time.monotonic() >= deadline:
+                written = os.pread(descriptor, _MOST, 0)
                 os.close(descriptor)
-                raise AlreadyRunning(pid) from None
+                raise refusal(written) from None
             time.sleep(0.05)
         os.close(descriptor)
 
@@ -117,6 +142,6 @@ def _is_still(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _written_pid(descriptor: int) -> int | None:
-    text = os.pread(descriptor, 32, 0).strip()
+def _pid_in(written: bytes) -> int | None:
+    text = written.strip()
     return int(text) if text.isdigit() else None

@@ -1,6 +1,6 @@
 """Other data directories whose bot runs from the same installation.
 
-An update exchanges the program of all of them, but backs up and tries only its own data.
+An update exchanges the program of all of them, but backs up and starts on only its own data.
 """
 
 from __future__ import annotations

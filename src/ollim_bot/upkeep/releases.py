@@ -1,4 +1,4 @@
-"""How the program is installed: recognised by the files that installers leave."""
+"""How the program is installed, where newer versions come from, and how one is put beside it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.metadata import Distribution, distributions
+from importlib.metadata import distributions
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from zipfile import ZipFile
 
@@ -95,14 +96,19 @@ def find_installation(prefix: str = "", base: str = "") -> InstalledProgram:
             "it."
         )
     environment = Path(os.path.realpath(prefix))
-    record = installed_record(environment)
-    version = None if record is None else version_of(record)
+    record, version = installed_record(environment), version_in(environment)
     if record is None or version is None:
         raise NotUpdatable(
             f"ollim-bot is not installed in {environment}, so there is nothing to update. "
             "`make run` in a checkout installs it."
         )
-    kind = _kind(environment, record)
+    kind = InstallKind.PIP
+    if (environment / UV_RECORD).exists():
+        kind = InstallKind.UV_TOOL
+    elif (environment / PIPX_RECORD).exists():
+        kind = InstallKind.PIPX
+    elif _text(record / "INSTALLER").strip() == "uv":
+        kind = InstallKind.UV
     checkout = _source(record, kind)
     if not os.access(environment.parent, os.W_OK):
         raise NotUpdatable(
@@ -122,7 +128,12 @@ def installed_record(environment: Path) -> Path | None:
     return next(iter(sorted(environment.glob(f"{_SITE_PACKAGES}/{_DIST_INFO}"))), None)
 
 
-def version_of(record: Path) -> Version | None:
+def version_in(environment: Path) -> Version | None:
+    record = installed_record(environment)
+    return None if record is None else _version_of(record)
+
+
+def _version_of(record: Path) -> Version | None:
     return Version.of(record.name.removesuffix(".dist-info").partition("-")[2])
 
 
@@ -135,28 +146,16 @@ def _version_of_sources(site: Path) -> Version | None:
     return None
 
 
-def _kind(environment: Path, record: Path) -> InstallKind:
-    if (environment / UV_RECORD).exists():
-        return InstallKind.UV_TOOL
-    if (environment / PIPX_RECORD).exists():
-        return InstallKind.PIPX
-    installer = _text(record / "INSTALLER").strip()
-    return InstallKind.UV if installer == "uv" else InstallKind.PIP
-
-
 def _source(record: Path, kind: InstallKind) -> Path | None:
     """The checkout that an editable installation runs from; None for a package of an index.
 
     Raises `NotUpdatable` for what came from elsewhere.
     """
-    text = _text(record / "direct_url.json")
-    if not text:
+    if not (origin := _object(_text(record / "direct_url.json"))):
         return None
-    origin = _object(text)
-    url = str(origin.get("url", ""))
-    folder = _object(origin.get("dir_info"))
+    url, folder = str(origin.get("url", "")), origin.get("dir_info")
     path = Path(unquote(urlsplit(url).path))
-    if folder.get("editable"):
+    if isinstance(folder, dict) and folder.get("editable"):
         if (path / ".git").exists():
             return path
         raise NotUpdatable(
@@ -169,7 +168,7 @@ def _source(record: Path, kind: InstallKind) -> Path | None:
         InstallKind.UV: "uv pip install --reinstall",
         InstallKind.PIP: "pip install --force-reinstall",
     }[kind]
-    if "dir_info" in origin:
+    if folder is not None:
         raise NotUpdatable(
             f"ollim-bot was installed from the folder {path}. Bring that up to date, for example "
             f"with `git -C {path} pull --ff-only`, then run `{again} {path}`."
@@ -186,18 +185,19 @@ def _source(record: Path, kind: InstallKind) -> Path | None:
 def _refuse_shared(environment: Path) -> None:
     """A new environment would lack what the owner has put into this one beside our package."""
     found = {
-        _normal(each.name): each
-        for site in environment.glob(_SITE_PACKAGES)
-        for each in distributions(path=[str(site)])
+        _normal(each.name): each.requires or ()
+        for each in distributions(path=[str(site_packages(environment))])
         if each.name
     }
-    locked = {
-        _normal(name)
-        for lock in environment.glob(f"{_SITE_PACKAGES}/ollim_bot/*.lock")
-        for name in _LOCKED.findall(_text(lock))
-    }
-    others = sorted(found.keys() - _needed(PROGRAM, found) - locked - _INSTALLERS)
-    if others:
+    known, waiting = set(_INSTALLERS), [PROGRAM]
+    for lock in environment.glob(f"{_SITE_PACKAGES}/ollim_bot/*.lock"):
+        known |= {_normal(name) for name in _LOCKED.findall(_text(lock))}
+    while waiting:
+        name = waiting.pop()
+        known.add(name)
+        needed = (_normal(each[0]) for each in filter(None, map(_NAME.match, found.get(name, ()))))
+        waiting += (each for each in needed if each not in known)
+    if others := sorted(found.keys() - known):
         named = ", ".join(others[:_MOST_NAMED]) + (", …" if len(others) > _MOST_NAMED else "")
         raise NotUpdatable(
             f"{environment} holds other packages too ({named}), which a new environment would not "
@@ -205,38 +205,28 @@ def _refuse_shared(environment: Path) -> None:
         )
 
 
-def _needed(name: str, found: Mapping[str, Distribution]) -> set[str]:
-    needed: set[str] = set()
-    waiting = [name]
-    while waiting:
-        each = waiting.pop()
-        if each in needed:
-            continue
-        needed.add(each)
-        requirements = (found[each].requires or ()) if each in found else ()
-        names = filter(None, map(_NAME.match, requirements))
-        waiting += (_normal(match[0]) for match in names)
-    return needed
-
-
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _text(path: Path) -> str:
+    """What a file says; empty if it cannot be read."""
     try:
-        return read_file(path, SizeLimit.SETTINGS).decode()
-    except (OSError, ValueError):
+        return read_file(path, SizeLimit.STATE).decode(errors="replace")
+    except OSError:
         return ""
 
 
-def _object(value: object) -> dict[str, object]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
-    return value if isinstance(value, dict) else {}
+def site_packages(environment: Path) -> Path:
+    return next(environment.glob(_SITE_PACKAGES), environment)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The object that a JSON text has; an empty one if it is none."""
+    with suppress(ValueError):
+        if isinstance(value := json.loads(text), dict):
+            return value
+    return {}
 
 
 CHANGELOG = "CHANGELOG.md"
@@ -251,7 +241,7 @@ _LOOK_LIMIT = 120.0
 _INSTALL_LIMIT = 1800.0
 _MOST_WORDS = 300
 _QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
-# What is built from its sources runs its own code before it was tried on a copy.
+# What is built from its sources runs its own code before it was looked at.
 _NO_BUILDS = ("--only-binary=:all:",)
 # What pip and uv say where only sources are published; pip says the same without a network.
 _NO_WHEEL = re.compile("No matching distribution|no usable wheels|building from source is disabled")
@@ -291,47 +281,135 @@ class Release:
     trust: str = ""
 
 
-class ReleaseSource(Protocol):
-    """Where new versions come from. All methods raise `UpdateFailed`."""
+class ReleaseSource:
+    """Where new versions come from, and how one is installed: by what installed the present one.
+
+    This is the package index. All methods raise `UpdateFailed`.
+    """
+
+    def __init__(self, installation: InstalledProgram, environ: Mapping[str, str]) -> None:
+        self._installation = installation
+        self._environ = environ
 
     def newest(self) -> Release | None:
-        """The newest version there is; None if there is none."""
+        """The newest version there is; None if there is none.
+
+        The package alone is downloaded: its name has the version, and it has the changelog.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            words = () if self._installation.uses_uv else ("--no-compile",)
+            alone = ("--no-deps", "--target", folder, *words, PROGRAM)
+            command = (*self._installer(self._installation.python), *alone)
+            what = "Newer versions could not be looked up"
+            try:
+                run_program(command, self._environ, _LOOK_LIMIT, what)
+            except UpdateFailed as refused:
+                if not _NO_WHEEL.search(refused.output):
+                    raise
+                raise UpdateFailed(
+                    f"{what}: no ready package (wheel) of ollim-bot was found. The package index "
+                    "is out of reach, or has only sources, which an update does not build."
+                ) from refused
+            version = next(map(_version_of, Path(folder).glob(_DIST_INFO)), None)
+            changelog = _text(Path(folder) / "ollim_bot" / CHANGELOG)
+            return None if version is None else Release(version, changelog)
 
     def refuse(self, release: Release) -> None:
         """Raise if the installation must not be changed by hand of the program."""
 
     def build(self, release: Release, target: Path) -> None:
-        """Install the version, with all it needs, into the new environment `target`."""
+        """Install the version into the new environment `target`, with what its locks name."""
+        python = self._make_environment(target)
+        sources = self._take(release, target)
+        if not (sources / LOCK_FILE).is_file():
+            raise UpdateFailed(
+                f"Version {release.version} does not bring {LOCK_FILE}, the list of what it needs "
+                "with the hash of each package, so nothing was changed."
+            )
+        locks = ["--require-hashes", "-r", str(sources / LOCK_FILE)]
+        has_extra = (site_packages(self._installation.environment) / _OF_POSTGRES).is_dir()
+        if has_extra and (more := sources / POSTGRES_LOCK).is_file():
+            locks += ["-r", str(more)]
+        self._install((*self._installer(python), *locks))
+        self._complete(target)
+        # The scripts name the place that the environment will have.
+        final = os.fsencode(self._installation.environment)
+        for path in (*(target / "bin").iterdir(), target / "pyvenv.cfg"):
+            if path.is_file() and not path.is_symlink():
+                content = path.read_bytes()
+                path.write_bytes(content.replace(os.fsencode(target), final))
 
     def finish(self, version: Version) -> None:
         """Bring what belongs to the installation to the version that runs now. Repeatable."""
 
+    def _take(self, release: Release, target: Path) -> Path:
+        """Bring the program itself, and give the folder that has its lock files."""
+        python = target / "bin" / "python"
+        self._install((*self._installer(python), "--no-deps", f"{PROGRAM}=={release.version}"))
+        return site_packages(target) / "ollim_bot"
 
-def release_source(installation: InstalledProgram, environ: Mapping[str, str]) -> ReleaseSource:
-    if installation.checkout is not None:
-        return GitReleases(installation, installation.checkout, environ)
-    return PackageReleases(installation, environ)
+    def _complete(self, target: Path) -> None:
+        """Keep the installer's own record true, so that it can go on with the environment."""
+        present = self._installation.environment
+        if self._installation.kind is InstallKind.UV_TOOL:
+            shutil.copy2(present / UV_RECORD, target / UV_RECORD)
+        if self._installation.kind is InstallKind.PIPX:
+            record = _object(_text(present / PIPX_RECORD))
+            if isinstance(main := record.get("main_package"), dict):
+                main["package_version"] = str(version_in(target))
+            _write(target / PIPX_RECORD, json.dumps(record, indent=4))
+            for link in site_packages(present).glob("pipx_shared.pth"):
+                shutil.copy2(link, site_packages(target) / link.name)
+
+    def _make_environment(self, target: Path) -> Path:
+        shutil.rmtree(target, ignore_errors=True)
+        present = str(self._installation.python)
+        if self._installation.uses_uv:
+            self._install((self._uv(), "venv", "--quiet", "--python", present, str(target)))
+        else:
+            words = () if self._has_pip else ("--without-pip",)
+            self._install((present, "-m", "venv", *words, str(target)))
+        return target / "bin" / "python"
+
+    @property
+    def _has_pip(self) -> bool:
+        """Whether pip is in the environment itself; pipx keeps one for all of its environments."""
+        return (site_packages(self._installation.environment) / "pip").is_dir()
+
+    def _installer(self, python: Path) -> Sequence[str]:
+        """The command that installs into the environment of `python`, and builds nothing."""
+        if self._installation.uses_uv:
+            quiet = ("pip", "install", "--quiet", *_NO_BUILDS)
+            return (self._uv(), *quiet, "--python", str(python))
+        pip: tuple[str, ...] = (str(python), "-m", "pip")
+        if not self._has_pip:
+            pip = (str(self._installation.python), "-m", "pip", "--python", str(python))
+        # What the owner told pipx to tell pip, such as the address of an index.
+        main = _object(_text(self._installation.environment / PIPX_RECORD)).get("main_package")
+        told = main.get("pip_args") if isinstance(main, dict) else None
+        words = map(str, told) if isinstance(told, list) else ()
+        return (*pip, "install", *_QUIET, *words, *_NO_BUILDS)
+
+    def _install(self, command: Sequence[str]) -> None:
+        what = "The new version could not be installed"
+        run_program(command, self._environ, _INSTALL_LIMIT, what)
+
+    def _uv(self) -> str:
+        found = program_path("uv", self._environ.get("PATH", ""))
+        if found is None:
+            raise UpdateFailed("uv, which installed ollim-bot, was not found in the search path.")
+        return found
 
 
-def newest_known(installation: InstalledProgram, environ: Mapping[str, str]) -> Version | None:
-    """The newest version that a checkout knows of since it was last asked to look."""
-    if installation.checkout is None:
-        return None
-    try:
-        return GitReleases(installation, installation.checkout, environ).newest_fetched()
-    except UpdateFailed:
-        return None
-
-
-class GitReleases:
+class GitReleases(ReleaseSource):
     """The tags of the checkout's remote. The checkout itself moves only in `finish`."""
 
-    def __init__(
-        self, installation: InstalledProgram, checkout: Path, environ: Mapping[str, str]
-    ) -> None:
-        self._installation = installation
-        self._checkout = checkout
-        self._environ = {**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    _has_pip = True
+
+    def __init__(self, installation: InstalledProgram, environ: Mapping[str, str]) -> None:
+        super().__init__(installation, {**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"})
+        assert installation.checkout is not None
+        self._checkout = installation.checkout
 
     def newest(self) -> Release | None:
         self._git("fetch", "--quiet", "--tags", what="Newer versions could not be looked up")
@@ -339,7 +417,11 @@ class GitReleases:
         if newest is None:
             return None
         is_newer = newest > self._installation.version
-        return Release(newest, self._changelog(newest), self._trust(newest) if is_newer else "")
+        try:
+            changelog = self._git("show", f"{newest.tag}:{CHANGELOG}")
+        except UpdateFailed:
+            changelog = ""
+        return Release(newest, changelog, self._trust(newest) if is_newer else "")
 
     def newest_fetched(self) -> Version | None:
         return newest_tag(self._git("tag", "--list", "v*").split())
@@ -366,35 +448,36 @@ class GitReleases:
             "and is left as it is. Go to a released version, or merge by hand."
         )
 
-    def build(self, release: Release, target: Path) -> None:
-        python = _make_environment(self._installation, target, self._environ)
+    def _take(self, release: Release, target: Path) -> Path:
         source = target / SOURCE
         with tempfile.TemporaryDirectory(dir=target) as folder:
             archive = Path(folder) / "tree.zip"
             self._git("archive", "--format=zip", f"--output={archive}", release.version.tag)
             with ZipFile(archive) as tree:
                 tree.extractall(source)
-        pip = (str(python), "-m", "pip", "install", *_QUIET)
-        locks = _locks(source, self._installation, release.version)
-        _install((*pip, *_NO_BUILDS, *locks), self._environ)
-        editable = ("--no-deps", "--no-build-isolation", "--editable", str(source))
-        _install((*pip, *editable), self._environ)
+        return source
+
+    def _complete(self, target: Path) -> None:
+        pip = (str(target / "bin" / "python"), "-m", "pip", "install", *_QUIET)
+        source = str(target / SOURCE)
+        self._install((*pip, "--no-deps", "--no-build-isolation", "--editable", source))
         # Relative: the environment will take the name of the present one.
-        self._lead_to(target, Path(os.path.relpath(source / "src", _site(target))))
-        _relocate(target, self._installation.environment)
+        sources = target / SOURCE / "src"
+        self._lead_to(target, Path(os.path.relpath(sources, site_packages(target))))
 
     def finish(self, version: Version) -> None:
         """Move the checkout to the tag, and let the environment run from it again."""
-        environment = self._installation.environment
-        if not (environment / SOURCE).is_dir() or self._runs_from_checkout(environment):
+        environment, sources = self._installation.environment, self._checkout / "src"
+        links = site_packages(environment).glob("*.pth")
+        runs_from_checkout = any(str(sources) in _text(link) for link in links)
+        if not (environment / SOURCE).is_dir() or runs_from_checkout:
             return
         what = f"Version {version} runs, but the checkout {self._checkout} could not follow"
         self._git("merge", "--quiet", "--ff-only", version.tag, what=what)
-        record = installed_record(environment)
-        if record is not None:
+        if (record := installed_record(environment)) is not None:
             origin = {"dir_info": {"editable": True}, "url": self._checkout.as_uri()}
             _write(record / "direct_url.json", json.dumps(origin))
-        self._lead_to(environment, self._checkout / "src")
+        self._lead_to(environment, sources)
         # For make, which otherwise would install all of it again.
         (environment / ".runtime").touch()
 
@@ -431,19 +514,9 @@ class GitReleases:
             return f"The tag of {self._installation.version} is signed by a key that git knows"
         return ""
 
-    def _changelog(self, version: Version) -> str:
-        try:
-            return self._git("show", f"{version.tag}:{CHANGELOG}")
-        except UpdateFailed:
-            return ""
-
-    def _runs_from_checkout(self, environment: Path) -> bool:
-        line = str(self._checkout / "src")
-        return any(line in path.read_text() for path in _site(environment).glob("*.pth"))
-
     def _lead_to(self, environment: Path, sources: Path) -> None:
         """Let the editable installation of an environment run from these sources."""
-        for path in _site(environment).glob("*ollim_bot*.pth"):
+        for path in site_packages(environment).glob("*ollim_bot*.pth"):
             _write(path, f"{sources}\n")
             return
         raise UpdateFailed("The new version was installed, but how it is found is not known.")
@@ -456,86 +529,19 @@ class GitReleases:
         return run_program(command, self._environ, _LOOK_LIMIT, what, cwd=self._checkout).strip()
 
 
-class PackageReleases:
-    """The package index, asked by the installer that put the present version there."""
+def release_source(installation: InstalledProgram, environ: Mapping[str, str]) -> ReleaseSource:
+    kind = ReleaseSource if installation.checkout is None else GitReleases
+    return kind(installation, environ)
 
-    def __init__(self, installation: InstalledProgram, environ: Mapping[str, str]) -> None:
-        self._installation = installation
-        self._environ = environ
 
-    def newest(self) -> Release | None:
-        """Download the newest package alone: its name has the version, and it has the changelog."""
-        with tempfile.TemporaryDirectory() as folder:
-            alone: tuple[str, ...] = ("--no-deps", "--target", folder)
-            if not self._installation.uses_uv:
-                alone = (*alone, "--no-compile")
-            command = (*self._installer(self._installation.python), *alone, PROGRAM)
-            what = "Newer versions could not be looked up"
-            try:
-                run_program(command, self._environ, _LOOK_LIMIT, what)
-            except UpdateFailed as refused:
-                if not _NO_WHEEL.search(refused.output):
-                    raise
-                raise UpdateFailed(
-                    f"{what}: no ready package (wheel) of ollim-bot was found. The package index "
-                    "is out of reach, or has only sources, which an update does not build."
-                ) from refused
-            records = sorted(Path(folder).glob("ollim_bot-*.dist-info"))
-            version = version_of(records[0]) if records else None
-            if version is None:
-                return None
-            return Release(version, _read(Path(folder) / "ollim_bot" / CHANGELOG))
-
-    def refuse(self, release: Release) -> None:
-        pass
-
-    def build(self, release: Release, target: Path) -> None:
-        python = _make_environment(
-            self._installation, target, self._environ, with_pip=self._has_pip
-        )
-        install = self._installer(python)
-        _install((*install, "--no-deps", f"{PROGRAM}=={release.version}"), self._environ)
-        locks = _locks(_site(target) / "ollim_bot", self._installation, release.version)
-        _install((*install, *locks), self._environ)
-        self._copy_records(release.version, target)
-        _relocate(target, self._installation.environment)
-
-    def finish(self, version: Version) -> None:
-        pass
-
-    @property
-    def _has_pip(self) -> bool:
-        """Whether pip is in the environment itself; pipx keeps one for all of its environments."""
-        return (_site(self._installation.environment) / "pip").is_dir()
-
-    def _installer(self, python: Path) -> tuple[str, ...]:
-        """The command that installs into the environment of `python`."""
-        if self._installation.uses_uv:
-            words = ("pip", "install", "--quiet", *_NO_BUILDS, "--python", str(python))
-            return (_uv(self._environ), *words)
-        pip: tuple[str, ...] = (str(python), "-m", "pip")
-        if not self._has_pip:
-            pip = (str(self._installation.python), "-m", "pip", "--python", str(python))
-        return (*pip, "install", *_QUIET, *self._pip_words(), *_NO_BUILDS)
-
-    def _pip_words(self) -> Sequence[str]:
-        """What the owner told pipx to tell pip, such as the address of an index."""
-        main = _object(_read(self._installation.environment / PIPX_RECORD)).get("main_package")
-        words = main.get("pip_args") if isinstance(main, dict) else None
-        return [str(word) for word in words] if isinstance(words, list) else []
-
-    def _copy_records(self, version: Version, target: Path) -> None:
-        """Keep the installer's own record true, so that it can go on with the environment."""
-        present = self._installation.environment
-        if self._installation.kind is InstallKind.UV_TOOL:
-            shutil.copy2(present / UV_RECORD, target / UV_RECORD)
-        if self._installation.kind is InstallKind.PIPX:
-            record = _object(_read(present / PIPX_RECORD))
-            if isinstance(main := record.get("main_package"), dict):
-                main["package_version"] = str(version)
-            _write(target / PIPX_RECORD, json.dumps(record, indent=4))
-            for link in _site(present).glob("pipx_shared.pth"):
-                shutil.copy2(link, _site(target) / link.name)
+def newest_known(installation: InstalledProgram, environ: Mapping[str, str]) -> Version | None:
+    """The newest version that a checkout knows of since it was last asked to look."""
+    if installation.checkout is None:
+        return None
+    try:
+        return GitReleases(installation, environ).newest_fetched()
+    except UpdateFailed:
+        return None
 
 
 def run_program(
@@ -555,13 +561,12 @@ def run_program(
         raise UpdateFailed(f"{what}: {command[0]}: {refused.strerror}.") from None
     if ran.returncode:
         said = ran.stderr or ran.stdout
+        reason = last_words(said)
         if found := _OTHER_HASH.search(said):
             reason = (
                 f"{found[1] or found[2]} has another hash than it must have. It may come from "
                 "somebody else, so nothing was changed"
             )
-        else:
-            reason = last_words(said)
         raise UpdateFailed(f"{what}: {reason}.", said)
     return ran.stdout
 
@@ -573,71 +578,5 @@ def last_words(text: str) -> str:
     return words[:_MOST_WORDS].rstrip(".")
 
 
-def _make_environment(
-    installation: InstalledProgram,
-    target: Path,
-    environ: Mapping[str, str],
-    *,
-    with_pip: bool = True,
-) -> Path:
-    shutil.rmtree(target, ignore_errors=True)
-    if installation.uses_uv:
-        base = str(installation.python)
-        command: Sequence[str] = (_uv(environ), "venv", "--quiet", "--python", base, str(target))
-    else:
-        words = () if with_pip else ("--without-pip",)
-        command = (str(installation.python), "-m", "venv", *words, str(target))
-    _install(command, environ)
-    return target / "bin" / "python"
-
-
-def _locks(folder: Path, installation: InstalledProgram, version: Version) -> Sequence[str]:
-    """The words with which an installer takes what the lock files of a version name, no more.
-
-    That of the extra is among them if the installation has it.
-    """
-    lock, more = folder / LOCK_FILE, folder / POSTGRES_LOCK
-    if not lock.is_file():
-        raise UpdateFailed(
-            f"Version {version} does not bring {LOCK_FILE}, the list of what it needs with the "
-            "hash of each package, so nothing was changed."
-        )
-    has_postgres = (_site(installation.environment) / _OF_POSTGRES).is_dir()
-    extra = ("-r", str(more)) if has_postgres and more.is_file() else ()
-    return ("--require-hashes", "-r", str(lock), *extra)
-
-
-def _install(command: Sequence[str], environ: Mapping[str, str]) -> None:
-    run_program(command, environ, _INSTALL_LIMIT, "The new version could not be installed")
-
-
-def _uv(environ: Mapping[str, str]) -> str:
-    found = program_path("uv", environ.get("PATH", ""))
-    if found is None:
-        raise UpdateFailed("uv, which installed ollim-bot, was not found in the search path.")
-    return found
-
-
-def _relocate(target: Path, final: Path) -> None:
-    """Let the scripts of a new environment name the place that it will have."""
-    for path in (*(target / "bin").iterdir(), target / "pyvenv.cfg"):
-        if path.is_symlink() or not path.is_file():
-            continue
-        content = path.read_bytes()
-        if os.fsencode(target) in content:
-            path.write_bytes(content.replace(os.fsencode(target), os.fsencode(final)))
-
-
-def _site(environment: Path) -> Path:
-    return next(environment.glob("lib/python*/site-packages"), environment)
-
-
 def _write(path: Path, text: str) -> None:
     write_atomically(OsDisk(), path, text.encode(), SHARED)
-
-
-def _read(path: Path) -> str:
-    try:
-        return read_file(path, SizeLimit.STATE).decode(errors="replace")
-    except OSError:
-        return ""

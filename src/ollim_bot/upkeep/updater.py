@@ -1,4 +1,4 @@
-"""Updates the program: a backup, the new version beside the old one, a check, the hand-over."""
+"""Updates the program: the new version beside the old one, a backup, a first start, a switch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,25 +16,23 @@ from pathlib import Path
 
 from ollim_bot.domain.presence import Version, changes_between
 from ollim_bot.environment import DATABASE_URL
-from ollim_bot.errors import AlreadyRunning, OllimError, StorageError, SupervisorFailed
+from ollim_bot.errors import AlreadyRunning, OllimError, SupervisorFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import remake_links
+from ollim_bot.store.kept_state import is_written, keep_state
 from ollim_bot.upkeep.backup import write_backup
 from ollim_bot.upkeep.doctor import Level
 from ollim_bot.upkeep.hand_over import (
-    HEARTBEAT_LIMIT,
     MaintenanceKind,
     Phase,
     UpdateRecord,
-    bot_command,
     confirm_update,
     exchange,
-    hand_over,
     maintenance,
+    note_update,
     read_update,
+    return_to_old,
     settle_update,
-    try_start,
-    update_lock,
     write_update,
 )
 from ollim_bot.upkeep.installation import examined_by, service_of, wait_for_heartbeat
@@ -45,24 +43,21 @@ from ollim_bot.upkeep.releases import (
     Release,
     ReleaseSource,
     UpdateFailed,
-    installed_record,
-    version_of,
+    last_words,
+    version_in,
 )
-from ollim_bot.upkeep.restore import restore_into
 from ollim_bot.upkeep.shared_rows import rows_on_server
 
+HEARTBEAT_LIMIT = 60.0
+
+_TRIAL = "--trial"
 _LOOK = 0.1
 # The bot ends its running work first; one that waits for an idle moment may take long.
 _STOP_LIMIT = 60.0
 _IDLE_LIMIT = 45 * 60.0
-_KILL_AFTER = 25.0
-# The page, webhooks and Discord are off while a copy of the data is looked at, which is a file.
-_OFF = (
-    *("DISCORD_TOKEN", "DISCORD_OWNER_ID", "DISCORD_API_URL", "WEBHOOK_PORT", "WEBHOOK_SECRET"),
-    DATABASE_URL,
-)
-
-
+_LONGEST_MIGRATION = 60 * 60.0
+# What the doctor of a version without data looks for elsewhere says nothing of that version.
+_OFF = ("DISCORD_TOKEN", "DISCORD_OWNER_ID", "WEBHOOK_PORT", "WEBHOOK_SECRET", DATABASE_URL)
 _STANDBY_FIRST = (
     "{name} stands by with {version}, and is updated first: run `ollim-bot update` there, then "
     "`ollim-bot standby hand-over`, and then `ollim-bot update` here."
@@ -86,55 +81,42 @@ class Available:
     obstacle: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StartLimits:
-    """The seconds that a version has for its trial, and for its first heartbeat."""
-
-    trial: float = HEARTBEAT_LIMIT
-    heartbeat: float = HEARTBEAT_LIMIT
-
-
-_LIMITS = StartLimits()
-
-
+@dataclass(slots=True)
 class Updater:
-    """Updates one installation and its data directory. `say` tells what is being done."""
+    """Updates one installation and its data directory. `say` tells what is being done.
 
-    def __init__(
-        self,
-        paths: DataPaths,
-        installation: InstalledProgram,
-        source: ReleaseSource,
-        environ: Mapping[str, str],
-        now: Callable[[], datetime],
-        say: Callable[[str], None],
-        *,
-        limits: StartLimits = _LIMITS,
-    ) -> None:
-        self._paths = paths
-        self._installation = installation
-        self._source = source
-        self._environ = {**environ, "OLLIM_DATA_DIR": str(paths.root)}
-        self._now = now
-        self._say = say
-        self._limits = limits
+    The new version has `limit` seconds for its first start, and then for its heartbeat.
+    """
+
+    paths: DataPaths
+    installation: InstalledProgram
+    source: ReleaseSource
+    environ: Mapping[str, str]
+    now: Callable[[], datetime]
+    say: Callable[[str], None]
+    limit: float = HEARTBEAT_LIMIT
+
+    @property
+    def _settings(self) -> Mapping[str, str]:
+        """The environment of every version, for this data directory."""
+        return {**self.environ, "OLLIM_DATA_DIR": str(self.paths.root)}
 
     def check(self) -> Available:
         """Look for a newer version that can be installed. Raises `UpdateFailed`."""
-        present = self._installation.version
-        release = self._source.newest()
+        present = self.installation.version
+        release = self.source.newest()
         if release is None or release.version <= present:
             raise NothingNewer(f"Version {present} is the newest one.")
-        self._source.refuse(release)
+        self.source.refuse(release)
         changes = changes_between(release.changelog, present, release.version)
-        environment = self._installation.environment
-        obstacle = why_not_alone(environment, self._paths, self._environ)
+        environment = self.installation.environment
+        obstacle = why_not_alone(environment, self.paths, self._settings)
         return Available(release, changes, obstacle or self._why_not_first(release.version))
 
     def _why_not_first(self, new: Version) -> str:
         """Why a machine that stands by is updated before this one; empty if none is."""
         try:
-            with rows_on_server(self._environ, self._paths, self._now) as server:
+            with rows_on_server(self._settings, self.paths, self.now) as server:
                 waiting = [] if server is None else server.waiting_for_this()
         except OllimError:
             return ""
@@ -148,215 +130,208 @@ class Updater:
         """Update, and wait for the outcome. Raises `OllimError` if no update has begun.
 
         `when_idle` is for updates that the owner has not asked for: a running bot chooses the
-        moment of the hand-over, a version that did not start is not tried again, and where there is
+        moment to end its work, a version that did not start is not tried again, and where there is
         nothing to install, the record stays that of the last update.
         """
-        with maintenance(self._paths, MaintenanceKind.UPDATE, self._now()):
-            record = self._record(self._installation.version)
+        with maintenance(self.paths, MaintenanceKind.UPDATE, self.now()):
+            present = str(self.installation.version)
+            environment, beside = self.installation.environment, self.installation.beside
+            record = UpdateRecord(
+                present, present, str(environment), str(beside), self.now(), when_idle=when_idle
+            )
             try:
                 # Finish or undo what an earlier update left, unless a running bot has done so.
-                if running_pid(self._paths.bot_pid) is None and self._paths.update.exists():
-                    with single_instance(self._paths.bot_pid):
-                        settle_update(self._paths, str(self._installation.version), self._now())
-                        confirm_update(self._paths)
-                self._source.finish(self._installation.version)
-                available = self.check()
-                if when_idle:
-                    self._refuse_again(available.release)
-                release = available.release
-                record = replace(self._record(release.version), trust=release.trust)
-                record = write_update(self._paths, record)
+                if running_pid(self.paths.bot_pid) is None and self.paths.update.exists():
+                    with single_instance(self.paths.bot_pid):
+                        settle_update(self.paths, present)
+                        confirm_update(self.paths)
+                self.source.finish(self.installation.version)
+                available, last = self.check(), read_update(self.paths)
+                release, new = available.release, str(available.release.version)
+                if when_idle and last and (last.phase, last.new) == (Phase.RETURNED, new):
+                    again = "did not start before; `ollim-bot update` tries it again"
+                    raise NothingNewer(f"Version {new} {again}.")
+                record = write_update(self.paths, replace(record, new=new, trust=release.trust))
                 if available.obstacle:
                     raise UpdateFailed(available.obstacle)
-                self._prepare(release)
-            except OllimError as refused:
+                self._install(release)
+                record = self._at_rest(record)
+            except (OllimError, KeyboardInterrupt) as ended:
+                shutil.rmtree(beside, ignore_errors=True)
                 if not when_idle or record.new != record.old:
-                    self._failed(record, str(refused))
+                    reason = str(ended) or "it was interrupted"
+                    note_update(self.paths, replace(record, phase=Phase.FAILED, reason=reason))
                 raise
-            except KeyboardInterrupt:
-                self._failed(record, "it was interrupted")
-                raise
-            return self._handed_over(replace(record, when_idle=when_idle))
-
-    def _refuse_again(self, release: Release) -> None:
-        last, new = read_update(self._paths), str(release.version)
-        if last is not None and last.phase is Phase.RETURNED and last.new == new:
-            raise NothingNewer(
-                f"Version {new} did not start before; `ollim-bot update` tries it again."
-            )
-
-    def _record(self, new: Version) -> UpdateRecord:
-        return UpdateRecord(
-            old=str(self._installation.version),
-            new=str(new),
-            environment=str(self._installation.environment),
-            beside=str(self._installation.beside),
-            began_at=self._now(),
-        )
-
-    def _failed(self, record: UpdateRecord, reason: str) -> UpdateRecord:
-        shutil.rmtree(record.beside, ignore_errors=True)
-        record = replace(record, phase=Phase.FAILED, reason=reason)
-        try:
-            return write_update(self._paths, record)
-        except StorageError:  # a full disk: the caller tells the reason all the same
+            record = self._gone_on(self._switched(record))
+            if record.phase is Phase.DONE:
+                try:
+                    self.source.finish(release.version)
+                except OllimError as refused:
+                    self.say(str(refused))
+                # They lead to the folder that a checkout runs from; a start does it too.
+                with suppress(OllimError):
+                    remake_links(self.paths)
+            shutil.rmtree(beside, ignore_errors=True)
             return record
 
-    def _prepare(self, release: Release) -> None:
-        beside = self._installation.beside
-        self._say("Backing up …")
-        report = write_backup(self._paths, self._environ, self._now)
-        if not report.is_complete:
-            raise UpdateFailed(
-                f"The backup {report.path} lacks what could not be read, so nothing was changed. "
-                "`ollim-bot backup` says what it is."
-            )
-        self._say(f"Installing {release.version} beside {self._installation.version} …")
+    def _install(self, release: Release) -> None:
+        """Put the version beside the present one, and look at it there, without any data."""
+        beside, version = self.installation.beside, release.version
+        self.say(f"Installing {version} beside {self.installation.version} …")
         try:
-            self._source.build(release, beside)
+            self.source.build(release, beside)
         except OSError as refused:
             reason = f"{refused.filename or beside}: {refused.strerror}"
             raise UpdateFailed(f"The new version could not be installed: {reason}.") from refused
-        found = installed_record(beside)
-        if found is None or version_of(found) != release.version:
-            raise UpdateFailed(
-                f"What is published as {release.version} says that it is another version."
-            )
-        self._say(f"Trying {release.version} on a copy of your data …")
-        self._check_on_copy(report.path)
+        if version_in(beside) != version:
+            raise UpdateFailed(f"What is published as {version} says that it is another version.")
+        python = beside / "bin" / "python"
+        if reason := self._why_not_run(python, "version"):
+            raise UpdateFailed(f"It does not start: {reason}.")
+        failing = self._failures(python)
+        known = self._failures(self.installation.python) if failing else {}
+        for name, detail in failing.items():
+            if name not in known:
+                raise UpdateFailed(f"Its doctor fails: {name}: {detail}")
 
-    def _check_on_copy(self, backup: Path) -> None:
-        root = self._paths.root
-        with tempfile.TemporaryDirectory(prefix=f".{root.name}-update-", dir=root.parent) as folder:
-            copy = Path(folder) / "data"
-            restore_into(backup, copy)
-            environ = {name: text for name, text in self._environ.items() if name not in _OFF}
-            environ |= {"OLLIM_DATA_DIR": str(copy), "OLLIM_WEB_PORT": "0"}
-            known = self._failures(self._installation.python, environ, copy)
-            python = self._installation.beside / "bin" / "python"
-            if reason := try_start(python, environ, self._limits.trial, copy):
-                raise UpdateFailed(f"It does not start on a copy of your data: {reason}.")
-            for name, detail in self._failures(python, environ, copy).items():
-                if name not in known:
-                    raise UpdateFailed(f"Its doctor fails on a copy of your data: {name}: {detail}")
-
-    def _failures(self, python: Path, environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
-        """What the doctor of a version fails, by the names of its checks."""
-        try:
-            findings = examined_by(bot_command(python), environ, cwd)
-        except SupervisorFailed as refused:
-            raise UpdateFailed(str(refused)) from refused
+    def _failures(self, python: Path) -> Mapping[str, str]:
+        """What the doctor of a version fails without any data, by the names of its checks."""
+        with tempfile.TemporaryDirectory() as folder:
+            environ = {name: text for name, text in self._settings.items() if name not in _OFF}
+            environ["OLLIM_DATA_DIR"] = f"{folder}/none"
+            try:
+                findings = examined_by(bot_command(python), environ, Path(folder))
+            except SupervisorFailed as refused:
+                raise UpdateFailed(str(refused)) from refused
         return {each.name: each.detail for each in findings if each.level is Level.FAIL}
 
-    def _handed_over(self, record: UpdateRecord) -> UpdateRecord:
-        bot = running_pid(self._paths.bot_pid)
-        self._say(f"Handing over to {record.new} …")
-        if bot is None:
-            record = hand_over(self._paths, record, self._environ, self._now, self._limits.trial)
-        else:
-            record = self._asked(bot, record)
-        if record.phase is Phase.SWITCHED and bot is not None:
-            since = record.switched_at or record.began_at
-            if not wait_for_heartbeat(self._paths, since, self._limits.heartbeat):
-                return self._returned(record)
-        return self._finished(record)
+    def _at_rest(self, record: UpdateRecord) -> UpdateRecord:
+        """Have a running bot end its work, and keep the data as they are then.
 
-    def _asked(self, bot: int, record: UpdateRecord) -> UpdateRecord:
-        """Ask the running bot to hand over; returns when that is decided."""
-        record = write_update(self._paths, replace(record, phase=Phase.READY, bot=bot))
-        if not record.when_idle:
-            os.kill(bot, signal.SIGTERM)
+        The bot waits afterwards to go on as the version in place.
+        """
+        if (bot := running_pid(self.paths.bot_pid)) is not None:
+            record = write_update(self.paths, replace(record, phase=Phase.READY, bot=bot))
+            if not record.when_idle:
+                os.kill(bot, signal.SIGTERM)
         deadline = time.monotonic() + (_IDLE_LIMIT if record.when_idle else _STOP_LIMIT)
-        while True:
-            found = read_update(self._paths) or record
-            if found.phase not in (Phase.READY, Phase.TRIAL):
-                return found
-            if not _is_alive(bot):
-                return self._left_alone(found)
-            if found.phase is Phase.READY and time.monotonic() > deadline:
-                return self._failed(record, "the bot did not come to rest, so it was left alone")
+        while bot is not None and running_pid(self.paths.bot_pid) == bot:
+            if time.monotonic() > deadline:
+                raise UpdateFailed("The bot did not come to rest, so it was left alone.")
             time.sleep(_LOOK)
+        with single_instance(self.paths.bot_pid):
+            self.say("Backing up …")
+            report = write_backup(self.paths, self._settings, self.now)
+            if not report.is_complete:
+                raise UpdateFailed(
+                    f"The backup {report.path} lacks what could not be read, so nothing was "
+                    "changed. `ollim-bot backup` says what it is."
+                )
+            keep_state(self.paths)
+            return write_update(self.paths, replace(record, phase=Phase.TRIAL))
 
-    def _left_alone(self, record: UpdateRecord) -> UpdateRecord:
-        """The bot has ended without a decision: decide here, and start what is in place."""
-        if record.phase is Phase.READY:
-            record = hand_over(self._paths, record, self._environ, self._now, self._limits.trial)
-        else:
+    def _switched(self, record: UpdateRecord) -> UpdateRecord:
+        """Start the new version on the data, without serving, and put it in place if it does.
+
+        A power cut before the last step leaves the old version in place, whose start puts the state
+        back.
+        """
+        self.say(f"Starting {record.new} on your data …")
+        beside = Path(record.beside)
+        reason = self._why_not_run(beside / "bin" / "python", _TRIAL)
+        try:
+            with single_instance(self.paths.bot_pid):
+                if not reason:
+                    try:
+                        exchange(Path(record.environment), beside)
+                    except OSError as refused:
+                        reason = f"{record.environment} cannot be exchanged: {refused.strerror}"
+                if reason:
+                    return return_to_old(self.paths, replace(record, reason=reason))
+                return note_update(self.paths, replace(record, phase=Phase.SWITCHED))
+        except AlreadyRunning:  # somebody has started the old version, which has put the state back
+            return read_update(self.paths) or record
+
+    def _why_not_run(self, python: Path, word: str) -> str:
+        """Run a version with this word; why it does not end well, or nothing."""
+        with tempfile.TemporaryFile() as output:
             try:
-                with single_instance(self._paths.bot_pid):
-                    settle_update(self._paths, record.old, self._now())
-            except AlreadyRunning:  # its supervisor has started it, and the start has settled it
-                pass
-            record = read_update(self._paths) or record
+                process = subprocess.Popen(
+                    bot_command(python, word),
+                    env=self._settings,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as refused:
+                return f"{python}: {refused.strerror}"
+            code, ends_at = None, time.monotonic() + self.limit
+            never_after = ends_at + _LONGEST_MIGRATION
+            try:
+                while code is None and time.monotonic() < min(ends_at, never_after):
+                    with suppress(subprocess.TimeoutExpired):
+                        code = process.wait(min(1.0, self.limit / 4))
+                    # A migration in progress is a sign of life.
+                    if code is None and word == _TRIAL and is_written(self.paths):
+                        ends_at = time.monotonic() + self.limit
+            finally:
+                # Also what it has started itself.
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            output.seek(0)
+            said = output.read().decode(errors="replace")
+        if code is None:
+            return f"it gave no sign of life within {self.limit:g} s"
+        return last_words(said) if code else ""
+
+    def _gone_on(self, record: UpdateRecord) -> UpdateRecord:
+        """The outcome. A bot that ran before goes on now, and writes its heartbeat as it starts."""
+        since = self.now()
+        deadline = time.monotonic() + self.limit
+        while record.bot is not None and running_pid(self.paths.bot_pid) is None:
+            try:
+                os.kill(record.bot, 0)
+            except ProcessLookupError:  # it has ended instead
+                self._start_bot()
+                break
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_LOOK)
+        if record.phase is not Phase.SWITCHED:
+            return record
+        if record.bot is None or wait_for_heartbeat(self.paths, since, self.limit):
+            return confirm_update(self.paths) or record
+        if (supervisor := service_of(self.paths, self._settings)) is not None:
+            supervisor.stop()
+        if (bot := running_pid(self.paths.bot_pid)) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(bot, signal.SIGKILL)
+        with single_instance(self.paths.bot_pid):
+            record = read_update(self.paths) or record
+            if record.phase is not Phase.DONE:  # it may have come at the last moment
+                reason = f"its heartbeat did not come within {self.limit:g} s"
+                exchange(Path(record.environment), Path(record.beside))
+                record = return_to_old(self.paths, replace(record, reason=reason))
         self._start_bot()
         return record
-
-    def _returned(self, record: UpdateRecord) -> UpdateRecord:
-        """Put the old version in place again, after the new one was in use without a heartbeat."""
-        reason = f"its heartbeat did not come within {self._limits.heartbeat:g} s"
-        with update_lock(self._paths):
-            found = read_update(self._paths)
-            if found is not None and found.phase is Phase.DONE:  # it came at the last moment
-                return self._finished(found)
-            record = write_update(
-                self._paths, replace(record, phase=Phase.RETURNING, reason=reason)
-            )
-        exchange(Path(record.environment), Path(record.beside))
-        if (bot := running_pid(self._paths.bot_pid)) is not None:
-            os.kill(bot, signal.SIGTERM)
-            deadline = time.monotonic() + _KILL_AFTER
-            while _is_alive(bot) and time.monotonic() < deadline:
-                time.sleep(_LOOK)
-            if _is_alive(bot):
-                os.kill(bot, signal.SIGKILL)
-        began = self._now()
-        self._start_bot()
-        if not wait_for_heartbeat(self._paths, began, self._limits.heartbeat):
-            self._say("The old version is in place again. Start it with `ollim-bot`.")
-        return self._finished(read_update(self._paths) or record)
 
     def _start_bot(self) -> None:
         """Start the version in place, by its supervisor or else in the background."""
-        if running_pid(self._paths.bot_pid) is not None:
+        if running_pid(self.paths.bot_pid) is not None:
             return
-        supervisor = service_of(self._paths, self._environ)
-        if supervisor is not None:
+        if (supervisor := service_of(self.paths, self._settings)) is not None:
             supervisor.restart()
             return
         subprocess.run(
-            ("/bin/sh", "-c", _DETACHED, "sh", *bot_command(self._installation.python)),
-            env=self._environ,
+            ("/bin/sh", "-c", _DETACHED, "sh", *bot_command(self.installation.python)),
+            env=self._settings,
             start_new_session=True,
             check=True,
         )
-        self._say("The bot runs in the background now.")
-
-    def _finished(self, record: UpdateRecord) -> UpdateRecord:
-        """Remove the version that is not in use, and bring the checkout up to the one that is."""
-        if record.phase is Phase.SWITCHED:
-            record = confirm_update(self._paths) or record
-        if record.phase is Phase.DONE and (new := Version.of(record.new)):
-            try:
-                self._source.finish(new)
-            except OllimError as refused:
-                self._say(str(refused))
-            # A checkout runs from another folder again, to which they lead; a start does it too.
-            with suppress(OllimError):
-                remake_links(self._paths)
-        shutil.rmtree(record.beside, ignore_errors=True)
-        return record
+        self.say("The bot runs in the background now.")
 
 
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    # It may have ended, and its parent has not asked for its exit code yet.
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except OSError:
-        return True
-    return status.rpartition(")")[2].split()[:1] != ["Z"]
+def bot_command(python: Path, *words: str) -> Sequence[str]:
+    return (str(python), "-P", "-m", "ollim_bot", *words)

@@ -350,8 +350,10 @@ class GoogleCalendars:
         self._client.require(GoogleService.CALENDAR)
         ids = [event.id for copy in self._files.copies() for event in copy.events]
         fitting = [each for each in ids if beginning and each.startswith(beginning)]
-        if beginning in ids or len(fitting) == 1:
-            return self.find(beginning if beginning in ids else fitting[0])
+        if beginning in ids:
+            fitting = [beginning]
+        if len(fitting) == 1:
+            return self.find(fitting[0])
         if not fitting:
             raise EventNotFound(beginning)
         raise WrongInput(f"Several events begin with {beginning}. Give more of the id.")
