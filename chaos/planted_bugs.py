@@ -161,9 +161,9 @@ PLANTED_BUGS = (
     PlantedBug(
         "a calendar that cannot be read loses its events",
         "domain/calendar.py",
-        "        return replace(self, problem=problem, failing_since=self.failing_since or now)\n",
+        "        return self._replace(problem=problem, failing_since=self.failing_since or now)\n",
         "        since = self.failing_since or now\n"
-        "        return replace(self, events=(), problem=problem, failing_since=since)\n",
+        "        return self._replace(events=(), problem=problem, failing_since=since)\n",
         focus=("calendar away", "calendar answers garbage", "calendar is cut off"),
     ),
     PlantedBug(

@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,8 @@ def test_every_row_of_a_table_is_one_line(name: str) -> None:
 def test_every_command_can_be_given(name: str, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     found = set(commands((ROOT / name).read_text()))
+    if not find_spec("ollim_bot_standby"):
+        found = {each for each in found if not each.startswith("standby ")}
     assert sorted(each for each in found if not is_command(terminal, each)) == []
 
 

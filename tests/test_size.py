@@ -16,13 +16,13 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
-    "lines": 116_196,
-    "private functions that are named once": 2006,
-    "private functions with fewer than six lines that are named once": 538,
+    "lines": 114_325,
+    "private functions that are named once": 1943,
+    "private functions with fewer than six lines that are named once": 518,
     "handlers of a storage error": 119,
     "handlers of every error": 58,
 }
-LINES_PER_FUNCTION = 13.2
+LINES_PER_FUNCTION = 13.3
 SHORT = 6
 LONGEST_FILE, LONGEST_FUNCTION = 900, 80
 # The files that name this field of a job. Said once, it stands in six at most.
