@@ -54,6 +54,24 @@ def test_a_second_start_is_told_who_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_process
+def test_a_start_waits_for_the_sentinel_which_is_no_bot_that_runs(tmp_path: Path) -> None:
+    pid_file = tmp_path / "bot.pid"
+    with single_instance(pid_file, is_sentinel=True):
+        assert running_pid(pid_file) is None
+        program = RUN.replace("[1])", "[1]), patience=0.0")
+        child = subprocess.Popen(
+            [sys.executable, "-c", program, str(pid_file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        opened = Path(f"/proc/{child.pid}/fd")
+        while child.poll() is None and str(pid_file) not in map(os.path.realpath, opened.iterdir()):
+            pass
+    assert child.communicate("")[0] == "running\n"
+
+
+@pytest.mark.real_process
 def test_a_killed_bot_does_not_stand_in_the_way(tmp_path: Path) -> None:
     pid_file = tmp_path / "bot.pid"
     with running(pid_file) as child:

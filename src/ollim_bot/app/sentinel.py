@@ -294,8 +294,9 @@ class Sentinel:
         with ExitStack() as stack:
             if state.keeps_database:
                 # A frozen bot holds the lock; the claim in the ledger decides then.
+                lock = single_instance(self._paths.bot_pid, patience=0.0, is_sentinel=True)
                 with suppress(AlreadyRunning, StorageError):
-                    stack.enter_context(single_instance(self._paths.bot_pid, patience=0.0))
+                    stack.enter_context(lock)
             for way in self._ways if state.keeps_database else self._ways[1:]:
                 try:
                     await self._deliver(way, state)

@@ -259,7 +259,8 @@ class Data:
 
         with ExitStack() as stack:
             try:
-                stack.enter_context(single_instance(self.paths.bot_pid, patience=0.2))
+                lock = single_instance(self.paths.bot_pid, patience=0.2, with_sentinel=0.2)
+                stack.enter_context(lock)
                 is_holder = True
             except AlreadyRunning:
                 is_holder = False

@@ -64,7 +64,7 @@ def maintenance(paths: DataPaths, kind: MaintenanceKind, now: datetime) -> Itera
 
     paths.maintenance.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     record = Maintenance(kind, now.replace(microsecond=0), os.getpid())
-    with held_file(paths.maintenance, encode_plain(record), refusal, patience=0.0):
+    with held_file(paths.maintenance, encode_plain(record), refusal, patience=lambda _: 0.0):
         yield
 
 

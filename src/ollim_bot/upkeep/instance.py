@@ -15,15 +15,23 @@ from ollim_bot.errors import AlreadyRunning, OllimError, WriteFailed
 from ollim_bot.plain_files import open_file
 
 _MOST = 1_000
+# What the sentinel writes in place of a process id.
+_SENTINEL = b"sentinel\n"
 
 
 @contextmanager
 def single_instance(
-    pid_file: Path, *, patience: float = 1.0, report: Callable[[str], None] = lambda _: None
+    pid_file: Path,
+    *,
+    patience: float = 1.0,
+    with_sentinel: float = 120.0,
+    report: Callable[[str], None] = lambda _: None,
+    is_sentinel: bool = False,
 ) -> Iterator[None]:
     """Be the one running bot; raises `AlreadyRunning` if another process is.
 
-    A link or a folder in the place of the file is set aside, and `report` is told.
+    A link or a folder in the place of the file is set aside, and `report` is told. The sentinel is
+    no bot that runs: for so many seconds it is waited for until it has delivered.
     """
     if unfit := _set_aside_unless_file(pid_file):
         report(unfit)
@@ -31,7 +39,10 @@ def single_instance(
     def refusal(written: bytes) -> OllimError:
         return AlreadyRunning(_pid_in(written))
 
-    with held_file(pid_file, f"{os.getpid()}\n".encode(), refusal, patience):
+    content = _SENTINEL if is_sentinel else f"{os.getpid()}\n".encode()
+    with held_file(
+        pid_file, content, refusal, lambda held: with_sentinel if held == _SENTINEL else patience
+    ):
         yield
 
 
@@ -43,15 +54,18 @@ def running_pid(pid_file: Path) -> int | None:
 
 @contextmanager
 def held_file(
-    path: Path, content: bytes, refusal: Callable[[bytes], OllimError], patience: float = 1.0
+    path: Path,
+    content: bytes,
+    refusal: Callable[[bytes], OllimError],
+    patience: Callable[[bytes], float] = lambda _: 1.0,
 ) -> Iterator[None]:
     """Be the only holder of the file, and write this into it; it is removed in the end.
 
-    Raises the `refusal` of what the present holder has written. The kernel releases the lock when
-    the process ends in any way, and leaves the file. It also holds on a full disk, where others
-    cannot read who has it.
+    Raises the `refusal` of what the present holder has written, after the `patience` with it. The
+    kernel releases the lock when the process ends in any way, and leaves the file. It also holds on
+    a full disk, where others cannot read who has it.
     """
-    descriptor = _acquire(path, time.monotonic() + patience, refusal)
+    descriptor = _acquire(path, refusal, patience)
     try:
         os.ftruncate(descriptor, 0)
         with suppress(OSError):
@@ -98,7 +112,10 @@ def removed_if_free(pid_file: Path) -> bool:
     return True
 
 
-def _acquire(path: Path, deadline: float, refusal: Callable[[bytes], OllimError]) -> int:
+def _acquire(
+    path: Path, refusal: Callable[[bytes], OllimError], patience: Callable[[bytes], float]
+) -> int:
+    began = time.monotonic()
     # `look_at` holds the lock for an instant, so one refusal means nothing yet.
     while True:
         try:
@@ -110,8 +127,8 @@ def _acquire(path: Path, deadline: float, refusal: Callable[[bytes], OllimError]
             if _is_still(path, descriptor):
                 return descriptor
         except BlockingIOError:
-            if time.monotonic() >= deadline:
-                written = os.pread(descriptor, _MOST, 0)
+            written = os.pread(descriptor, _MOST, 0)
+            if time.monotonic() >= began + patience(written):
                 os.close(descriptor)
                 raise refusal(written) from None
             time.sleep(0.05)
