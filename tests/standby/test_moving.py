@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 
 from bench.storage import write_a_year
@@ -16,10 +17,11 @@ from tests.stores import Stores
 from ollim_bot.domain.ids import SessionId
 from ollim_bot.domain.tool_servers import ServerState, ToolServerRecord
 from ollim_bot.engine.transcripts import Transcripts
+from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.job_files import open_repositories
-from ollim_bot.store.questions import ask_rows, look_into_file
+from ollim_bot.store.questions import DATABASE, ask, ask_rows
 from ollim_bot.store.schema import tables
 from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.transaction import Transaction
@@ -78,8 +80,11 @@ def test_a_year_moves_to_the_server_and_back_unchanged(scene: StandbyScene) -> N
     kept = desk.paths.known_schedule
     with closing(open_postgres(scene.address, lambda: NOW, lease=None)) as server:
         keep_schedule(server, kept, NOW)
-    assert look_into_file(kept, NOW, known_to_sentinel) == scene.on_server(known_to_sentinel)
-    assert len(look_into_file(kept, NOW, lambda tx: tx.ledger.tail(5000)) or ()) < 1_000
+    known = DataPaths(scene.desk.home / "known")
+    known.state.mkdir(parents=True)
+    shutil.copy(kept, known.state / DATABASE)
+    assert ask(known, NOW, known_to_sentinel) == scene.on_server(known_to_sentinel)
+    assert len(ask(known, NOW, lambda tx: tx.ledger.tail(5000))) < 1_000
     kept.unlink()
 
     told = desk.done("standby", "leave", "--yes")

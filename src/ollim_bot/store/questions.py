@@ -27,10 +27,7 @@ def ask_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R:
 
     Raises `StorageError` if there is no database of this version, or none that can be read.
     """
-    return _ask_rows_of(paths.state / DATABASE, question)
-
-
-def _ask_rows_of(path: Path, question: Callable[[Statements], R]) -> R:
+    path = paths.state / DATABASE
     if not path.is_file():
         raise Unreadable(path, "is not a file.") if path.exists() else NoDatabase(path)
     try:
@@ -60,14 +57,6 @@ def ask(paths: DataPaths, now: datetime, question: Step[R]) -> R:
 def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
     """As `ask`, but None if there is no database, or none that can be read."""
     return look_into_rows(paths, lambda statements: question(Transaction(statements, now)))
-
-
-def look_into_file(path: Path, now: datetime, question: Step[R]) -> R | None:
-    """As `look_into`, of a file that has some of the rows."""
-    try:
-        return _ask_rows_of(path, lambda statements: question(Transaction(statements, now)))
-    except (OSError, StorageError, Malformed):
-        return None
 
 
 def look_into_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R | None:
