@@ -160,6 +160,8 @@ class LineReader:
         self._taken: deque[float] = deque()
         self._dropped = 0
         self._noted = 0
+        # Whether the loop was told of those that were dropped since it has noted some.
+        self._is_told = False
         self._connected_at: float | None = None
         self._loop = asyncio.get_running_loop()
         self._arrived: asyncio.Queue[Event | Exception | None] = asyncio.Queue()
@@ -171,6 +173,8 @@ class LineReader:
         return self._dropped + self._following.dropped - self._noted
 
     def take_dropped(self) -> int:
+        # First, so that one that is dropped meanwhile is told.
+        self._is_told = False
         found = self.dropped
         self._noted += found
         return found
@@ -208,6 +212,10 @@ class LineReader:
                     self._hand_over(None)
                 if event.kind == MESSAGE:
                     self._receive(event)
+                # A sign of life comes soon after the last line that was too long.
+                if self.dropped and not self._is_told:
+                    self._is_told = True
+                    self._hand_over(None)
             self._hand_over(Unreachable("its server has ended the connection."))
         except Unreachable as broken:
             self._hand_over(broken)
@@ -222,10 +230,8 @@ class LineReader:
         if len(self._taken) < MOST_LINES:
             self._taken.append(now)
             self._hand_over(event)
-            return
-        self._dropped += 1
-        if self._dropped == 1:
-            self._hand_over(None)
+        else:
+            self._dropped += 1
 
     def _hand_over(self, item: Event | Exception | None) -> None:
         with suppress(RuntimeError):  # the loop is closed
