@@ -38,11 +38,20 @@ class CrashingImmediateStore(ImmediateStore):
         self._on_payment = on_payment
         self._known_payments: set[MessageId] = set()
         prepare_data_directory(paths)
-        database = open_database(
-            paths, now, is_holder=True, report=lambda _: None, disk=disk, connection=self._connect
-        )
-        super().__init__(database)
-        self._known_payments = self._paid_messages()
+        try:
+            database = open_database(
+                paths,
+                now,
+                is_holder=True,
+                report=lambda _: None,
+                disk=disk,
+                connection=self._connect,
+            )
+            super().__init__(database)
+            self._known_payments = self._paid_messages()
+        except BaseException:  # a crash at any step of the start: nobody else would close them
+            self.close_connections()
+            raise
 
     def run(self, step: Step[R]) -> R:
         self._disk.count_step()

@@ -59,10 +59,10 @@ class RowsInMemory(SharedBackend):
     @classmethod
     def copied(cls, source: Path, now: Callable[[], datetime]) -> RowsInMemory:
         """The rows of a file. Raises `StorageError` if it cannot be read, or has another schema."""
-        connection = connect_in_memory()
         try:
             with closing(connect_for_reading(source)) as found:
                 check_schema(source, schema_of(found))
+                connection = connect_in_memory()
                 found.backup(connection)
         except sqlite3.Error as refused:
             raise translated(source, refused) from refused
