@@ -130,8 +130,7 @@ def posted(form: JobForm, **typed: str) -> dict[str, str]:
     """What the page sends: all fields of the form, with what was typed."""
     names = {name.replace("_", "-"): value for name, value in typed.items()}
     shown = {each.name: each.value for each in form.fields}
-    head = {"id": form.key, "version": form.file.version, "shown": form.shown}
-    return {**head, **shown, **names}
+    return {"id": form.key, "version": form.file.version, **shown, **names}
 
 
 @asynccontextmanager

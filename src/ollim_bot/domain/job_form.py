@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -75,24 +73,6 @@ class JobForm:
             each.name: each.value if each.in_file is None else each.in_file for each in self.fields
         }
 
-    @property
-    def shown(self) -> str:
-        """The values that the file says, as JSON with a mark of each, to find what was typed."""
-        return json.dumps({name: mark_of(value) for name, value in self.values.items()})
-
-    def typed_in(self, given: Mapping[str, str], shown: str) -> dict[str, str]:
-        """What was typed: the given values that are not those of the form with these marks.
-
-        Without marks, the form as it is now counts.
-        """
-        try:
-            found = json.loads(shown)
-        except ValueError:
-            found = None
-        marks = found if isinstance(found, dict) else json.loads(self.shown)
-        values = {name: plain_lines(given[name]) for name in self.values if name in given}
-        return {name: each for name, each in values.items() if mark_of(each) != marks.get(name)}
-
     def with_typed(self, typed: Mapping[str, str], file: str | None = None) -> JobForm:
         """The form with what was typed, beside what the file has."""
         fields = [
@@ -107,11 +87,6 @@ class JobForm:
 def address_of(key: str) -> str:
     """Where the page shows the form of a job."""
     return f"/jobs/{quote(key, safe=':')}"
-
-
-def mark_of(value: str) -> str:
-    """The same for two values exactly if they are the same."""
-    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def form_of(job: Job, key: str, file: JobText, now: datetime, *, is_skipped: bool) -> JobForm:

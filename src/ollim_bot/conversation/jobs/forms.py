@@ -10,7 +10,6 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ollim_bot.conversation.jobs.day import PressOn
@@ -37,6 +36,7 @@ from ollim_bot.domain.job_form import (
     dated,
     form_of,
     next_moments,
+    plain_lines,
     when_in_words,
 )
 from ollim_bot.domain.job_kinds import JobKind
@@ -59,6 +59,7 @@ SAVE, SAVE_FILE, MY_WORDS = "save", "save-file", "my-words"
 # What the buttons of a job's card do too.
 _PRESSES = {"pause": PAUSE, "resume": RESUME, "skip": SKIP, "run": RUN, "delete": CANCEL}
 
+_STALE = "The file was changed meanwhile. Save shows you both."
 _CONFLICT = "The file was changed meanwhile. Nothing was saved; here are both."
 _NOT_SHOWN = "The file was changed meanwhile. Read it again before you say that it is yours."
 _KEEPS_MARK = (
@@ -79,19 +80,10 @@ class _Stored(NamedTuple):
     job: Job | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """What was typed while the file changed: fields, or a whole file."""
-
-    key: str
-    fields: Mapping[str, str] = field(default_factory=dict)
-    file: str | None = None
-
-
 class JobFormView:
     """An `ActingView` of the job `id`, which may be written `kind:id`.
 
-    The fields of an action are `id`, `version`, `shown` of the form, and what the form has now.
+    The fields of an action are `id`, `version` of the form, and what the form has now.
     `press_on` is the router of buttons; `difference` says what one job in place of another changes
     in the coming week.
     """
@@ -109,15 +101,16 @@ class JobFormView:
         self._clock = clock
         self._press_on = press_on
         self._difference = difference
-        self._drafts: dict[str, _Draft] = {}
+        # What was typed while the file changed.
+        self._drafts: dict[str, Mapping[str, str]] = {}
 
     async def look(self, asked: Mapping[str, str]) -> JobForm:
         key = asked.get("id", "")
         form = await asyncio.to_thread(self._form, key)
-        draft = self._drafts.get(asked.get("draft", ""))
-        if draft is None or draft.key != key:
+        draft = self._drafts.get(asked.get("draft", ""), {})
+        if draft.get("id") != key:
             return form
-        return form.with_typed(draft.fields, draft.file)
+        return form.with_typed(_typed(form, draft), draft.get(FILE))
 
     def changes(self) -> AsyncIterator[None]:
         return changes_of(self._store, *MADE_OF, "changes")
@@ -142,6 +135,8 @@ class JobFormView:
         except WrongField as wrong:
             readings = tuple(OtherReading(each, each) for each in wrong.readings)
             return Preview((str(wrong),), readings if wrong.field == WHEN else (), is_error=True)
+        except ChangedMeanwhile:
+            return Preview((_STALE,))
         except OllimError as refused:
             return Preview((str(refused),), is_error=True)
         if edited.text == before.file.text:
@@ -156,9 +151,7 @@ class JobFormView:
             difference = await self._difference(was, is_to_be) if was or is_to_be else ""
         except StorageError:  # the moment is right all the same
             _logger.warning("The week could not be rehearsed for a draft", exc_info=True)
-        is_stale = fields.get("version", "") != before.file.version
-        notes = "The file was changed meanwhile. Save shows you both." if is_stale else ""
-        return Preview(tuple(filter(None, (words, difference, notes))))
+        return Preview(tuple(filter(None, (words, difference))))
 
     def _form(self, key: str) -> JobForm:
         return self._form_of(self._stored(key), key)
@@ -219,7 +212,7 @@ class JobFormView:
         except ChangedMeanwhile:
             if action == MY_WORDS:
                 raise WrongInput(_NOT_SHOWN) from None
-            return await self._conflict(action, fields)
+            return self._conflict(fields)
         if not is_changed:
             return ViewAnswer("Nothing was changed.")
         now = self._clock.now()
@@ -234,26 +227,20 @@ class JobFormView:
             _logger.warning("The agent could not be told of an edit", exc_info=True)
         return ViewAnswer(text, go=address_of(fields.get("id", "")))
 
-    async def _conflict(self, action: str, fields: Mapping[str, str]) -> ViewAnswer:
-        key = fields.get("id", "")
-        form = await asyncio.to_thread(self._form, key)
-        if action == SAVE:
-            draft = _Draft(key, _typed(form, fields))
-        else:
-            draft = _Draft(key, file=fields.get(FILE, ""))
+    def _conflict(self, fields: Mapping[str, str]) -> ViewAnswer:
+        """Keep what was typed, and lead to the form that shows it beside what the file has."""
         while len(self._drafts) >= 20:
             del self._drafts[next(iter(self._drafts))]
         name = secrets.token_hex(8)
-        self._drafts[name] = draft
-        return ViewAnswer(_CONFLICT, is_error=True, go=f"{address_of(key)}?draft={name}")
+        self._drafts[name] = fields
+        address = address_of(fields.get("id", ""))
+        return ViewAnswer(_CONFLICT, is_error=True, go=f"{address}?draft={name}")
 
     def _save(self, action: str, fields: Mapping[str, str]) -> tuple[Job, bool]:
-        """Write the file if it has the version that was shown; whether anything has changed."""
+        """Write the file with what was typed; whether anything has changed."""
         before, edited = self._edited(action, fields)
         if edited.text == before.file.text:
             return edited.job, False
-        if fields.get("version", "") != before.file.version:
-            raise ChangedMeanwhile(before.file.name)
         if action != MY_WORDS and mark_in(edited.text) != mark_in(before.file.text):
             raise WrongField(FILE, _KEEPS_MARK)
         if before.job is not None and edited.job.spec.id != before.job.spec.id:
@@ -264,9 +251,14 @@ class JobFormView:
         return job, True
 
     def _edited(self, action: str, fields: Mapping[str, str]) -> tuple[_Stored, EditedFile]:
-        """The file as it is and as it would be. Raises `WrongField`."""
+        """The file as it is and as it would be.
+
+        Raises `WrongField`, and `ChangedMeanwhile` if it is not the one that was shown.
+        """
         key = fields.get("id", "")
         stored = self._stored(key)
+        if fields.get("version", "") != stored.file.version:
+            raise ChangedMeanwhile(stored.file.name)
         if action == SAVE_FILE:
             typed = fields.get(FILE, "")
             return stored, edited_as_file(stored.kind, stored.file.text, typed)
@@ -274,15 +266,16 @@ class JobFormView:
             raise WrongField(FILE, _WRONG_FILE)
         if action == MY_WORDS:
             return stored, without_mark(stored.job, stored.file.text)
-        typed_fields = dict(_typed(self._form_of(stored, key), fields))
+        typed_fields = _typed(self._form_of(stored, key), fields)
         quiet = self._store.query(quiet_settings).hours
         now = self._clock.now()
         return stored, edited_by_fields(stored.job, stored.file.text, typed_fields, now, quiet)
 
 
 def _typed(form: JobForm, fields: Mapping[str, str]) -> Mapping[str, str]:
-    """The fields of the form that have another value than the form showed."""
-    typed = form.typed_in(fields, fields.get("shown", ""))
+    """The given fields that have another value than the form."""
+    given = {name: plain_lines(fields[name]) for name in form.values if name in fields}
+    typed = {name: each for name, each in given.items() if each != form.values[name]}
     return typed | ({WHEN: fields["reading"]} if fields.get("reading") else {})
 
 

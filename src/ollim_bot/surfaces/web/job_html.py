@@ -43,7 +43,7 @@ def _parts(form: JobForm) -> Iterator[str]:
     if form.untrusted:
         yield _words_of_others(form)
     if form.fields:
-        yield _fields_form(form)
+        yield _form(form, "save", "".join(map(_field, form.fields)))
     yield _file_form(form)
 
 
@@ -114,11 +114,6 @@ def _form(form: JobForm, action: str, content: str) -> str:
         f'{_PROBLEM}<div class="end"><div class="preview" aria-live="polite"></div>'
         f"<button>{label}</button></div></form>"
     )
-
-
-def _fields_form(form: JobForm) -> str:
-    shown = f'<input type="hidden" name="shown" value="{escape(form.shown)}">'
-    return _form(form, "save", shown + "".join(map(_field, form.fields)))
 
 
 def _field(field: FormField) -> str:
