@@ -99,7 +99,7 @@ async def test_a_routine_that_a_command_added_is_told_and_undone(scene: EchoScen
     assert await scene.undo() == CommandAnswer("Undone. “Plan” is gone again.", is_shown=True)
     assert not (scene.root / FILE).exists()
     (update,) = scene.stores.updates.read().entries
-    assert update.message == "Known to the owner: undone: routines/plan.md was removed again."
+    assert update.message == "Known to the owner: undone: routines/plan.md is gone again."
     assert (await scene.undo()).is_error
 
 
@@ -194,7 +194,7 @@ async def test_an_undo_never_takes_what_the_owner_did_in_between(scene: EchoScen
     late = 'routine edit daily --cron "0 13 * * *"'
     await scene.commands(NOON, late, between=hand)
     first, second = scene.posted.values()
-    assert (await scene.undo(first)).text == "The file was changed since; nothing was undone."
+    assert "was changed since" in (await scene.undo(first)).text
     assert not (await scene.undo(second)).is_error
     text = (scene.root / FILE).read_text()
     assert "By hand" in text

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 from tests.conversation.echo_scene import PATH, EchoScene, routine
 
-from ollim_bot.conversation.jobs.cards import undone
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.shared_files import UndoOutcome
-from ollim_bot.domain.text import literal
 from ollim_bot.surfaces.web.frames import render
 
 SKILL = "skills/mail/SKILL.md"
@@ -51,7 +48,7 @@ async def test_a_first_profile_of_the_owner_is_told_and_goes_again(scene: EchoSc
 async def test_what_was_changed_since_is_left_alone(scene: EchoScene) -> None:
     await scene.turn(("USER.md", "Bo.\n"))
     (scene.root / "USER.md").write_text("By hand.\n")
-    assert (await scene.undo()).text == "The file was changed since; nothing was undone."
+    assert "USER.md was changed since" in (await scene.undo()).text
     assert (scene.root / "USER.md").read_text() == "By hand.\n"
 
 
@@ -188,8 +185,3 @@ async def test_many_tools_are_counted(scene: EchoScene) -> None:
     await scene.turn((PATH, routine(head)))
     assert "more" in scene.cards[0].description
     assert scene.cards[0].description.count("`") % 2 == 0
-
-
-def test_an_answer_shows_a_title_as_it_is() -> None:
-    answer = undone(literal("*a* [b](https://c.example)"), UndoOutcome.REMOVED)
-    assert "“*a* [b](<a href" in render(answer)

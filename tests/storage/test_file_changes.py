@@ -13,10 +13,10 @@ from tests.file_changes import RowsBeside, file_changes
 from tests.storage.data_directory import NOW, DataDirectory
 
 from ollim_bot.domain.changes import Changer
-from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder, ProfileFile, UndoOutcome
+from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder, ProfileFile
 from ollim_bot.errors import Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.changes import FileChanges
+from ollim_bot.store.changes import FileChanges, UndoRefused
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.transaction import Step, Transaction
 
@@ -24,11 +24,21 @@ R = TypeVar("R")
 
 DAILY = JobFile(JobFolder.ROUTINES, "daily.md")
 KEY = "0123abcd"
+BACK, GONE = "is as it was before", "is gone again"
 
 
 def undo_store(data: DataDirectory) -> FileChanges:
     """The changes, opened as by a new process."""
     return file_changes(data.paths, data.journal)
+
+
+def refusal(data: DataDirectory, key: str = KEY) -> str:
+    """Why it is not undone; empty if it is."""
+    try:
+        undo_store(data).undo(key)
+    except UndoRefused as refused:
+        return str(refused)
+    return ""
 
 
 def changed(data: DataDirectory, before: str | None, after: str, key: str = KEY) -> Path:
@@ -40,14 +50,14 @@ def changed(data: DataDirectory, before: str | None, after: str, key: str = KEY)
 
 def test_a_changed_file_gets_back_what_it_held(data: DataDirectory) -> None:
     path = changed(data, "before\r\n\udcff", "after\n")
-    assert undo_store(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
+    assert undo_store(data).undo(KEY) == (DAILY, BACK)
     assert path.read_bytes() == b"before\r\n\xff"
     assert data.journal.notes == [(path, "undo: routines/daily.md")]
 
 
 def test_a_new_file_goes_away_again(data: DataDirectory) -> None:
     path = changed(data, None, "after\n")
-    assert undo_store(data).undo(KEY) == (UndoOutcome.REMOVED, DAILY)
+    assert undo_store(data).undo(KEY) == (DAILY, GONE)
     assert not path.exists()
 
 
@@ -58,25 +68,25 @@ def removed(data: DataDirectory, before: str) -> Path:
 
 def test_a_removed_file_comes_back(data: DataDirectory) -> None:
     path = removed(data, "before\n")
-    assert undo_store(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
+    assert undo_store(data).undo(KEY) == (DAILY, BACK)
     assert path.read_text() == "before\n"
-    assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
+    assert refusal(data, KEY)
 
 
 def test_a_removed_file_in_whose_place_another_stands_is_left_gone(data: DataDirectory) -> None:
     path = removed(data, "before\n")
     path.write_text("another\n")
-    assert undo_store(data).undo(KEY) == (UndoOutcome.CHANGED_SINCE, DAILY)
+    assert "changed since" in refusal(data)
     assert path.read_text() == "another\n"
 
 
 def test_it_works_once(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
     with ThreadPoolExecutor(4) as threads:
-        ends = sorted(end for end, _ in threads.map(lambda _: undo_store(data).undo(KEY), range(4)))
-    assert ends == [UndoOutcome.GONE] * 3 + [UndoOutcome.RESTORED]
+        ends = sorted(threads.map(lambda _: refusal(data), range(4)))
+    assert ends == ["", *["It was undone before."] * 3]
     path.write_text("after")
-    assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
+    assert refusal(data, KEY)
     assert path.read_text() == "after"
 
 
@@ -86,7 +96,7 @@ def test_what_was_changed_since_is_left_alone(data: DataDirectory, now: str | No
     path.unlink()
     if now is not None:
         path.write_text(now)
-    assert undo_store(data).undo(KEY) == (UndoOutcome.CHANGED_SINCE, DAILY)
+    assert "changed since" in refusal(data)
     assert (path.read_text() if path.exists() else None) == now
     assert data.journal.notes == []
 
@@ -94,14 +104,14 @@ def test_what_was_changed_since_is_left_alone(data: DataDirectory, now: str | No
 def test_after_a_crash_on_the_way_it_is_brought_to_its_end(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
     path.write_text("before")
-    assert undo_store(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
-    assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
+    assert undo_store(data).undo(KEY) == (DAILY, BACK)
+    assert refusal(data, KEY)
 
 
 def test_a_later_change_under_the_same_key_is_undone_to_the_first_text(data: DataDirectory) -> None:
     changed(data, "before", "after")
     path = changed(data, "before", "later")
-    assert undo_store(data).undo(KEY)[0] is UndoOutcome.RESTORED
+    assert undo_store(data).undo(KEY)[1] == BACK
     assert path.read_text() == "before"
 
 
@@ -118,13 +128,13 @@ def test_what_is_kept_goes_after_a_year(data: DataDirectory) -> None:
     changed(data, "before", "after")
     at = NOW + timedelta(days=366)
     undo_store(data).keep(FileChange("99999999", DAILY, "x", "after", at))
-    assert undo_store(data).undo(KEY) == (UndoOutcome.GONE, None)
+    assert refusal(data, KEY)
 
 
 @pytest.mark.parametrize("key", ["", f"../undo/{KEY}", "0123ABCD", "0123abcd0", "ffffffff"])
 def test_an_unknown_key_undoes_nothing(data: DataDirectory, key: str) -> None:
     changed(data, "before", "after")
-    assert undo_store(data).undo(key) == (UndoOutcome.GONE, None)
+    assert refusal(data, key)
 
 
 class FullDisk(OsDisk):
@@ -138,7 +148,7 @@ def test_a_full_disk_leaves_everything_as_it_is(data: DataDirectory) -> None:
     with pytest.raises(WriteFailed):
         full.undo(KEY)
     assert path.read_text() == "after"
-    assert undo_store(data).undo(KEY)[0] is UndoOutcome.RESTORED
+    assert undo_store(data).undo(KEY)[1] == BACK
 
 
 def test_a_file_that_cannot_be_read_is_left_alone(data: DataDirectory) -> None:
@@ -209,7 +219,7 @@ def test_the_profile_is_put_back_too(data: DataDirectory) -> None:
     data.paths.identity.write_text("after")
     change = FileChange(KEY, ProfileFile.IDENTITY, "before", "after", NOW)
     undo_store(data).keep(change)
-    assert undo_store(data).undo(KEY) == (UndoOutcome.RESTORED, ProfileFile.IDENTITY)
+    assert undo_store(data).undo(KEY) == (ProfileFile.IDENTITY, BACK)
     assert data.paths.identity.read_text() == "before"
 
 

@@ -28,7 +28,7 @@ from tests.store.test_item_answers import (
 )
 from tests.stores import Stores
 
-from ollim_bot.domain.changes import Changer, ChangeRow, NotUndone
+from ollim_bot.domain.changes import Changer, ChangeRow
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.due_items import DueItem
 from ollim_bot.domain.jobs import Job
@@ -116,7 +116,7 @@ async def test_an_answer_and_its_undo_are_changes_that_undo_each_other_once() ->
     assert undo(stores, done).is_open
     with pytest.raises(UndoRefused) as refused:
         undo(stores, done)
-    assert refused.value.why is NotUndone.UNDONE_BEFORE
+    assert str(refused.value) == "It was undone before."
     _, taken_back = rows(stores)
     assert (taken_back.undoes, taken_back.by) == (done.key, Changer.COMMAND)
     again = undo(stores, taken_back)

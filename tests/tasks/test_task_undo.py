@@ -12,7 +12,7 @@ from devtools.doubles.memory import RecordingStore
 from devtools.doubles.tasks import MemoryTasks
 
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.changes import TASK, Changer, ChangeRow, NotUndone, task_in, task_words
+from ollim_bot.domain.changes import TASK, Changer, ChangeRow, task_in, task_words
 from ollim_bot.domain.task_cards import TaskStep, TaskUndo
 from ollim_bot.domain.tasks import DeletedTask, Task, TaskChange
 from ollim_bot.errors import Unreachable
@@ -134,7 +134,7 @@ def test_what_was_changed_since_is_left_alone() -> None:
         now = kept.all
         with pytest.raises(UndoRefused) as refused:
             kept.undo(change)
-        assert refused.value.why is NotUndone.CHANGED_SINCE
+        assert "changed since" in str(refused.value)
         assert kept.all == now
     kept = Kept()
     change = kept.change(kept.ways()["deleted"])

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from itertools import islice
 from pathlib import Path
 
 from ollim_bot.domain.answer_undo import state_text, state_words
 from ollim_bot.domain.change_list import (
     CHANGERS,
     ChangeFilter,
+    ChangeLine,
     ChangeList,
+    KeptChange,
     file_undone,
     setting_undone,
     task_undone,
     why_elsewhere,
 )
 from ollim_bot.domain.changes import ANSWER, SETTING, TASK, Changer, ChangeRow
+from ollim_bot.domain.runtime_config import CONFIG_KEYS
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, TaskList
-from ollim_bot.store.change_history import older_changes
-from ollim_bot.store.change_reports import UndoChances
-from ollim_bot.store.change_rows import newest_changes
-from ollim_bot.store.changes import FileChanges, undo_setting
+from ollim_bot.store.change_reports import newest_changes, older_changes
+from ollim_bot.store.changes import CUT, FileChanges, UndoRefused, refuse_setting_undo, undo_setting
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.task_undo import TaskUndoer
 
 _GONE = "This change is not kept any more, so nothing was undone."
+# Characters of both texts of a change whose difference is looked for.
+_LONGEST_COMPARED = 40_000
+_MOST_LINES = 200
 
 
 class ChangesPage:
@@ -52,9 +57,6 @@ class ChangesPage:
         self._files = files
         self._answers = answers
         self._tasks = tasks
-        self._chances = UndoChances(
-            store, files, lambda change: answers.refuse_undo(change, clock.now())
-        )
 
     async def look(self, asked: Mapping[str, str]) -> ChangeList:
         return await asyncio.to_thread(self._read, asked)
@@ -103,7 +105,38 @@ class ChangesPage:
         return ChangeList(
             self._clock.now(),
             meant,
-            tuple(map(self._chances.line, shown)),
+            tuple(map(self._line, shown)),
             tuple(older[: limit - len(shown)]),
             len(kept) + len(older) > limit,
         )
+
+    def _line(self, kept: KeptChange) -> ChangeLine:
+        """The change with its difference, and with the reason why it cannot be undone now."""
+        change, lines = kept.change, tuple[str, ...]()
+        is_short = len(change.before or "") + len(change.after or "") <= _LONGEST_COMPARED
+        if is_short and not change.is_cut and change.kind not in (SETTING, ANSWER):
+            lines = tuple(islice(change.changed_lines(), _MOST_LINES))
+        if kept.is_undone:
+            return ChangeLine(change, lines, is_undone=True)
+        refusal = CUT if change.is_cut else why_elsewhere(change)
+        # Whether the same lines of a very long text have changed is only looked at when asked.
+        if not refusal and (is_short or change.kind):
+            try:
+                self._refuse(change)
+            except UndoRefused as refused:
+                refusal = refused.reason
+        return ChangeLine(change, lines, refusal=refusal)
+
+    def _refuse(self, change: ChangeRow) -> None:
+        """Raise `UndoRefused` if the change cannot be undone as things are now."""
+        if change.kind == ANSWER:
+            self._answers.refuse_undo(change, self._clock.now())
+        elif change.kind == SETTING and change.name in CONFIG_KEYS:
+            self._store.query(lambda tx: refuse_setting_undo(tx, change))
+        elif change.kind == TASK:
+            # The list itself is asked when it is pressed.
+            last = self._store.query(lambda tx: tx.changes.last_of(change.place))
+            if last is not None and last.after not in (change.after, change.before):
+                raise UndoRefused(f"The task was changed since ({last.key}).")
+        elif not change.kind:
+            self._files.refuse_undo(change)

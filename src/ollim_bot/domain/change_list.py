@@ -93,15 +93,16 @@ def why_elsewhere(change: ChangeRow) -> str:
     return f"The address of a calendar is not kept. `{again}` adds it again."
 
 
-def file_undone(change: ChangeRow, after: str | None) -> str:
-    """What the undo did to a file that holds `after` now."""
+def what_is_left(change: ChangeRow, after: str | None) -> str:
+    """What an undo has made of a file that holds `after` now."""
     if after is None:
-        what = "is gone again"
-    elif after == change.before:
-        what = "is as it was before"
-    else:
-        what = "is without that change; what came after it stays"
-    return f"Undone. {change.place} {what}."
+        return "is gone again"
+    is_whole = after == change.before
+    return "is as it was before" if is_whole else "is without that change; what came after it stays"
+
+
+def file_undone(change: ChangeRow, after: str | None) -> str:
+    return f"Undone. {change.place} {what_is_left(change, after)}."
 
 
 def setting_undone(change: ChangeRow) -> str:

@@ -51,8 +51,8 @@ class ChangeRow:
     `place` is a path below the data directory, or a kind and a name: `setting:model.main`. `cause`
     is the occurrence or the turn in which the agent made the change. `session` is as `CALLED_BY`,
     of a command of the agent that the owner was not shown. `undoes` is the key of another change.
-    `is_cut` says that the texts were too long to be kept, `is_begun` that the file of an undo may
-    not have it yet. `receipt` is what the list of a deleted task needs to bring it back.
+    `is_cut` says that the texts were too long to be kept, `is_begun` that the list of a task may
+    not have the undo yet. `receipt` is what the list of a deleted task needs to bring it back.
     """
 
     key: str
@@ -181,18 +181,6 @@ def merged(base: str, ours: str, theirs: str) -> str | None:
 
 def _edits(base: Sequence[str], other: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
     return ((i1, i2, [*other[j1:j2]]) for i1, i2, j1, j2 in line_edits(base, other))
-
-
-class NotUndone(StrEnum):
-    """Why a change was not undone, as the end of a sentence's story."""
-
-    UNKNOWN = "unknown"
-    UNDONE_BEFORE = "undone before"
-    TOO_LATE = "too late"
-    CHANGED_SINCE = "changed since"
-    WIDER = "wider"
-    CUT = "cut"
-    ELSEWHERE = "elsewhere"
 
 
 def row_as_json(change: ChangeRow, *, is_undone: bool = False) -> Mapping[str, object]:

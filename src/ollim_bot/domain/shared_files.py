@@ -113,12 +113,3 @@ class FileChange:
     after: str | None
     at: datetime
     by: str = ""
-
-
-class UndoOutcome(StrEnum):
-    """What an undo did."""
-
-    REMOVED = "removed"
-    RESTORED = "restored"
-    CHANGED_SINCE = "changed since"
-    GONE = "gone"

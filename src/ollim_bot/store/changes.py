@@ -18,7 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.changes import OF_CALENDAR, BegunWrites, Changer, ChangeRow, NotUndone, merged
+from ollim_bot.domain.change_list import what_is_left
+from ollim_bot.domain.changes import OF_CALENDAR, BegunWrites, Changer, ChangeRow, merged
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.shared_files import (
     SKILLS,
@@ -27,7 +28,6 @@ from ollim_bot.domain.shared_files import (
     JobFolder,
     ProfileFile,
     SharedFile,
-    UndoOutcome,
 )
 from ollim_bot.domain.taint import TaintMark, marked_taint
 from ollim_bot.domain.tasks import title_key
@@ -116,10 +116,6 @@ def changer_now() -> Changer:
 
 
 class UndoRefused(OllimError):
-    def __init__(self, why: NotUndone, sentence: str) -> None:
-        super().__init__(sentence)
-        self.why = why
-
     @property
     def reason(self) -> str:
         """The sentence, where no one has tried to undo it yet."""
@@ -215,8 +211,9 @@ class FileChanges:
         def step(tx: Transaction) -> None:
             cause = cause_of(tx, session)
             untold = "" if is_told else session
-            row = ChangeRow(key, at, place, by, before, after, cause, mark, undoes, untold)
-            tx.changes.put(replace(row, is_begun=bool(undoes)))
+            tx.changes.put(
+                ChangeRow(key, at, place, by, before, after, cause, mark, undoes, untold)
+            )
             tx.changes.remember(place, after)
 
         self._rows.run(step)
@@ -265,33 +262,30 @@ class FileChanges:
             if (file := shared_file(each.place)) is not None and not each.is_cut
         ]
 
-    def undo(self, key: str) -> tuple[UndoOutcome, SharedFile | None]:
-        """Undo the change that a card shows, as long as nothing else has changed the file."""
+    def undo(self, key: str) -> tuple[SharedFile, str]:
+        """Undo the change that a card shows; returns its file, and in words what has become of it.
+
+        Raises as `undo_file`.
+        """
         change = self._rows.query(lambda tx: tx.changes.find(key))
         file = None if change is None else shared_file(change.place)
         if change is None or file is None:
-            return UndoOutcome.GONE, None
-        try:
-            after = self.undo_file(change, Changer.BUTTON, may_widen=True, may_merge=False)
-        except UndoRefused as refused:
-            is_changed = refused.why is NotUndone.CHANGED_SINCE
-            return (UndoOutcome.CHANGED_SINCE, file) if is_changed else (UndoOutcome.GONE, None)
-        return UndoOutcome.REMOVED if after is None else UndoOutcome.RESTORED, file
+            raise UndoRefused("This was undone before, or is too old to be undone.")
+        after = self.undo_file(change, Changer.BUTTON, may_widen=True)
+        return file, what_is_left(change, after)
 
-    def undo_file(
-        self, change: ChangeRow, by: Changer, *, may_widen: bool = False, may_merge: bool = True
-    ) -> str | None:
+    def undo_file(self, change: ChangeRow, by: Changer, *, may_widen: bool = False) -> str | None:
         """Undo the change, and return what the file holds now; None if it is gone.
 
         Raises `UndoRefused` with the reason, and `StorageError`; nothing has changed then.
         """
         if change.is_cut:
-            raise UndoRefused(NotUndone.CUT, CUT)
+            raise UndoRefused(CUT)
         with FileLock(self._lock_of(change.place)).held():
             now = self._text(change.place)
-            if self._is_undone(change, now):
-                raise UndoRefused(NotUndone.UNDONE_BEFORE, "It was undone before.")
-            wanted = self._wanted(change, now, may_merge=may_merge)
+            if self._rows.query(lambda tx: tx.changes.is_undone(change.key)):
+                raise UndoRefused("It was undone before.")
+            wanted = self._wanted(change, now)
             if not may_widen:
                 self._refuse_wider(change, now, wanted)
             mark = marked_taint(change.untrusted).mark
@@ -303,7 +297,6 @@ class FileChanges:
             except OllimError:
                 self.drop(key)
                 raise
-            self._end(key)
             self._rows.run(lambda tx: _mark_again(tx, marks, change.place, wanted))
         self._journal.note(self._paths.root / change.place, f"undo: {change.place}")
         return wanted
@@ -314,31 +307,14 @@ class FileChanges:
         Whether something would be allowed again is only looked at when it is undone.
         """
         with suppress(StorageError):
-            self._wanted(change, self._text(change.place), may_merge=True)
+            self._wanted(change, self._text(change.place))
 
-    def _is_undone(self, change: ChangeRow, now: str | None) -> bool:
-        """Whether the change was undone; an undo that a crash cut off is forgotten."""
-        last = self._rows.query(lambda tx: tx.changes.last_of(change.place))
-        if last is not None and last.undoes == change.key and last.is_begun and now == last.before:
-            self.drop(last.key)
-        return self._rows.query(lambda tx: tx.changes.is_undone(change.key))
-
-    def _end(self, key: str) -> None:
-        """Note that the file has the change."""
-
-        def step(tx: Transaction) -> None:
-            change = tx.changes.find(key)
-            if change is not None:
-                tx.changes.put(replace(change, is_begun=False))
-
-        self._rows.run(step)
-
-    def _wanted(self, change: ChangeRow, now: str | None, *, may_merge: bool) -> str | None:
-        """What the file holds after the undo, with all that came after the change."""
+    def _wanted(self, change: ChangeRow, now: str | None) -> str | None:
+        """What the file holds after the undo: other lines stay as they are now."""
         if now in (change.after, change.before):
             return change.before
         mixed = None
-        if may_merge and now is not None and change.after is not None:
+        if now is not None and change.after is not None:
             mixed = merged(change.after, now, change.before or "")
         if mixed is not None:
             mixed = self._checked(change, str(now), mixed)
@@ -346,9 +322,7 @@ class FileChanges:
             last = self._rows.query(lambda tx: tx.changes.last_of(change.place))
             is_later = last is not None and last.key != change.key
             who = f", by {last.by} ({last.key})" if last is not None and is_later else ""
-            raise UndoRefused(
-                NotUndone.CHANGED_SINCE, f"{change.place} was changed since{who}{_NOTHING_DONE}"
-            )
+            raise UndoRefused(f"{change.place} was changed since{who}{_NOTHING_DONE}")
         return mixed
 
     def _checked(self, change: ChangeRow, now: str, mixed: str) -> str | None:
@@ -369,9 +343,8 @@ class FileChanges:
         more = sorted(self._tools(change.place, wanted) - self._tools(change.place, now))
         if more:
             raise UndoRefused(
-                NotUndone.WIDER,
                 f"That would allow {', '.join(more)} again. If you want that: "
-                f"`ollim-bot undo {change.key} --with-tools`.",
+                f"`ollim-bot undo {change.key} --with-tools`."
             )
 
     def _tools(self, place: str, text: str | None) -> set[str]:
@@ -591,17 +564,12 @@ def refuse_setting_undo(tx: Transaction, change: ChangeRow) -> None:
     name, config = change.name, tx.config.get()
     if config.in_words(name) != change.after:
         if tx.changes.is_undone(change.key):
-            raise UndoRefused(NotUndone.UNDONE_BEFORE, "It was undone before.")
-        raise UndoRefused(
-            NotUndone.CHANGED_SINCE,
-            f"{name} was changed since, to {config.in_words(name)}{_NOTHING_DONE}",
-        )
+            raise UndoRefused("It was undone before.")
+        raise UndoRefused(f"{name} was changed since, to {config.in_words(name)}{_NOTHING_DONE}")
     words = str(change.before)
     command = f"`ollim-bot config set {name} {words}`"
     if name == "permission_mode" and _MODES.index(words) > _MODES.index(str(change.after)):
-        raise UndoRefused(
-            NotUndone.WIDER, f"That would allow more again. If you want that: {command}."
-        )
+        raise UndoRefused(f"That would allow more again. If you want that: {command}.")
 
 
 class CommandNotes:

@@ -18,7 +18,7 @@ from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.answer_undo import settlement_in, state_text, why_not_undone
 from ollim_bot.domain.answer_words import settlement
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.changes import ANSWER, Changer, ChangeRow, NotUndone
+from ollim_bot.domain.changes import ANSWER, Changer, ChangeRow
 from ollim_bot.domain.digest import HeldMessage
 from ollim_bot.domain.due_items import (
     DueItem,
@@ -498,10 +498,10 @@ def _taken_back(tx: Transaction, key: str, job: Job | None) -> DueItem:
     """The item whose answer can be taken back. Raises `UndoRefused` with the reason."""
     item = tx.due_items.get(key)
     if item is None:
-        raise UndoRefused(NotUndone.UNKNOWN, "What was asked is not known any more.")
+        raise UndoRefused("What was asked is not known any more.")
     scheduled = job if isinstance(job, Routine | Reminder) else None
     if why := why_not_undone(item, tx.now, scheduled, tx.skips.get()):
-        raise UndoRefused(NotUndone.TOO_LATE, why)
+        raise UndoRefused(why)
     return item
 
 
@@ -518,27 +518,27 @@ def undo_answer_change(
         return take_back(tx, key, by, job)
     item = answer_item(tx, key, said.answer, by, until=said.until, copy=copy, undoes=change.key)
     if item is None:
-        raise UndoRefused(NotUndone.CHANGED_SINCE, "It is not open any more.")
+        raise UndoRefused("It is not open any more.")
     return item
 
 
 def refuse_answer_undo(tx: Transaction, change: ChangeRow, job: Job | None) -> None:
     """Raise `UndoRefused` if the change of an answer cannot be undone now; nothing is done."""
     if tx.changes.is_undone(change.key):
-        raise UndoRefused(NotUndone.UNDONE_BEFORE, "It was undone before.")
+        raise UndoRefused("It was undone before.")
     last = tx.changes.last_of(change.place)
     if last is not None and last.key != change.key:
         sentence = f"It has another answer since ({last.key}); nothing was undone."
-        raise UndoRefused(NotUndone.CHANGED_SINCE, sentence)
+        raise UndoRefused(sentence)
     key, said = item_key(change.name), settlement_in(change.before)
     if said is None:
         _taken_back(tx, key, job)
         return
     if said.until is not None and said.until <= tx.now:
-        raise UndoRefused(NotUndone.TOO_LATE, "That moment is over. Answer it where it stands.")
+        raise UndoRefused("That moment is over. Answer it where it stands.")
     item = tx.due_items.get(key)
     if item is None or not item.is_open:
-        raise UndoRefused(NotUndone.CHANGED_SINCE, "It is not open any more.")
+        raise UndoRefused("It is not open any more.")
 
 
 def reopen_item(tx: Transaction, item: DueItem, by: str) -> DueItem:

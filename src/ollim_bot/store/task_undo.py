@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.changes import TASK, Changer, ChangeRow, NotUndone, task_in, task_words
+from ollim_bot.domain.changes import TASK, Changer, ChangeRow, task_in, task_words
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.task_cards import (
     TaskStep,
@@ -142,15 +142,15 @@ class TaskUndoer:
         Raises `UndoRefused` with the reason, and what the list raises; nothing has changed then.
         """
         if change.is_cut:
-            raise UndoRefused(NotUndone.CUT, "It was too long to be kept.")
+            raise UndoRefused("It was too long to be kept.")
         known = self._rows.query(lambda tx: tx.changes.undo_of(change.key))
         begun = known if known is not None and known.is_begun else None
         if begun is None and self._rows.query(lambda tx: tx.changes.is_undone(change.key)):
-            raise UndoRefused(NotUndone.UNDONE_BEFORE, "It was undone before.")
+            raise UndoRefused("It was undone before.")
         now = self._words(change.name)
         if now not in (change.after, change.before):
             sentence = "The task was changed since; nothing was undone."
-            raise UndoRefused(NotUndone.CHANGED_SINCE, sentence)
+            raise UndoRefused(sentence)
         noted = begun or self._begun(change, by, now)
         try:
             task = self._carried_out(change, now, may_be_there=begun is not None)

@@ -1,4 +1,4 @@
-"""The cards that tell the owner what the agent has changed, and the answers to an Undo.
+"""The cards that tell the owner what the agent has changed.
 
 Most of the text on a card is the agent's, which untrusted text may have manipulated. So invisible
 characters are shown, the text is short, and it cannot pass for the program's.
@@ -20,13 +20,11 @@ from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.overviews import ensure_button
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, QuietSettings, quiet_until
-from ollim_bot.domain.shared_files import JobFile, ProfileFile, SharedFile, UndoOutcome
+from ollim_bot.domain.shared_files import JobFile, ProfileFile, SharedFile
 from ollim_bot.domain.taint import Taint, marked_taint, untrusted_label
 from ollim_bot.domain.text import as_code, difference, fenced, one_line
 
 UNDO = "undo"
-CHANGED_SINCE = "The file was changed since; nothing was undone."
-NOT_ANY_MORE = "This was undone before, or is too old to be undone."
 
 _LONGEST_TITLE = 200
 _LONGEST_LIST = 1000
@@ -164,24 +162,6 @@ def _codes(words: tuple[str, ...]) -> str:
             listed[-1] = f"and {len(words) - len(listed) + 1} more"
             break
     return ", ".join(listed)
-
-
-def undone(name: str, end: UndoOutcome) -> str:
-    """The answer to the Undo of what was done to the thing with this name."""
-    match end:
-        case UndoOutcome.REMOVED:
-            return f"Undone. “{name}” is gone again."
-        case UndoOutcome.RESTORED:
-            return f"Undone. “{name}” is as it was before."
-        case UndoOutcome.CHANGED_SINCE:
-            return CHANGED_SINCE
-        case UndoOutcome.GONE:
-            return NOT_ANY_MORE
-
-
-def for_agent(file: SharedFile, end: UndoOutcome) -> str:
-    what = "was removed again" if end is UndoOutcome.REMOVED else "is as it was before"
-    return f"undone: {one_line(str(file), _LONGEST_TITLE)} {what}."
 
 
 def kind_of_file(file: JobFile) -> str:

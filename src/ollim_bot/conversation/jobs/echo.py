@@ -16,11 +16,9 @@ from typing import Protocol
 from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.conversation.jobs.cards import (
     cancelled_card,
-    for_agent,
     job_card,
     kind_of_file,
     text_card,
-    undone,
     with_sources,
 )
 from ollim_bot.domain.agent_caller import CONVERSATION
@@ -31,13 +29,13 @@ from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolFailed, TurnEnded
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.permissions import FILE_ARGUMENTS
-from ollim_bot.domain.shared_files import FileChange, JobFile, ProfileFile, SharedFile, UndoOutcome
+from ollim_bot.domain.shared_files import FileChange, JobFile, ProfileFile, SharedFile
 from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.task_cards import added_card
-from ollim_bot.domain.text import literal
+from ollim_bot.domain.text import literal, one_line
 from ollim_bot.domain.tool_patterns import WRITING
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.errors import StorageError
+from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock, Gate, JobRepository, Refusal, ToolCall
 from ollim_bot.store.changes import is_watched
 from ollim_bot.store.steps import leave_update, quiet_settings, standing_taint
@@ -48,6 +46,7 @@ from ollim_bot.tools.path_rules import job_files, profile_files
 
 # Seconds between two searches for changes that no turn has shown.
 _BETWEEN_LOOKS = 60.0
+_LONGEST_NAME = 200
 
 _logger = logging.getLogger(__name__)
 
@@ -78,10 +77,10 @@ class FormerContents(Protocol):
     def absorb(self, key: str) -> None:
         """Forget a change that another one includes."""
 
-    def undo(self, key: str) -> tuple[UndoOutcome, SharedFile | None]:
-        """Restore the file once, and only if it has not been changed since.
+    def undo(self, key: str) -> tuple[SharedFile, str]:
+        """Undo the change once; returns its file, and in words what has become of it.
 
-        The file is None if the change is no longer known.
+        Raises `OllimError` with the reason, such as that the same place was changed since.
         """
 
 
@@ -158,19 +157,18 @@ class ChangeEcho:
     async def undo(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
         """Answer a click on Undo, on the card. After an error, nothing has changed."""
         try:
-            end, file = await asyncio.to_thread(self.former.undo, button.data)
-        except StorageError as refused:
-            return CommandAnswer(str(refused), is_error=True)
+            file, left = await asyncio.to_thread(self.former.undo, button.data)
+        except OllimError as refused:
+            return CommandAnswer(literal(str(refused)), is_error=True)
         name = message.card.title.partition(": ")[2] if message.card else ""
-        text = undone(literal(name), end)
-        if end in (UndoOutcome.GONE, UndoOutcome.CHANGED_SINCE) or file is None:
-            return CommandAnswer(text, is_error=True)
-        update = owner_did(self.clock.now(), for_agent(file, end), f"undo-{button.data}")
+        text = f"Undone. “{literal(name)}” {left}."
+        told = f"undone: {one_line(str(file), _LONGEST_NAME)} {left}."
+        update = owner_did(self.clock.now(), told, f"undo-{button.data}")
         try:
             await self.store.transact(lambda tx: leave_update(tx, update))
         except StorageError:  # the Undo is done, and the file shows it
             _logger.exception("The agent could not be told of an undone change")
-        card = Card(undone(name, end))
+        card = Card(f"Undone. “{name}” {left}.")
         try:
             await self.post(replace(message, text=card.text, card=card))
         except StorageError:  # the Undo is done all the same
