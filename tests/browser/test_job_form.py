@@ -47,7 +47,7 @@ async def test_a_job_is_edited_from_its_card_and_nothing_typed_is_lost(scene: Pa
     await expect(page.get_by_role("heading", name="Changed meanwhile")).to_be_visible()
     await expect(when).to_have_value("soon")
     fake.answers["save"] = ViewAnswer("Both.", is_error=True, go="/jobs/plan?draft=d1")
-    fake.current = fake.current.with_typed({"when": "soon"})
+    fake.current = fake.current.with_typed("Two.", {"when": "soon"})
     await save.first.click()
     await expect(page.get_by_text("In the file now: at 9:00 every weekday")).to_be_visible()
     await expect(page.get_by_role("button", name="Save anyway").first).to_be_visible()

@@ -186,7 +186,7 @@ async def edit_once(at: Forms, place: str, before: str, name: str, *, meanwhile:
             return ["a conflict was not noticed"]
         form = await at.form(path.stem, answer.go.partition("draft=")[2])
         (field,) = [each for each in form.fields if each.in_file is not None]
-        if (field.name, field.value, form.is_conflict) != (name, next(iter(typed.values())), True):
+        if (field.name, field.value, bool(form.both)) != (name, next(iter(typed.values())), True):
             return [f"the conflict does not show what was typed: {field}"]
         typed = {}
     answer = await at.save(form, **typed)
@@ -289,6 +289,23 @@ async def test_the_file_itself_is_saved_as_typed_and_a_mistake_names_its_line(
         assert "0 8" in both.file.text
         assert not (await save(both.typed or "", both.file.version)).is_error
         assert path.read_bytes() == before.replace("0 9", "0 7").encode()
+
+
+async def test_a_change_that_is_not_undone_opens_the_form_with_both(tmp_path: Path) -> None:
+    async with forms(tmp_path) as at:
+        before = ROUTINE.format(more="")
+        path = at.put("routines/plan.md", before)
+        assert not (await at.save(await at.form("plan"), text="Plan it.")).is_error
+        (row,) = at.rows(1)
+        assert not (await at.save(await at.form("plan"), text="Plan it well.")).is_error
+        both = await at.view.look({"id": "plan", "change": row.key})
+        assert both.both.startswith("This was changed since")
+        assert (both.typed, both.file.text) == (before, path.read_text())
+        fields = {"id": "plan", "version": both.file.version, "file": both.typed or ""}
+        assert not (await at.view.act("web", "save-file", fields)).is_error
+        assert path.read_text() == before
+        other = await at.view.look({"id": "plan", "change": "0" * 8})
+        assert not other.both
 
 
 async def test_a_wrong_file_is_shown_with_its_lines_and_can_be_mended(tmp_path: Path) -> None:

@@ -53,6 +53,9 @@ class Page:
         self.write("USER.md", "Ada\n- tea\n")
         self.write("USER.md", "Ada\n- coffee\n")
         self.write("notes.md", "uno\n")
+        for words in ("Plan.", "Plan the day.", "Plan it well."):
+            text = f'---\nid: plan\ncron: "0 9 * * *"\n---\n{words}\n'
+            self.write("routines/planning.md", text)
         pill = Reminder(JobSpec(id="pill", message="Take the pill."), NOW)
         item = DueItem.of(pill, occurrence_at(pill, NOW), MessageId("1"), NOW)
         task = self.tasks.add("milk")
@@ -96,7 +99,12 @@ async def test_the_page_lists_what_the_command_lists_and_undoes_each_kind_once(
     assert as_json(listed) == json.loads(command(data, "changes", "--limit", "1000", "--json")[1])
     first = next(each for each in listed.lines if each.change.after == "Ada\n- tea\n")
     assert first.refusal.startswith("USER.md was changed since, by hand (")
+    assert first.edit == "/about-me"
     lines = await page.lines()
+    planned = lines.pop("routines/planning.md")
+    earlier = next(each for each in listed.lines if each.change.after == planned.change.before)
+    assert earlier.refusal.startswith("routines/planning.md was changed since")
+    assert earlier.edit == f"/jobs/routine:plan?change={earlier.change.key}"
     event = lines.pop("event:e1")
     assert "it would lose its guests" in event.refusal
     assert (await page.undo(event)).is_error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from tests.web.browser import Browser
@@ -34,6 +35,7 @@ def full_list() -> ChangeList:
             ChangeLine(mail, tuple(texts)),
             ChangeLine(model, is_undone=True),
             ChangeLine(pill, refusal="The next moment of “pill” has come since."),
+            ChangeLine(replace(mail, key="4" * 8), refusal="It was changed since.", edit="/jobs/x"),
         ),
         (OlderChange(at - timedelta(days=9), HOSTILE),),
         has_more=True,
@@ -61,6 +63,7 @@ async def test_changes_are_shown_as_words_and_one_is_undone_by_a_press(
     assert html.count(f'href="{address_of_run(RUN)}"') == 1
     assert "Undo is not possible: The next moment of “pill” has come since." in words
     assert words.endswith(f"Older, from the history in git Fri 6 Nov 11:30 {HOSTILE} Show more")
+    assert 'It was changed since.</bdi> <a href="/jobs/x">Edit</a>' in html
     assert html.count('data-action="undo"') == 1
     changes.answers["undo"] = ViewAnswer("It was undone before.", is_error=True)
     asked = {"action": "undo", "fields": {"id": "11111111"}}

@@ -75,7 +75,7 @@ def test_each_field_holds_its_text_and_no_text_is_markup() -> None:
 
 def test_a_conflict_shows_what_was_typed_and_what_the_file_has() -> None:
     form = replace(hostile_form(), untrusted="")
-    typed = form.with_typed({"when": "every day at 8:00", "must": "no"}, "the whole file")
+    typed = form.with_typed("Two.", {"when": "every day at 8:00", "must": "no"}, "the whole file")
     html = job_html(typed, 100)
     shown = Drawn(html)
     assert (shown.values["when"], shown.values["must"]) == ("every day at 8:00", "no")

@@ -20,13 +20,26 @@ from ollim_bot.domain.change_list import (
     why_elsewhere,
 )
 from ollim_bot.domain.changes import ANSWER, SETTING, TASK, Changer, ChangeRow
+from ollim_bot.domain.job_form import address_of
+from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.runtime_config import CONFIG_KEYS
+from ollim_bot.domain.shared_files import JobFile, ProfileFile
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, TaskList
 from ollim_bot.store.change_reports import newest_changes, older_changes
-from ollim_bot.store.changes import CUT, FileChanges, UndoRefused, refuse_setting_undo, undo_setting
+from ollim_bot.store.changes import (
+    CUT,
+    TASKS,
+    FileChanges,
+    UndoRefused,
+    refuse_setting_undo,
+    shared_file,
+    undo_setting,
+)
 from ollim_bot.store.item_answers import ItemAnswers
+from ollim_bot.store.job_folder import read_text
+from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.task_undo import TaskUndoer
 
@@ -125,7 +138,7 @@ class ChangesPage:
                 self._refuse(change)
             except UndoRefused as refused:
                 refusal = refused.reason
-        return ChangeLine(change, lines, refusal=refusal)
+        return ChangeLine(change, lines, refusal=refusal, edit=_place_to_edit(change))
 
     def _refuse(self, change: ChangeRow) -> None:
         """Raise `UndoRefused` if the change cannot be undone as things are now."""
@@ -140,3 +153,17 @@ class ChangesPage:
                 raise UndoRefused(f"The task was changed since ({last.key}).")
         elif not change.kind:
             self._files.refuse_undo(change)
+
+
+def _place_to_edit(change: ChangeRow) -> str:
+    """The address of what was changed, of a job with what it was before; empty if there is none."""
+    if change.kind == SETTING:
+        return "/settings"
+    file = shared_file(change.place)
+    if isinstance(file, ProfileFile):
+        return "/about-me"
+    if not isinstance(file, JobFile) or file.is_skill or change.after is None:
+        return "/today" if change.place == TASKS else ""
+    kind = next(each for each in JobKind if each.plural == file.folder)
+    job = read_text(JOB_TYPES[kind], change.after).job
+    return f"{address_of(f'{kind}:{job.spec.id}')}?change={change.key}" if job else ""

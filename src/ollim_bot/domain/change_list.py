@@ -56,13 +56,14 @@ class ChangeLine:
     """A change as the page shows it.
 
     `difference` has its lines, each with `-` or `+` before it. `refusal` says why it cannot be
-    undone; empty if it can be tried.
+    undone; empty if it can be tried. `edit` is the address of what can be edited instead.
     """
 
     change: ChangeRow
     difference: tuple[str, ...] = ()
     is_undone: bool = False
     refusal: str = ""
+    edit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,8 @@ class JobForm:
     """A job as its owner edits it.
 
     `key` finds the job again: its id, or the name of a file without a valid one. `fields` are empty
-    if the file is wrong: `problems` then say why, each with its line. `typed` is the text of a
-    whole file that was typed while the file changed. `is_conflict` says that something was typed.
+    if the file is wrong: `problems` then say why, each with its line. `both` says why another
+    version stands beside that of the file, and `typed` is the whole text of that.
     """
 
     key: str
@@ -64,7 +64,7 @@ class JobForm:
     can_skip: bool = False
     can_run: bool = False
     typed: str | None = None
-    is_conflict: bool = False
+    both: str = ""
 
     @property
     def values(self) -> Mapping[str, str]:
@@ -73,15 +73,15 @@ class JobForm:
             each.name: each.value if each.in_file is None else each.in_file for each in self.fields
         }
 
-    def with_typed(self, typed: Mapping[str, str], file: str | None = None) -> JobForm:
-        """The form with what was typed, beside what the file has."""
+    def with_typed(self, why: str, typed: Mapping[str, str], file: str | None = None) -> JobForm:
+        """The form with what was typed, beside what the file has; `why` is a sentence."""
         fields = [
             each._replace(value=typed[each.name], in_file=each.value)
             if typed.get(each.name, each.value) != each.value
             else each
             for each in self.fields
         ]
-        return replace(self, fields=fields, typed=file, is_conflict=True)
+        return replace(self, fields=fields, typed=file, both=why)
 
 
 def address_of(key: str) -> str:

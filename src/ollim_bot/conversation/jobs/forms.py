@@ -59,6 +59,14 @@ SAVE, SAVE_FILE, MY_WORDS = "save", "save-file", "my-words"
 # What the buttons of a job's card do too.
 _PRESSES = {"pause": PAUSE, "resume": RESUME, "skip": SKIP, "run": RUN, "delete": CANCEL}
 
+_BOTH = (
+    "The file was changed while you typed. Nothing is saved yet: what you typed stands in the "
+    "fields, and beneath it what the file has now."
+)
+_FORMER = (
+    "This was changed since, so the change was not undone. The file as it was before the change "
+    "stands below, and beneath it what the file has now."
+)
 _STALE = "The file was changed meanwhile. Save shows you both."
 _CONFLICT = "The file was changed meanwhile. Nothing was saved; here are both."
 _NOT_SHOWN = "The file was changed meanwhile. Read it again before you say that it is yours."
@@ -83,6 +91,7 @@ class _Stored(NamedTuple):
 class JobFormView:
     """An `ActingView` of the job `id`, which may be written `kind:id`.
 
+    With the key of a `change`, what the file held before that stands beside what it holds now.
     The fields of an action are `id`, `version` of the form, and what the form has now.
     `press_on` is the router of buttons; `difference` says what one job in place of another changes
     in the coming week.
@@ -107,10 +116,13 @@ class JobFormView:
     async def look(self, asked: Mapping[str, str]) -> JobForm:
         key = asked.get("id", "")
         form = await asyncio.to_thread(self._form, key)
+        change = await self._store.read(lambda tx: tx.changes.find(asked.get("change", "")))
+        if change is not None and change.place == f"{form.kind.plural}/{form.file.name}":
+            return form.with_typed(_FORMER, {}, change.before)
         draft = self._drafts.get(asked.get("draft", ""), {})
         if draft.get("id") != key:
             return form
-        return form.with_typed(_typed(form, draft), draft.get(FILE))
+        return form.with_typed(_BOTH, _typed(form, draft), draft.get(FILE))
 
     def changes(self) -> AsyncIterator[None]:
         return changes_of(self._store, *MADE_OF, "changes")

@@ -130,7 +130,8 @@ def _undo(line: ChangeLine) -> str:
     if line.is_undone:
         return ""
     if line.refusal:
-        return f'<p class="about">Undo is not possible: <bdi>{escape(line.refusal)}</bdi></p>'
+        edit = f' <a href="{escape(line.edit)}">Edit</a>' if line.edit else ""
+        return f'<p class="about">Undo is not possible: <bdi>{escape(line.refusal)}</bdi>{edit}</p>'
     change = line.change
     name = escape(f"Undo: {_did(change)} {shortened(change.what, _LONGEST_LINE)}, {change.key}")
     return (

@@ -11,10 +11,6 @@ from ollim_bot.domain.text import visible
 
 _PROBLEM = '<p class="problem" role="alert"></p>'
 _MOST_ROWS = 24
-_CONFLICT = (
-    "The file was changed while you typed. Nothing is saved yet: what you typed stands in the "
-    "fields, and beneath it what the file has now."
-)
 _DELETE = "It does not come any more. Changes keeps it, so that you can bring it back."
 _OTHERS = (
     "The agent wrote this after reading text of others, so it is treated as theirs: its runs may "
@@ -38,8 +34,8 @@ def _parts(form: JobForm) -> Iterator[str]:
         yield f'<section class="wrong"><p>The file is not right:</p><ul>{items}</ul></section>'
     else:
         yield _buttons(form)
-    if form.is_conflict:
-        yield f'<section class="conflict"><p>{_CONFLICT}</p>{_take(form)}</section>'
+    if form.both:
+        yield f'<section class="conflict"><p>{escape(form.both)}</p>{_take(form)}</section>'
     if form.untrusted:
         yield _words_of_others(form)
     if form.fields:
@@ -105,8 +101,8 @@ def _words_of_others(form: JobForm) -> str:
 
 def _form(form: JobForm, action: str, content: str) -> str:
     """A form that says which file it was made of; another one is shown after a conflict."""
-    conflict = f' data-conflict="{form.file.version}"' if form.is_conflict else ""
-    label = "Save anyway" if form.is_conflict else "Save"
+    conflict = f' data-conflict="{form.file.version}"' if form.both else ""
+    label = "Save anyway" if form.both else "Save"
     return (
         f'<form class="job" data-action="{action}" data-previews="1" '
         f'data-field-id="{escape(form.key)}"{conflict}>'
