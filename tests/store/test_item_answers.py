@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.due_items import DueItem, open_card
+from ollim_bot.domain.due_items import DueItem, open_card, settled_card
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Chain, ItemKind, JobSpec, Reminder, Routine
@@ -22,6 +23,7 @@ from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.ports import JobRepositories
+from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 from ollim_bot.store.item_answers import ItemAnswers, add_item, add_missed, answer_reply, end_undo
 from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.steps import note_agent_skills
@@ -316,7 +318,7 @@ async def test_a_dose_has_one_card_and_one_answer() -> None:
     await answers(stores).answer(item.key, Answer.TAKEN, "web")
     ask(stores, PILL, "3")
     assert (title(stores, "3"), labels(stores, "3")) == ("✓ Pill · 9:00", ["Undo"])
-    assert (title(stores, "2"), labels(stores, "2")) == ("✓ Pill · 9:00", [])
+    assert (title(stores, "2"), labels(stores, "2")) == ("Pill · asked at 9:00", [])
     assert given_answers(stores, item) == ["taken"]
 
 
@@ -362,3 +364,50 @@ async def test_a_crash_between_any_two_steps_leaves_one_answer_and_one_undo(answ
         if not any(ends):
             return
     raise AssertionError("It never ended.")
+
+
+def answered_before_0_18(stores: Stores) -> DueItem:
+    """An item that an older version answered: its line stands in the message in place of the card.
+
+    The item had kept the card, to restore it.
+    """
+    item = ask(stores, TEA, "1").answered(Answer.DONE, NOW, "web")
+    asked = message(stores)
+
+    def store_as_then(tx: Transaction) -> None:
+        tx.due_items.put(item)
+        row = tx.statements.row("SELECT value FROM due_items WHERE key = ?", item.key)
+        assert row is not None
+        value = json.loads(row[0]) | {"asked": {"title": "Tea?"}, "footer": "late"}
+        tx.statements.write(
+            "due_items", "UPDATE due_items SET value = ? WHERE key = ?", json.dumps(value), item.key
+        )
+        line = replace(asked, card=settled_card(item, NOW), footer="in your quiet hours")
+        tx.statements.write(
+            "messages",
+            "UPDATE messages SET value = ? WHERE seq = 1",
+            CHAT_MESSAGES.encode(line).decode(),
+        )
+
+    stores.state.run(store_as_then)
+    return item
+
+
+async def test_a_card_from_before_0_18_is_the_line_that_it_was_and_its_undo_asks_again() -> None:
+    clock = ManualClock(NOW)
+    stores = stored(clock)
+    item = answered_before_0_18(stores)
+    line = "✓ Drink tea · 9:00"
+    assert (title(stores), labels(stores)) == (line, ["Undo"])
+    assert message(stores).footer == "in your quiet hours"
+    await answers(stores).undo(item.key, "web")
+    assert (title(stores), labels(stores)[0]) == ("Drink tea.", "Done")
+    await answers(stores).answer(item.key, Answer.DONE, "web")
+    assert (title(stores), labels(stores)) == (line, ["Undo"])
+    other = stored(clock)
+    answered_before_0_18(other)
+    await clock.advance(601)
+    before = other.state.query(lambda tx: tx.messages.last_change())
+    other.state.run(end_undo)
+    assert (title(other), labels(other)) == (line, [])
+    assert other.state.query(lambda tx: tx.messages.last_change()) > before

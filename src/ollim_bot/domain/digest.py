@@ -8,17 +8,9 @@ from datetime import datetime, timedelta
 
 from ollim_bot.domain.cards import Button, Card, CardLine
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.due_items import (
-    DONE,
-    SNOOZE,
-    TAKEN,
-    DueItem,
-    item_key,
-    passed_card,
-    settled_card,
-    settling_buttons,
-)
+from ollim_bot.domain.due_items import SNOOZE, DueItem, passed_card, settled_card, settling_buttons
 from ollim_bot.domain.ids import MessageId, SessionId
+from ollim_bot.domain.item_messages import asked_item
 from ollim_bot.domain.moments import clock_time, describe, elapsed
 from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.taint import Untrusted, marked_taint
@@ -62,9 +54,7 @@ class HeldMessage:
     @property
     def item(self) -> str:
         """The key of the due item whose answer the message asks for; empty if it asks for none."""
-        key = item_key(self.message.occurrence)
-        is_asking = any(each.action in (DONE, TAKEN) and each.data == key for each in self._buttons)
-        return key if is_asking else ""
+        return asked_item(self.message)
 
     @property
     def needs_own_message(self) -> bool:

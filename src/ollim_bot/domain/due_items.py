@@ -173,8 +173,8 @@ class DueItem:
     item that is meant, where a run by hand came while that was there: it has no life of its own.
 
     `answered_by` is a surface, or `agent`. `until` is the moment that a snooze or a move chose, and
-    `copy` the id of the reminder that it made. `asked` and `footer` are what the message showed
-    before the answer; an Undo, until `undo_until`, shows them again.
+    `copy` the id of the reminder that it made, `is_in_quiet` says that this comes in the
+    quiet. It can be taken back on the card until `undo_until`. With `is_passed`, a later dose asks.
     """
 
     occurrence: str
@@ -195,8 +195,8 @@ class DueItem:
     answered_by: str = ""
     until: datetime | None = None
     copy: str = ""
-    asked: Card | None = None
-    footer: str = ""
+    is_in_quiet: bool = False
+    is_passed: bool = False
     undo_until: datetime | None = None
     earlier: tuple[datetime, ...] = ()
     earlier_count: int = 0
@@ -326,8 +326,7 @@ class DueItem:
             answered_by="",
             until=None,
             copy="",
-            asked=None,
-            footer="",
+            is_in_quiet=False,
             undo_until=None,
             again_at=None,
             has_later=False,

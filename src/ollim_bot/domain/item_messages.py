@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.due_items import DueItem, delivery_id, open_card
+from ollim_bot.domain.due_items import (
+    DONE,
+    TAKEN,
+    DueItem,
+    delivery_id,
+    item_key,
+    open_card,
+    passed_card,
+    settled_card,
+    unanswered_card,
+)
 from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.quiet import IN_QUIET_HOURS
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.taint import marked_taint, untrusted_label, untrusted_message
 
@@ -50,3 +62,33 @@ def card_message(
         untrusted=untrusted_message(taint),
         must=item.as_reminder.must,
     )
+
+
+def asked_item(message: ChatMessage) -> str:
+    """The key of the due item whose answer the message asks for; empty if it asks for none."""
+    key = item_key(message.occurrence)
+    buttons = message.card.buttons if message.card is not None else ()
+    is_asking = any(each.action in (DONE, TAKEN) and each.data == key for each in buttons)
+    return key if is_asking else ""
+
+
+def shown_as(message: ChatMessage, item: DueItem, now: datetime) -> ChatMessage:
+    """The message of an item as it is shown: it asks, or it is a line about what became of it.
+
+    `message` is as it was posted. Before version 0.18 the line was stored in its place.
+    """
+    asks = bool(asked_item(message))
+    if message.id != item.card:
+        card = passed_card(item, message.at, now) if asks else message.card
+    elif item.answer is not None:
+        # The step that ends the Undo takes the button away, and no clock.
+        card = settled_card(item, (item.answered_at or now).astimezone(now.tzinfo))
+    elif item.is_followed_up:
+        card = passed_card(item, message.at, now)
+    elif item.is_passed:
+        card = unanswered_card(item, now)
+    else:
+        card = message.card
+    if card == message.card or not asks:
+        return replace(message, card=card)
+    return replace(message, card=card, footer=IN_QUIET_HOURS if item.is_in_quiet else "")

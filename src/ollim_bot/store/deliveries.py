@@ -14,7 +14,7 @@ from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.store.codecs.messages import MESSAGES
 from ollim_bot.store.connection import Row, Statements, escaped, moment_of, unescaped
 from ollim_bot.store.file_store import parse_json, render_json, versioned_list
-from ollim_bot.store.messages import LoggedMessage, MessageLog, logged_messages
+from ollim_bot.store.messages import LoggedMessage, MessageLog
 from ollim_bot.store.records import Record
 
 
@@ -354,7 +354,7 @@ class Deliveries:
             channel,
             escaped(ref),
         )
-        return logged_messages(rows)[0] if rows else None
+        return self._messages.read(rows)[0] if rows else None
 
     def refs(self, message_id: MessageId) -> Mapping[str, tuple[str, ...]]:
         """The ids of the message on each channel that shows it, part by part."""
@@ -373,7 +373,7 @@ class Deliveries:
             channel,
             self._messages.last_seq() - newest,
         )
-        logged = logged_messages([row[:6] for row in rows])
+        logged = self._messages.read([row[:6] for row in rows])
         return {unescaped(row[6]): each.message for row, each in zip(rows, logged, strict=True)}
 
     def doubt_all(self, now: datetime) -> list[Delivery]:
@@ -468,7 +468,7 @@ class Deliveries:
 
     def _delivery(self, row: Row) -> Delivery:
         channel, state, parts, tries, tried_at, nonce, shown_change, reason = row[6:]
-        (logged,) = logged_messages([row[:6]])
+        (logged,) = self._messages.read([row[:6]])
         return Delivery(
             channel,
             logged,

@@ -17,17 +17,30 @@ from ollim_bot.store.lookup import look_up
 
 if TYPE_CHECKING:
     from ollim_bot.domain.due_items import DueItem
+    from ollim_bot.store.messages import MessageLog
+
+
+def find_item(statements: Statements, key: str) -> DueItem | None:
+    """The item that the buttons with this key mean."""
+    item = _row(statements, key)
+    return find_item(statements, item.same_as) if item is not None and item.same_as else item
+
+
+def _row(statements: Statements, key: str) -> DueItem | None:
+    rows = statements.rows("SELECT value FROM due_items WHERE key = ?", key)
+    return next(iter(_decoded(rows)), None)
 
 
 class DueItems:
-    def __init__(self, statements: Statements) -> None:
+    """A change of an item is a change of the messages that show it."""
+
+    def __init__(self, statements: Statements, messages: MessageLog) -> None:
         self._statements = statements
+        self._messages = messages
 
     def get(self, key: str) -> DueItem | None:
         """The item that the buttons with this key mean."""
-        rows = self._statements.rows("SELECT value FROM due_items WHERE key = ?", key)
-        item = next(iter(_decoded(rows)), None)
-        return self.get(item.same_as) if item is not None and item.same_as else item
+        return find_item(self._statements, key)
 
     def add(self, item: DueItem) -> bool:
         """Add the item; False if its occurrence has one already."""
@@ -38,6 +51,9 @@ class DueItems:
 
     def put(self, item: DueItem) -> None:
         """Add the item, or replace the one of the same occurrence."""
+        known = _row(self._statements, item.key)
+        cards = {each.card for each in (known, item) if each is not None and each.card}
+        shown = [self._messages.logged(each) for each in cards]
         self._statements.write(
             "due_items",
             "INSERT INTO due_items (key, due, is_open, answered_at, again_at, undo_until, value)"
@@ -53,6 +69,9 @@ class DueItems:
             _number(item.undo_until),
             encode_plain(item).decode(),
         )
+        for before in filter(None, shown):
+            if self._messages.logged(before.message.id) != before:
+                self._messages.touch(before)
 
     def open(self) -> list[DueItem]:
         """The items without an answer, the earliest first."""

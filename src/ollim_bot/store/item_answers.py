@@ -17,26 +17,16 @@ from functools import reduce
 from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.answer_undo import settlement_in, state_text, why_not_undone
 from ollim_bot.domain.answer_words import settlement
-from ollim_bot.domain.cards import Card
 from ollim_bot.domain.changes import ANSWER, Changer, ChangeRow
 from ollim_bot.domain.digest import HeldMessage
-from ollim_bot.domain.due_items import (
-    DueItem,
-    delivery_id,
-    item_key,
-    open_card,
-    passed_card,
-    root_in,
-    settled_card,
-    unanswered_card,
-)
+from ollim_bot.domain.due_items import DueItem, delivery_id, item_key, open_card, root_in
 from ollim_bot.domain.ids import MessageId
-from ollim_bot.domain.item_messages import card_message
+from ollim_bot.domain.item_messages import asked_item, card_message
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import ItemKind, Job, Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Answer, LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet, quiet_until
+from ollim_bot.domain.quiet import is_quiet, quiet_until
 from ollim_bot.domain.run_history import BY, NEWER_CAME, PLAINLY, RunStory, planned_row
 from ollim_bot.domain.schedule import ScheduledJob, is_late, occurrence_at
 from ollim_bot.domain.updates import owner_did
@@ -149,11 +139,12 @@ def add_item(tx: Transaction, item: DueItem) -> None:
     message shows that. Call it after the message was added, or kept for the digest.
     """
     known = tx.due_items.get(item.key)
+    is_held = tx.held.get().has(item.card)
     if known is None and item.is_by_hand:
         known = _meant_by_hand(tx, item)
     if known is None:
         item = _take_place(tx, item)
-        if tx.held.get().has(item.card):
+        if is_held:
             item = replace(item, waiting=item.card, again_at=None)
         elif item.again_at is not None:
             item = plan_next(tx, item, item.again_at)
@@ -162,17 +153,13 @@ def add_item(tx: Transaction, item: DueItem) -> None:
     if known.key != item.key:
         tx.due_items.put(replace(item, again_at=None, same_as=known.key))
     if known.answer is not None:
-        _show(tx, known.card, settled_card(replace(known, undo_until=None), tx.now))
-        _show(tx, item.card, settled_card(known, tx.now))
         tx.due_items.put(replace(known, card=item.card))
-    elif not known.is_open:
-        _show_passed(tx, known, item.card)
-    elif tx.held.get().has(item.card):
+    elif known.is_open and is_held:
         if known.waiting != item.card:
             _drop_waiting(tx, known)
         tx.due_items.put(replace(known, waiting=item.card))
-    else:
-        bring_card(tx, known, item.card)
+    elif known.is_open:
+        ask_by(tx, known, item.card)
 
 
 def _meant_by_hand(tx: Transaction, item: DueItem) -> DueItem | None:
@@ -206,28 +193,19 @@ def _take_place(tx: Transaction, item: DueItem) -> DueItem:
         _drop_waiting(tx, earlier)
         earlier = replace(earlier, waiting=None, again_at=None)
         if earlier.is_dose and earlier.is_of_routine and not earlier.is_by_hand:
-            _show_unanswered(tx, earlier)
+            tx.due_items.put(replace(earlier, is_passed=True))
             continue
-        _show_passed(tx, earlier, earlier.card)
         tx.due_items.put(replace(earlier, is_followed_up=True))
         is_moment = item.is_of_routine and not earlier.is_by_hand
         item = item.in_place_of(earlier) if is_moment else item
     job = Occurrence.parse(item.occurrence)
     for earlier in () if item.is_dose else tx.due_items.with_undo():
         if earlier.is_of(job.kind, job.job_id):
-            _end_undo(tx, earlier)
+            tx.due_items.put(replace(earlier, undo_until=None))
     for earlier in tx.due_items.answered_since(tx.now - _LONGEST_UNDO):
         if earlier.is_of_same_job(item) and not earlier.has_later:
             tx.due_items.put(replace(earlier, has_later=True))
     return item
-
-
-def _show_unanswered(tx: Transaction, dose: DueItem) -> None:
-    """Let the card of a dose become a line; what is a line already stays as it is."""
-    message = tx.messages.get(dose.card)
-    if message is not None and message.card is not None and message.card.buttons:
-        _show(tx, dose.card, unanswered_card(dose, tx.now))
-    tx.due_items.put(dose)
 
 
 def add_missed(tx: Transaction, job: ScheduledJob, moments: Sequence[datetime]) -> None:
@@ -251,15 +229,13 @@ def add_missed(tx: Transaction, job: ScheduledJob, moments: Sequence[datetime]) 
         add_item(tx, last)
 
 
-def bring_card(tx: Transaction, item: DueItem, card: MessageId) -> None:
-    """Let a new message show an open item; the earlier message becomes a line.
+def ask_by(tx: Transaction, item: DueItem, card: MessageId) -> None:
+    """Let a new message ask for an open item in the place of its earlier one.
 
     What waited for the end of the quiet does not come any more, and the nagging goes on.
     """
-    if item.card != card:
-        _show_passed(tx, item, item.card)
     _drop_waiting(tx, item)
-    item = replace(item, card=card, waiting=None, shown=max(1, item.shown))
+    item = replace(item, card=card, waiting=None, is_passed=False, shown=max(1, item.shown))
     if item.nag is not None and item.again_at is None:
         item = plan_next(tx, item, tx.now.astimezone(UTC) + item.nag.pause)
     tx.due_items.put(item)
@@ -309,7 +285,7 @@ def show_again(
     tx.messages.add(message)
     tx.ledger.append(done)
     since = now if is_late(item.again_at, now) else item.again_at
-    bring_card(tx, plan_next(tx, shown, since + item.nag.pause), message.id)
+    ask_by(tx, plan_next(tx, shown, since + item.nag.pause), message.id)
     return tx.due_items.get(key)
 
 
@@ -351,32 +327,12 @@ def release_card(tx: Transaction, held: HeldMessage, now: datetime) -> HeldMessa
         forget_message(tx, item, message.id)
         note_dropped(tx, message, NEWER_CAME if item.answer is None else "you had answered it")
         return None
-    bring_card(tx, item, message.id)
+    ask_by(tx, item, message.id)
     time = Occurrence.parse(message.occurrence)
     if not time.is_again:
         return held
     # Its words tell how long ago it was.
     return replace(held, message=replace(card_message(item, time, now), at=message.at))
-
-
-def _show(tx: Transaction, message_id: MessageId, card: Card | None, footer: str = "") -> None:
-    message = tx.messages.get(message_id)
-    if message is not None:
-        tx.messages.add(replace(message, card=card, footer=footer))
-
-
-def _show_passed(tx: Transaction, item: DueItem, message_id: MessageId) -> None:
-    """Let an earlier message of the item become a quiet line."""
-    message = tx.messages.get(message_id)
-    if message is not None:
-        _show(tx, message_id, passed_card(item, message.at, tx.now))
-
-
-def _show_settled(tx: Transaction, item: DueItem) -> None:
-    """Show the line of the answer, and say so where it puts the item off into the quiet."""
-    is_in_quiet = item.until is not None and is_quiet(quiet_settings(tx), item.until)
-    footer = IN_QUIET_HOURS if is_in_quiet else ""
-    _show(tx, item.card, settled_card(item, tx.now), footer)
 
 
 def answer_item(
@@ -399,12 +355,9 @@ def answer_item(
     before = tx.due_items.get(key)
     if before is None or not before.is_open:
         return None
-    item = before.answered(answer, tx.now, by, until, copy)
-    # The item keeps what the message showed.
-    message = tx.messages.get(item.card)
-    _show_settled(tx, item)
-    if message is not None:
-        item = replace(item, asked=message.card, footer=message.footer)
+    is_in_quiet = until is not None and is_quiet(quiet_settings(tx), until)
+    answered = before.answered(answer, tx.now, by, until, copy)
+    item = replace(answered, is_in_quiet=is_in_quiet)
     tx.due_items.put(item)
     tx.ledger.append(item.row(answer, tx.now, by))
     _note_answer(tx, before, item, who or _changer_of(by), undoes)
@@ -547,12 +500,14 @@ def reopen_item(tx: Transaction, item: DueItem, by: str) -> DueItem:
     tx.ledger.append(item.row(Answer.UNDONE, tx.now, by))
     _note_taken_back(tx, item, after, _changer_of(by))
     if not after.card and after.shown:
-        after = _card_again(tx, after)
-    else:
-        _show(tx, after.card, item.asked or open_card(after, tx.now), item.footer)
+        after = _asked_late(tx, after)
     if item.nag is not None and not after.waiting and not _is_superseded(tx, item):
         after = plan_next(tx, after, tx.now.astimezone(UTC) + item.nag.pause)
     tx.due_items.put(after)
+    message = tx.messages.get(after.card)
+    if message is not None and not asked_item(message) and not after.is_passed:
+        # Before version 0.18 a message had the line of the answer in place of what it asked.
+        tx.messages.add(replace(message, card=open_card(after, tx.now)))
     if item.copy and item.until is not None:
         tx.job_ops.done(add_snoozed(item.note, item.copy, item.until).id)
         tx.job_ops.add(remove_copy(item.copy, item.until))
@@ -568,8 +523,8 @@ def _is_superseded(tx: Transaction, item: DueItem) -> bool:
     return end is not None and end.facts.get("reason") == SkipReason.SUPERSEDED
 
 
-def _card_again(tx: Transaction, item: DueItem) -> DueItem:
-    """Make the card of an item that was answered before it came."""
+def _asked_late(tx: Transaction, item: DueItem) -> DueItem:
+    """Ask for an item that was answered before its message came."""
     occurrence = Occurrence.parse(item.occurrence)
     item = replace(item, card=delivery_id(occurrence))
     message = card_message(item, occurrence, tx.now)
@@ -595,13 +550,7 @@ def end_undo(tx: Transaction) -> None:
     """Remove the Undo buttons whose time is over."""
     for item in tx.due_items.with_undo():
         if not item.can_undo(tx.now):
-            _end_undo(tx, item)
-
-
-def _end_undo(tx: Transaction, item: DueItem) -> None:
-    item = replace(item, undo_until=None)
-    _show_settled(tx, item)
-    tx.due_items.put(item)
+            tx.due_items.put(replace(item, undo_until=None))
 
 
 def new_copy() -> str:

@@ -13,6 +13,7 @@ from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.search import Search, Speaker, who_spoke
 from ollim_bot.store.codecs.messages import CHAT_MESSAGES
 from ollim_bot.store.connection import Row, Statements, Value, escaped, microseconds, unescaped
+from ollim_bot.store.lookup import look_up
 from ollim_bot.store.search_index import SESSION, SearchIndex, conditions_of
 
 # The session of an answer is known; a message of the owner belongs to that of the next answer.
@@ -53,11 +54,15 @@ class LoggedMessage:
 class MessageLog:
     """The log. Every addition and edit takes the next number of one counter, for readers to follow.
 
-    The log keeps no `refs`: the deliveries know where a message arrived.
+    The log keeps no `refs`: the deliveries know where a message arrived. A message of a due item is
+    kept as it was posted, and read with the card that the item has now.
     """
 
-    def __init__(self, statements: Statements, index: type[SearchIndex] | None = None) -> None:
+    def __init__(
+        self, statements: Statements, index: type[SearchIndex] | None, now: datetime
+    ) -> None:
         self._statements = statements
+        self._now = now
         self._index = (index or SearchIndex)(statements)
 
     def add(self, message: ChatMessage, sender: Sender = MAIN) -> LoggedMessage:
@@ -67,12 +72,29 @@ class MessageLog:
         is ignored; every channel that shows the earlier content has to edit it.
         """
         message = replace(message, refs={})
-        known = self.logged(message.id)
+        known = next(iter(self._stored("WHERE id = ?", escaped(message.id))), None)
         if known is None:
             return self._inserted(message, sender)
-        if known.message == message:
-            return known
-        return self._edited(message, known)
+        shown = self._shown(known)
+        if message.card == shown.message.card:
+            message = replace(message, card=known.message.card)
+            if message.footer == shown.message.footer:
+                message = replace(message, footer=known.message.footer)
+        return shown if known.message == message else self._edited(message, known)
+
+    def touch(self, logged: LoggedMessage) -> int:
+        """Note that the message is shown in another way; every channel that has it edits it.
+
+        Returns the number of the change.
+        """
+        change = self.last_change() + 1
+        self._statements.write(
+            "messages", "UPDATE messages SET change = ? WHERE seq = ?", change, logged.seq
+        )
+        self._statements.write(
+            "deliveries", "UPDATE deliveries SET is_behind = 1 WHERE message = ?", logged.seq
+        )
+        return change
 
     def get(self, message_id: MessageId) -> ChatMessage | None:
         found = self.logged(message_id)
@@ -94,7 +116,7 @@ class MessageLog:
         """The newest messages, newest first. None is read before it is asked for."""
         sql = f"SELECT {_COLUMNS} FROM messages ORDER BY seq DESC LIMIT ?"
         for row in self._statements.rows(sql, limit):
-            yield from logged_messages([row])
+            yield from self.read([row])
 
     def around(self, message_id: MessageId, limit: int) -> list[LoggedMessage]:
         """The message with `limit` messages before and after it; none if it is unknown."""
@@ -255,12 +277,10 @@ class MessageLog:
         return LoggedMessage(message, seq, change, sender)
 
     def _edited(self, message: ChatMessage, known: LoggedMessage) -> LoggedMessage:
-        change = self.last_change() + 1
         self._statements.write(
             "messages",
-            "UPDATE messages SET change = ?, at = ?, turn = ?, session = ?, occurrence = ?,"
-            " value = ? WHERE seq = ?",
-            change,
+            "UPDATE messages SET at = ?, turn = ?, session = ?, occurrence = ?, value = ?"
+            " WHERE seq = ?",
             microseconds(message.at),
             escaped(message.turn or "") or None,
             escaped(message.session or "") or None,
@@ -268,18 +288,35 @@ class MessageLog:
             CHAT_MESSAGES.encode(message).decode(),
             known.seq,
         )
-        self._statements.write(
-            "deliveries", "UPDATE deliveries SET is_behind = 1 WHERE message = ?", known.seq
-        )
         self._index.replace(known.seq, known.message, message)
-        return LoggedMessage(message, known.seq, change, known.sender)
+        change = self.touch(known)
+        return self._shown(LoggedMessage(message, known.seq, change, known.sender))
 
     def _found(self, condition: str, *arguments: Value) -> list[LoggedMessage]:
+        return [*map(self._shown, self._stored(condition, *arguments))]
+
+    def _stored(self, condition: str, *arguments: Value) -> list[LoggedMessage]:
         rows = self._statements.rows(f"SELECT {_COLUMNS} FROM messages {condition}", *arguments)
-        return logged_messages(rows)
+        return _decoded(rows)
+
+    def read(self, rows: Sequence[Row]) -> list[LoggedMessage]:
+        """The messages of rows with the columns of the log."""
+        return [*map(self._shown, _decoded(rows))]
+
+    def _shown(self, stored: LoggedMessage) -> LoggedMessage:
+        """The message with the card of its due item, if it belongs to one."""
+        message = stored.message
+        if message.card is None or not message.occurrence:
+            return stored
+        key = look_up("domain.due_items:item_key")(message.occurrence)
+        item = look_up("store.due_items:find_item")(self._statements, key)
+        if item is None:
+            return stored
+        shown_as = look_up("domain.item_messages:shown_as")
+        return replace(stored, message=shown_as(message, item, self._now))
 
 
-def logged_messages(rows: Sequence[Row]) -> list[LoggedMessage]:
+def _decoded(rows: Sequence[Row]) -> list[LoggedMessage]:
     return [
         LoggedMessage(
             CHAT_MESSAGES.decode(value.encode()),

@@ -83,13 +83,15 @@ class Transaction(Records):
     )
     ledger: RepositorySpec[LedgerRows] = RepositorySpec("store.run_ledger:LedgerRows")
     inbox: RepositorySpec[InboxInputs] = RepositorySpec("store.inbox:InboxInputs")
-    messages: RepositorySpec[MessageLog] = RepositorySpec("store.messages:MessageLog", "index")
+    messages: RepositorySpec[MessageLog] = RepositorySpec(
+        "store.messages:MessageLog", "index", "now"
+    )
     deliveries: RepositorySpec[Deliveries] = RepositorySpec(
         "store.deliveries:Deliveries", "messages", "budget"
     )
     channels: RepositorySpec[Channels] = RepositorySpec("store.deliveries:Channels", "messages")
     job_ops: RepositorySpec[JobOps] = RepositorySpec("store.transaction:JobOps")
-    due_items: RepositorySpec[DueItems] = RepositorySpec("store.due_items:DueItems")
+    due_items: RepositorySpec[DueItems] = RepositorySpec("store.due_items:DueItems", "messages")
     webhook_deliveries: RepositorySpec[WebhookDeliveries] = RepositorySpec(
         "store.webhook_deliveries:WebhookDeliveries", "ledger"
     )
