@@ -6,7 +6,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
-from contextlib import ExitStack
 
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
@@ -55,26 +54,21 @@ class BreakdownButtons:
         }
 
     async def run(self) -> None:
-        """Carry out what a crash cut off, and follow steps and requests, until cancelled."""
-        with self._store.changes("breakdowns") as has_changed:
+        """Follow steps and requests, until cancelled."""
+        with self._store.changes("breakdowns", "inbox", *_FOLLOWED) as has_changed:
             while True:
                 has_changed.clear()
-                known = (await self._store.read(lambda tx: tx.breakdowns.get())).known
-                followed = _FOLLOWED if any(each.parts for each in known) else ()
-                asked = ("inbox",) if any(each.asked for each in known) else ()
-                with ExitStack() as watches:
-                    for name in (*followed, *asked):
-                        watches.enter_context(self._store.changes(name, event=has_changed))
-                    is_done = await self._look() if known else True
-                    pause = None if is_done else 60.0
-                    await wait_until_set(has_changed, self._clock, pause)
+                is_done = await self._look()
+                await wait_until_set(has_changed, self._clock, None if is_done else 60.0)
 
     async def _look(self) -> bool:
-        """Do what is to be done now; False if the list or the disk refuses it."""
+        """Do what is to be done now; False if the disk refuses it."""
         try:
-            await self._writer.repeat_begun()
-            await self._store.transact(ask_for_unanswered)
-            await self._writer.follow()
+            known = (await self._store.read(lambda tx: tx.breakdowns.get())).known
+            if any(each.asked for each in known):
+                await self._store.transact(ask_for_unanswered)
+            if any(each.parts for each in known):
+                await self._writer.follow()
         except OllimError:
             _logger.warning("The steps of a task have to wait", exc_info=True)
             return False
@@ -120,7 +114,7 @@ class BreakdownButtons:
         """The button asks, so that its data end with the words."""
         key, _, words = button.data.partition(":")
         one = (await self._store.read(lambda tx: tx.breakdowns.get())).find(key)
-        if one is None or one.steps:
+        if one is None or one.parts:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
         try:
             await self._writer.write(one.thing.ref, steps_in(words))

@@ -22,7 +22,6 @@ MOST_STEPS = 10
 
 _LONGEST_TITLE, _LONGEST_STEP = 200, 200
 _UNDO_FOR = timedelta(minutes=10)
-_KEPT_FOR = timedelta(days=7)
 _MOST_KEPT = 100
 _ASK_STEPS = "Which steps? (find the letter; call the office)"
 
@@ -76,35 +75,26 @@ class Thing:
 class Breakdown:
     """A thing on its way to its steps.
 
-    `asked` is the input that asks the agent for them; empty once the owner is asked. With `steps`,
-    and their mark `untrusted`, the list has to take them, and with `parts` it has: those are their
-    ids, `parent` is the task above them, and `list` the name of their list. One that `is_ending` is
-    being taken back, which is possible until `undo_until`. `message` shows all that. `former` is
-    the first step that the due item had before.
+    `asked` is the input that asks the agent for them; empty once the owner is asked. With `parts`
+    the list has the `steps`, whose mark is `untrusted`: those are their ids, `parent` is the task
+    above them, and `list` the name of their list. They can be taken back until `undo_until`.
+    `message` shows all that. `former` is the first step that the due item had before.
     """
 
     thing: Thing
-    at: datetime
     asked: str = ""
     steps: tuple[str, ...] = ()
     untrusted: str = ""
-    is_by_agent: bool = False
     parent: str = ""
     parts: tuple[str, ...] = ()
     list: str = FILE_LIST
     message: str = ""
     former: str = ""
     undo_until: datetime | None = None
-    is_ending: bool = False
 
     @property
     def key(self) -> str:
         return self.thing.key
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether the list may not have what was noted."""
-        return self.is_ending or (bool(self.steps) and not self.parts)
 
     def can_undo(self, now: datetime) -> bool:
         return self.undo_until is not None and now.astimezone(UTC) < self.undo_until
@@ -140,12 +130,6 @@ class Breakdowns:
     def over(self, now: datetime) -> list[Breakdown]:
         """Those whose Undo has ended."""
         return [each for each in self.known if each.undo_until and not each.can_undo(now)]
-
-    def pruned(self, now: datetime) -> Breakdowns:
-        """Without those that came to nothing."""
-        return Breakdowns(
-            tuple(each for each in self.known if each.is_begun or now - each.at < _KEPT_FOR)
-        )
 
 
 def steps_in(words: str) -> tuple[str, ...]:

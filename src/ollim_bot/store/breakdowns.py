@@ -1,17 +1,14 @@
 """Writes the steps of a task or a due item into the list of tasks, each set once.
 
-The steps are noted before the list has them, so that a crash in between neither loses nor doubles
-them: what was noted is carried out again, and a list adds no step that it has.
+A list adds no step that it has, so that what a crash has cut off is done again by the same words.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.breakdowns import (
@@ -32,17 +29,15 @@ from ollim_bot.domain.taint import TaintMark, marked_taint, untrusted_message
 from ollim_bot.domain.tasks import FILE_LIST, Task, is_titled, named_task
 from ollim_bot.domain.text import counted
 from ollim_bot.domain.updates import owner_did
-from ollim_bot.errors import OllimError, StorageError, TaskNotFound, WrongInput
+from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.ports import TaskList
 from ollim_bot.store.changes import cause_of
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
-from ollim_bot.store.transaction import Step, Transaction
+from ollim_bot.store.transaction import Transaction
 
 _HAS_STEPS = "It is broken down already. Its steps are below it in the list of tasks."
 _DONE = "That is done already."
-
-_logger = logging.getLogger(__name__)
 
 
 class StepWriter:
@@ -54,8 +49,8 @@ class StepWriter:
         # A second set of steps finds those of the first.
         self._one_at_a_time = asyncio.Lock()
 
-    async def find(self, ref: str) -> Thing:
-        """The thing with this `ref`. Raises `WrongInput` if it is done or has steps already."""
+    async def find(self, ref: str, steps: Sequence[str] = ()) -> Thing:
+        """The thing with this `ref`. Raises `WrongInput` if it is done or has other steps."""
         kind, _, name = ref.partition(":")
         item = await self._store.read(lambda tx: tx.due_items.get(name)) if kind == ITEM else None
         if kind == ITEM and (item is None or not item.is_open):
@@ -67,7 +62,9 @@ class StepWriter:
             assert task is not None
             found = [task]
             thing = Thing.of_task(*await self._store.read(lambda tx: tx.marks.marked(found)))
-        if thing.task and any(each.parent == thing.task for each in listed):
+        has = {each.title for each in listed if thing.task and each.parent == thing.task}
+        one = (await self._store.read(lambda tx: tx.breakdowns.get())).find(thing.key)
+        if has and (not has <= {*steps} or (one is not None and one.parts)):
             raise WrongInput(_HAS_STEPS)
         return thing
 
@@ -106,54 +103,30 @@ class StepWriter:
     ) -> Thing:
         """Give the thing its steps, and show them. `read` marks what their author had read.
 
-        Raises `WrongInput` as `find` does, or what the list of tasks raises; nothing has changed
-        then.
+        Raises as `find`, and what the list of tasks raises; nothing has changed then.
         """
         async with self._one_at_a_time:
-            thing = await self.find(ref)
+            thing = await self.find(ref, steps)
             mark = marked_taint(",".join(filter(None, (thing.untrusted, read)))).mark
-
-            def note(tx: Transaction) -> bool:
-                return _note(tx, thing, tuple(steps), mark, is_by_agent=is_by_agent)
-
-            if not await self._store.transact(note):
-                raise WrongInput(_HAS_STEPS)
-            await self._carry_out_or_withdraw(thing.key)
+            titles = steps if thing.task else (*steps, thing.words)
+            # Before they are in the list: a crash must leave none without its mark.
+            await self._store.transact(lambda tx: _mark(tx, titles, mark))
+            made = await asyncio.to_thread(
+                lambda: self._tasks().add_steps(steps, thing.task, thing.words)
+            )
+            by = Changer.AGENT if is_by_agent else Changer.BUTTON
+            await self._store.transact(lambda tx: _make(tx, thing, steps, made, mark, by))
         return thing
 
     async def undo(self, key: str) -> bool:
         """Take the open steps away; False if that is too late. Raises as `write`."""
         async with self._one_at_a_time:
-            if not await self._store.transact(lambda tx: _begin_end(tx, key)):
+            one, now = await self._store.read(lambda tx: (tx.breakdowns.get().find(key), tx.now))
+            if one is None or not one.can_undo(now):
                 return False
-            await self._carry_out_or_withdraw(key)
+            gone = await asyncio.to_thread(lambda: self._tasks().remove_open(one.removable))
+            await self._store.transact(lambda tx: _take_back(tx, one, gone))
         return True
-
-    async def repeat_begun(self) -> None:
-        """Carry out what a crash has cut off; raises what the list of tasks raises."""
-        async with self._one_at_a_time:
-            for one in (await self._store.read(lambda tx: tx.breakdowns.get())).known:
-                if one.is_begun:
-                    await self._repeat(one.key)
-
-    async def _repeat(self, key: str) -> None:
-        end: Step[None]
-        try:
-            end = await self._change_list(key)
-        except TaskNotFound:
-            end = partial(_withdraw, key=key)
-        await self._store.transact(end)
-
-    async def _carry_out_or_withdraw(self, key: str) -> None:
-        try:
-            end = await self._change_list(key)
-        except OllimError:
-            await self._store.transact(lambda tx: _withdraw(tx, key))
-            raise
-        try:
-            await self._store.transact(end)
-        except StorageError:  # the list is changed all the same; it is looked at again
-            _logger.warning("The steps of a task could not be shown", exc_info=True)
 
     async def follow(self) -> None:
         """Let each open due item have the first of its steps that is not done."""
@@ -163,20 +136,6 @@ class StepWriter:
                 listed = await asyncio.to_thread(lambda: self._tasks().tasks())
                 titles = {each.id: each.title for each in listed}
                 await self._store.transact(lambda tx: _follow(tx, titles))
-
-    async def _change_list(self, key: str) -> Step[None]:
-        """Change the list as it was noted; returns the step that ends the note."""
-        one = (await self._store.read(lambda tx: tx.breakdowns.get())).find(key)
-        if one is None:
-            return lambda _: None
-        if one.is_ending:
-            gone = await asyncio.to_thread(lambda: self._tasks().remove_open(one.removable))
-            return lambda tx: _end(tx, one, gone)
-        thing = one.thing
-        made = await asyncio.to_thread(
-            lambda: self._tasks().add_steps(one.steps, thing.task, thing.words)
-        )
-        return lambda tx: _make(tx, one, made)
 
 
 def ask_agent(tx: Transaction, thing: Thing, input_id: str) -> None:
@@ -189,25 +148,25 @@ def _without_question(tx: Transaction, one: Breakdown) -> Breakdown:
     """Withdraw the card that asks the owner; what comes is a new message."""
     if one.message:
         _show(tx, one, typing_card(one.thing)._replace(buttons=()))
-    return replace(one, at=tx.now, message="")
+    return replace(one, message="")
 
 
 def ask_owner(tx: Transaction, thing: Thing) -> None:
-    """Ask the owner for the steps, by a card, unless it is there or the steps are."""
+    """Ask the owner for the steps, by a card, unless it is there."""
     one = replace(_begun(tx, thing), asked="")
-    if not one.message and not one.steps:
+    if not one.message:
         one = _show(tx, one, typing_card(thing))
     tx.breakdowns.change(lambda known: known.including(one))
 
 
 def _begun(tx: Transaction, thing: Thing) -> Breakdown:
     """What is known of the thing; where its former steps were done, it begins anew."""
-    before = tx.breakdowns.change(lambda known: known.pruned(tx.now)).find(thing.key)
+    before = tx.breakdowns.get().find(thing.key)
     if before is not None and not before.parts:
         return replace(before, thing=thing)
     if before is not None:
         _remove_undo(tx, before)
-    return Breakdown(thing, tx.now)
+    return Breakdown(thing)
 
 
 def _remove_undo(tx: Transaction, one: Breakdown) -> None:
@@ -235,64 +194,41 @@ def end_steps_undo(tx: Transaction) -> None:
     tx.breakdowns.put(known)
 
 
-def _note(
-    tx: Transaction, thing: Thing, steps: tuple[str, ...], mark: str, *, is_by_agent: bool
-) -> bool:
-    """Note the steps that the list has to take; False if it has to take others."""
-    one = _begun(tx, thing)
-    if one.is_begun:
-        return False
-    if is_by_agent:
-        one = _without_question(tx, one)
-    # Before they are in the list: a crash must leave none without its mark.
-    _mark(tx, steps if thing.task else (*steps, thing.words), mark)
-    noted = replace(one, steps=steps, untrusted=mark, is_by_agent=is_by_agent)
-    tx.breakdowns.change(lambda known: known.including(noted))
-    return True
-
-
 def _mark(tx: Transaction, titles: Iterable[str], mark: str, *, is_written: bool = False) -> None:
     for title in titles if mark else ():
         tx.marks.leave(TaintMark(mark, tx.now, title=title), is_written=is_written)
 
 
-def _begin_end(tx: Transaction, key: str) -> bool:
-    one = tx.breakdowns.get().find(key)
-    if one is None or not one.can_undo(tx.now):
-        return False
-    tx.breakdowns.change(lambda known: known.including(replace(one, is_ending=True)))
-    return True
-
-
-def _withdraw(tx: Transaction, key: str) -> None:
-    """Leave everything as it was before the steps, or before their Undo."""
-    one = tx.breakdowns.get().find(key)
-    if one is None:
-        return
-    kept = replace(one, is_ending=False) if one.is_ending else replace(one, steps=(), untrusted="")
-    tx.breakdowns.change(lambda known: known.including(kept))
-
-
-def _make(tx: Transaction, one: Breakdown, tasks: Sequence[Task]) -> None:
+def _make(
+    tx: Transaction,
+    thing: Thing,
+    steps: Sequence[str],
+    tasks: Sequence[Task],
+    mark: str,
+    by: Changer,
+) -> None:
     """Show the steps that the list has, and let the first be that of the due item."""
-    one = one.made(tasks, tx.now)
-    item = tx.due_items.get(one.thing.item) if one.thing.item else None
+    one = _begun(tx, thing)
+    if by is Changer.AGENT:
+        one = _without_question(tx, one)
+    one = replace(one, steps=tuple(steps), untrusted=mark).made(tasks, tx.now)
+    item = tx.due_items.get(thing.item) if thing.item else None
     if item is not None:
         one = replace(one, former=first_step_in(item.note))
-        tx.due_items.put(with_first_step(item, one.steps[0], one.untrusted))
-    tx.breakdowns.change(lambda known: known.including(_show(tx, one, steps_card(one))))
-    if not one.is_by_agent:
-        what = f"User broke “{one.thing.safe_words}” down into {counted(len(one.steps), 'step')}."
+        tx.due_items.put(with_first_step(item, one.steps[0], mark))
+    one = _show(tx, one, steps_card(one))
+    tx.breakdowns.change(lambda known: known.including(one))
+    if by is not Changer.AGENT:
+        what = f"User broke “{thing.safe_words}” down into {counted(len(steps), 'step')}."
         leave_update(tx, owner_did(tx.now, what, f"steps-{one.key}"))
-    by = Changer.AGENT if one.is_by_agent else Changer.BUTTON
-    new = tasks[1:] if one.thing.task else tasks
+    new = tasks[1:] if thing.task else tasks
     # The list may have taken a date off a title.
-    _mark(tx, (each.title for each in new), one.untrusted, is_written=True)
+    _mark(tx, (each.title for each in new), mark, is_written=True)
     for task in new:
         _keep_change(tx, one, by, task.id, None, task_words(task))
 
 
-def _end(tx: Transaction, one: Breakdown, gone: Sequence[str]) -> None:
+def _take_back(tx: Transaction, one: Breakdown, gone: Sequence[str]) -> None:
     """Show that the steps are gone, and give the due item its former first step."""
     item = tx.due_items.get(one.thing.item) if one.thing.item else None
     if item is not None:
@@ -301,8 +237,7 @@ def _end(tx: Transaction, one: Breakdown, gone: Sequence[str]) -> None:
     tx.breakdowns.change(lambda known: known.without(one.key))
     titles = dict(zip((one.parent, *one.parts), (one.thing.words, *one.steps), strict=True))
     for each in gone:
-        before = task_words(Task(each, titles[each]))
-        _keep_change(tx, one, Changer.BUTTON, each, before, None)
+        _keep_change(tx, one, Changer.BUTTON, each, task_words(Task(each, titles[each])), None)
     name, pending = f"steps-{one.key}", tx.updates.get()
     if any(each.id == name for each in pending.entries):
         tx.updates.put(pending.without({name}))
@@ -315,13 +250,12 @@ def _keep_change(
     tx: Transaction, one: Breakdown, by: Changer, task: str, before: str | None, after: str | None
 ) -> None:
     """Keep what was changed at a service; changes of the file are seen in it."""
-    if one.list != FILE_LIST:
-        place = f"{PLACE_OF_TASK}:{task}"
-        key, cause = (
-            tx.changes.new_key(place),
-            cause_of(tx, CONVERSATION) if one.is_by_agent else "",
-        )
-        tx.changes.put(ChangeRow(key, tx.now, place, by, before, after, cause, one.untrusted))
+    if one.list == FILE_LIST:
+        return
+    place = f"{PLACE_OF_TASK}:{task}"
+    key = tx.changes.new_key(place)
+    cause = cause_of(tx, CONVERSATION) if by is Changer.AGENT else ""
+    tx.changes.put(ChangeRow(key, tx.now, place, by, before, after, cause, one.untrusted))
 
 
 def _of_open_items(tx: Transaction) -> list[tuple[Breakdown, DueItem]]:
@@ -340,7 +274,7 @@ def _follow(tx: Transaction, titles: Mapping[str, str]) -> None:
 
 def _show(tx: Transaction, one: Breakdown, card: Card) -> Breakdown:
     """Show the card in the message of the breakdown, or in a new one; returns it with that."""
-    name = MessageId(one.message or f"steps-{one.key}-{round(one.at.timestamp())}")
+    name = MessageId(one.message or f"steps-{one.key}-{round(tx.now.timestamp())}")
     untrusted = untrusted_message(marked_taint(one.untrusted or one.thing.untrusted))
     shown = tx.messages.get(name) or ChatMessage(
         name, tx.now, Author.PROGRAM, "", in_fork=tx.fork.get() is not None
