@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import permutations
@@ -29,6 +29,7 @@ from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import ANSWERED, Answer, Occurrence
 from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.errors import NotFound
+from ollim_bot.store.changes import UndoRefused
 from ollim_bot.store.item_answers import ItemAnswers
 from ollim_bot.store.transaction import Transaction
 
@@ -305,7 +306,8 @@ async def _happen(at: ScheduleScene, life: Life, event: str, before: View) -> No
                     if undoing := before.undoing[each.key]:
                         await _click(at, undoing[-1], each.key)
                     else:
-                        await answers.undo(each.key, "web")
+                        with suppress(UndoRefused):
+                            await answers.take_back(each.key, "web")
             case "paused" if life.name in before.files:
                 life.is_paused = True
                 life.write(at)

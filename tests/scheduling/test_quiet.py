@@ -200,7 +200,6 @@ async def test_what_is_answered_in_the_quiet_is_not_asked_again(tmp_path: Path) 
         assert (at.log, held(at)) == ([], [])
         dropped = [row.facts["why"] for row in at.rows if row.state == DROPPED]
         assert dropped == ["you had answered it"]
-        assert await answers.undo(item.key, "web") is None
         assert check(at.rows, at.clock.now(), at.clock.now()) == []
 
 
@@ -214,7 +213,7 @@ async def test_an_undo_after_the_quiet_brings_the_card_that_had_not_come(tmp_pat
         answers = ItemAnswers(at.store, at.talk.job_file_changes)
         await answers.answer(item.key, Answer.DONE, "web")
         await asleep(at, 4)
-        assert await answers.undo(item.key, "web")
+        assert await answers.take_back(item.key, "web")
         (card,) = at.log
         assert card.card is not None
         assert [each.label for each in card.card.buttons][:1] == ["Done"]

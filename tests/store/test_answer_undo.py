@@ -58,7 +58,6 @@ async def test_after_ten_minutes_an_answer_is_taken_back_with_all_that_followed(
     await clock.advance(3600)
     stores.state.run(end_undo)
     assert labels(stores) == []
-    assert await answers(stores).undo(item.key, "web") is None
     both = (answers(stores).take_back(item.key, "web") for _ in range(2))
     ends = await asyncio.gather(*both, return_exceptions=True)
     assert sum(isinstance(end, UndoRefused) for end in ends) == 1
@@ -126,7 +125,7 @@ async def test_an_answer_and_its_undo_are_changes_that_undo_each_other_once() ->
     undo(stores, rows(stores)[-1])
     await answers(stores).answer(item.key, Answer.DONE, "web")
     assert [each.by for each in rows(stores)][-1] is Changer.BUTTON
-    await answers(stores).undo(item.key, "web")
+    await answers(stores).take_back(item.key, "web")
     assert [each.undoes != "" for each in rows(stores)] == [False, True, True, True, False, True]
     assert (rows(stores)[-1].before, rows(stores)[-1].after) == (
         "done\nDrink tea\n",

@@ -74,7 +74,7 @@ async def test_what_is_to_be_edited_and_the_words_of_others_keep_their_commands(
 ) -> None:
     await scene.reception.change(program=WHERE)
     form = hostile_form()
-    scene.reception.fakes.job.current = form.with_typed({}, file=SENTENCE)
+    scene.reception.fakes.job.current = form.with_typed("", {}, file=SENTENCE)
     scene.reception.fakes.day.current = replace(
         full_day(SUNDAY), all_day=[replace(full_day(SUNDAY).all_day[0], title=SENTENCE)]
     )

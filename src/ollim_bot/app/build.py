@@ -47,7 +47,7 @@ from ollim_bot.conversation.forks.forks import Forks, ForkSession, Replies, fork
 from ollim_bot.conversation.google import EventButtons, EventCalendar, GoogleConnection
 from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.health import Examiner, HealthPage
-from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
+from ollim_bot.conversation.jobs.buttons import JobButtons
 from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
 from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
@@ -461,9 +461,8 @@ class ConversationParts:
         self.breakdowns = BreakdownButtons(
             store, self._steps, self.intake.receive, clock, can_ask=can_ask
         )
-        remover = JobRemover(deps.repositories, deps.job_files, deps.former)
         jobs = JobButtons(
-            store, deps.repositories, remover, poster.post, clock, self.manual_runs, self.overviews
+            store, deps.repositories, poster.post, clock, self.manual_runs, self.overviews
         )
         return ButtonRouter(
             store,

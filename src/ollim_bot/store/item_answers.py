@@ -199,7 +199,7 @@ def _take_place(tx: Transaction, item: DueItem) -> DueItem:
         is_moment = item.is_of_routine and not earlier.is_by_hand
         item = item.in_place_of(earlier) if is_moment else item
     job = Occurrence.parse(item.occurrence)
-    for earlier in () if item.is_dose else tx.due_items.with_undo():
+    for earlier in tx.due_items.with_undo():
         if earlier.is_of(job.kind, job.job_id):
             tx.due_items.put(replace(earlier, undo_until=None))
     for earlier in tx.due_items.answered_since(tx.now - _LONGEST_UNDO):
@@ -431,16 +431,8 @@ def _mark(item: DueItem) -> str:
     return f"{item.key} {item.answered_at}"
 
 
-def undo_answer(tx: Transaction, key: str, by: str) -> DueItem | None:
-    """Open the item again as it was; None if it is too late, or there is no answer to undo."""
-    item = tx.due_items.get(key)
-    if item is None or not item.can_undo(tx.now):
-        return None
-    return reopen_item(tx, item, by)
-
-
 def take_back(tx: Transaction, key: str, by: str, job: Job | None) -> DueItem:
-    """As `undo_answer`, but until the next moment of its job or midnight.
+    """Open the item again, while its card says Undo, or until its next moment or midnight.
 
     `job` is its job as it is now. Raises `UndoRefused` with the reason.
     """
@@ -452,6 +444,8 @@ def _taken_back(tx: Transaction, key: str, job: Job | None) -> DueItem:
     item = tx.due_items.get(key)
     if item is None:
         raise UndoRefused("What was asked is not known any more.")
+    if item.can_undo(tx.now):
+        return item
     scheduled = job if isinstance(job, Routine | Reminder) else None
     if why := why_not_undone(item, tx.now, scheduled, tx.skips.get()):
         raise UndoRefused(why)
@@ -613,10 +607,4 @@ class ItemAnswers:
             lambda tx: undo_answer_change(tx, change, by.value, job, copy)
         )
         await self.carry_out(item)
-        return item
-
-    async def undo(self, key: str, by: str) -> DueItem | None:
-        """Take the answer back; None if it is too late, or there is no answer to undo."""
-        item = await self._store.transact(lambda tx: undo_answer(tx, key, by))
-        await self._files.make()
         return item

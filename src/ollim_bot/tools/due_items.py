@@ -54,8 +54,7 @@ async def _undo(context: ToolContext, which: str) -> ToolAnswer:
     answered = [each for each in answered if each.can_undo(now)]
     item = _meant(answered, which, now, "No answer can be taken back any more.")
     assert context.items is not None
-    if await context.items.undo(item.key, AGENT) is None:
-        return ToolAnswer(f"It is too late to undo “{item.title}”.", is_error=True)
+    await context.items.take_back(item.key, AGENT)
     return ToolAnswer(f"Open again, as it was, and shown to the owner: {item.short_title}.")
 
 

@@ -6,15 +6,13 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.jobs.cards import cancelled_card, moved_card
-from ollim_bot.conversation.jobs.echo import FormerContents, Post
+from ollim_bot.conversation.jobs.echo import Post
 from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.domain.cards import Button, Card
@@ -40,7 +38,6 @@ from ollim_bot.domain.overviews import (
 )
 from ollim_bot.domain.quiet import IN_QUIET_HOURS, is_quiet
 from ollim_bot.domain.schedule import Skips, occurrence_at
-from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import OllimError, StorageError, WrongInput
@@ -49,7 +46,6 @@ from ollim_bot.store.changes import acting
 from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.tools.guards import JobChecker
 
 _logger = logging.getLogger(__name__)
 
@@ -66,34 +62,6 @@ class _Done:
     is_left: bool = False
 
 
-class JobRemover:
-    """Removes jobs, and keeps the text of their files for an Undo."""
-
-    def __init__(
-        self, repositories: JobRepositories, files: JobChecker, former: FormerContents
-    ) -> None:
-        self._repositories = repositories
-        self._files = files
-        self._former = former
-
-    def remove(self, job: Job, path: Path, now: datetime) -> str | None:
-        """Remove the job; returns the key of its Undo, or None if its text could not be kept."""
-        file = JobFile(JobFolder(job.kind.plural), path.name)
-        before, key = None, secrets.token_hex(4)
-        with suppress(StorageError):
-            before = self._files.text(file)
-        with acting(Changer.BUTTON, key):
-            self._repositories.of(job.kind).remove(job.spec.id)
-        if before is None:
-            return None
-        try:
-            self._former.keep(FileChange(key, file, before, None, now, Changer.BUTTON))
-        except StorageError:
-            _logger.exception("A cancelled job cannot be brought back")
-            return None
-        return key
-
-
 class JobButtons:
     """Answers the buttons on job cards. After a click, the card shows the changed job."""
 
@@ -101,7 +69,6 @@ class JobButtons:
         self,
         store: Store,
         repositories: JobRepositories,
-        remover: JobRemover,
         post: Post,
         clock: Clock,
         manual_runs: JobRuns,
@@ -109,7 +76,6 @@ class JobButtons:
     ) -> None:
         self._store = store
         self._repositories = repositories
-        self._remover = remover
         self._post = post
         self._clock = clock
         self._manual_runs = manual_runs
@@ -259,9 +225,12 @@ class JobButtons:
         return self._done(f"Made sure that it comes: {job.spec.short_title}{when}.", job)
 
     def _cancel(self, name: str) -> _Done:
-        job, path = self._stored(name)
-        key = self._remover.remove(job, path, self._clock.now())
-        card = cancelled_card(job.kind, job.spec.title or job.spec.id, key)
+        job, key = self._stored(name).item, secrets.token_hex(4)
+        with acting(Changer.BUTTON, key):
+            self._repositories.of(job.kind).remove(job.spec.id)
+        is_kept = self._store.query(lambda tx: tx.changes.find(key)) is not None
+        title = job.spec.title or job.spec.id
+        card = cancelled_card(job.kind, title, key if is_kept else None)
         return _Done(f"Cancelled: {job.spec.short_title}.", card)
 
     def _done(self, text: str, job: Job, *, is_left: bool = False) -> _Done:

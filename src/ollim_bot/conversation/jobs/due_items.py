@@ -58,7 +58,7 @@ class ItemButtons:
             LET_GO: self._answering(Answer.LET_GO),
             SNOOZE: self._answering(Answer.SNOOZED),
             f"{MOVE}:{ITEM}": self._answering(Answer.MOVED),
-            f"{UNDO}:{ITEM}": Action(self._undo, Uses.NOTHING),
+            f"{UNDO}:{ITEM}": Action(self._take_back, Uses.NOTHING),
             f"{UNDO}:{ANSWER}": Action(self._take_back, Uses.NOTHING),
         }
 
@@ -79,13 +79,9 @@ class ItemButtons:
         now, (kind, _, words) = self._clock.now(), wait.partition(":")
         return parse_moment(words, now) if kind == OTHER else snoozed_until(wait, now)
 
-    async def _undo(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
-        item = await self._items.undo(button.data.removeprefix(f"{ITEM}:"), surface)
-        return CommandAnswer() if item else CommandAnswer(texts.UNDO_OVER, is_error=True)
-
     async def _take_back(self, surface: str, _: ChatMessage, button: Button) -> CommandAnswer:
         try:
-            await self._items.take_back(button.data.removeprefix(f"{ANSWER}:"), surface)
+            await self._items.take_back(button.data.partition(":")[2], surface)
         except OllimError as refused:
             return CommandAnswer(str(refused), is_error=True)
         return CommandAnswer()
