@@ -68,7 +68,7 @@ def fill(scene: PageScene) -> None:
     fakes, now = scene.core.fakes, scene.core.now()
     fakes.day.current = replace(full_day(now), receipt=hostile_list(now).receipt)
     fakes.week.current = full_week(now)
-    fakes.job.current = hostile_form().with_typed({"when": "every day at 8:00"})
+    fakes.job.current = hostile_form().with_typed("Two.", {"when": "every day at 8:00"})
     fakes.runs.current = hostile_list(now)
     fakes.run.current = hostile_run(now)
     fakes.jobs.current = hostile_jobs(now)

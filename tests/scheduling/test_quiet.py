@@ -213,7 +213,7 @@ async def test_an_undo_after_the_quiet_brings_the_card_that_had_not_come(tmp_pat
         answers = ItemAnswers(at.store, at.talk.job_file_changes)
         await answers.answer(item.key, Answer.DONE, "web")
         await asleep(at, 4)
-        assert await answers.take_back(item.key, "web")
+        await answers.take_back(item.key, "web")
         (card,) = at.log
         assert card.card is not None
         assert [each.label for each in card.card.buttons][:1] == ["Done"]

@@ -10,8 +10,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ollim_bot.domain.cards import Button
-from ollim_bot.domain.due_items import UNDO, DueItem, Settlement
+from ollim_bot.domain.due_items import DueItem, Settlement
 from ollim_bot.domain.moments import describe, midnight_after
 from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.overviews import next_moment
@@ -19,8 +18,6 @@ from ollim_bot.domain.overviews import next_moment
 if TYPE_CHECKING:
     from ollim_bot.domain.schedule import ScheduledJob, Skips
 
-# Begins the data of an Undo that lasts longer than that of a card.
-ANSWER = "answer"
 # The state of an item without an answer.
 OPEN = "open"
 # The reminder that a snooze made must not be due before its removal.
@@ -64,21 +61,6 @@ def state_words(text: str | None, now: datetime) -> str:
     if said is None or said.until is None:
         return state
     return f"{_STATES[said.answer]} {describe(said.until.replace(second=0), now)}"
-
-
-def undo_button(item: DueItem) -> Button:
-    """Takes the answer back as long as `why_not_undone` allows."""
-    return _undo(item.key)
-
-
-def undo_in(custom_id: str) -> Button | None:
-    """The button of `undo_button` that has this id; None if it is another one."""
-    found = _undo(custom_id.rpartition(":")[2])
-    return found if found.custom_id == custom_id else None
-
-
-def _undo(key: str) -> Button:
-    return Button("Undo", UNDO, f"{ANSWER}:{key}")
 
 
 def why_not_undone(item: DueItem, now: datetime, job: ScheduledJob | None, skips: Skips) -> str:

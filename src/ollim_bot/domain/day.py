@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import overload
 
-from ollim_bot.domain.answer_undo import undo_button, why_not_undone
+from ollim_bot.domain.answer_undo import why_not_undone
 from ollim_bot.domain.calendar import CalendarCopy, CalendarEvent, age_words, time_words
 from ollim_bot.domain.cards import Button, Card, CardLine
-from ollim_bot.domain.due_items import DueItem, root_in, settled_line, short_moment, waiting_buttons
+from ollim_bot.domain.due_items import (
+    DueItem,
+    root_in,
+    settled_line,
+    short_moment,
+    undo_button,
+    waiting_buttons,
+)
 from ollim_bot.domain.job_kinds import OccurrenceKind
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import (
@@ -251,7 +258,7 @@ def _answered(item: DueItem, now: datetime, jobs: Jobs, skips: Skips, known: Set
     one = Occurrence.parse(item.occurrence)
     job = jobs.get((one.kind, one.job_id))
     is_over = bool(why_not_undone(item, now, job, skips))
-    buttons = () if is_over else (undo_button(item),)
+    buttons = () if is_over else (undo_button(item.key),)
     words = settled_line(item, now)
     return DayLine(words, item.answered_at, buttons=buttons, job=_job(item, known))
 

@@ -449,7 +449,12 @@ def settled_card(item: DueItem, now: datetime) -> Card:
     card = Card(settled_line(item, now), color=color)
     if not item.can_undo(now):
         return card
-    return card._replace(buttons=(Button("Undo", UNDO, f"{ITEM}:{item.key}"),))
+    return card._replace(buttons=(undo_button(item.key),))
+
+
+def undo_button(key: str) -> Button:
+    """Takes the answer back, or says why not."""
+    return Button("Undo", UNDO, f"{ITEM}:{key}")
 
 
 def settled_line(item: DueItem, now: datetime, title: str = "") -> str:

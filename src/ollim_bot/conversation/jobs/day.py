@@ -12,11 +12,11 @@ from ollim_bot.conversation.desktop import ONLY_HERE, Reach
 from ollim_bot.conversation.jobs.overviews import MADE_OF, DaySources
 from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.runs import ReadHeartbeat
-from ollim_bot.domain.answer_undo import undo_in
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.day import DayView, day_of, gauge
+from ollim_bot.domain.due_items import undo_button
 from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.jobs import Reminder, Routine, StoredJob
 from ollim_bot.domain.next_moments import NextMoments
@@ -97,8 +97,8 @@ class DayPanel:
         card = day.card
         if custom_id not in [each.custom_id for each in card.buttons]:
             # The Undo of an answer says itself why its time is over.
-            over = undo_in(custom_id)
-            card = Card(card.title, buttons=(over,) if over else ())
+            over = undo_button(custom_id.rpartition(":")[2])
+            card = Card(card.title, buttons=(over,) if over.custom_id == custom_id else ())
         if action != "press" or not card.buttons:
             return ViewAnswer(texts.BUTTON_USED, is_error=True)
         shown = ChatMessage(MessageId("today"), day.now, Author.PROGRAM, card.text, card=card)

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
-from ollim_bot.domain.answer_undo import ANSWER
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
@@ -59,7 +58,6 @@ class ItemButtons:
             SNOOZE: self._answering(Answer.SNOOZED),
             f"{MOVE}:{ITEM}": self._answering(Answer.MOVED),
             f"{UNDO}:{ITEM}": Action(self._take_back, Uses.NOTHING),
-            f"{UNDO}:{ANSWER}": Action(self._take_back, Uses.NOTHING),
         }
 
     def _answering(self, answer: Answer) -> Action:

@@ -8,9 +8,8 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from ollim_bot.domain.changes import line_edits
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.job_form import NO, TEXT, WHEN, YES
+from ollim_bot.domain.job_form import NO, TEXT, WHEN, YES, plain_lines
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.lengths import length_text, parse_length
@@ -40,7 +39,6 @@ from ollim_bot.store.routine_format import RHYTHM_FIELDS, rhythm_changes
 FILE = "file"
 _CRON = re.compile(r"[\d*/,-]+ [\d*/,-]+( \S+){3}", re.ASCII)
 _NO_END = "What follows its answer has no end. Leave this empty."
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
 
 class WrongField(WrongInput):
@@ -90,11 +88,11 @@ def _edited(
 
 
 def edited_as_file(kind: JobKind, before: str, typed: str) -> EditedFile:
-    """The whole file as it was typed; lines that were not changed keep their ends.
+    """The whole file as it was typed, with the line ends of the file.
 
     Raises `WrongField` with all problems, each with its line.
     """
-    text = with_line_ends(before, typed)
+    text = plain_lines(typed).replace("\n", "\r\n" if "\r\n" in before else "\n")
     reading: JobReading[Job] = read_text(JOB_TYPES[kind], text)
     if reading.job is None:
         raise WrongField(FILE, "\n".join(map(by_line, reading.problems)))
@@ -126,24 +124,6 @@ def mark_in(text: str) -> str:
         line = re.search(r"^untrusted[ \t]*:(.*)$", text, re.MULTILINE)
         return line[1].strip() if line else ""
     return "" if found is None else str(found.value)
-
-
-def with_line_ends(before: str, typed: str) -> str:
-    """`typed`, which has plain line ends, with those of `before` where the lines are the same."""
-    old, new = _lines(before), _lines(typed)
-    usual = "\r\n" if old and old[0].endswith("\r\n") else "\n"
-    bare_old, bare_new = ([line.rstrip("\r\n") for line in lines] for lines in (old, new))
-    ends = [usual] * len(new)
-    i = j = 0
-    for i1, i2, j1, j2 in (*line_edits(bare_old, bare_new), (len(old), 0, len(new), 0)):
-        ends[j:j1] = [line.removeprefix(line.rstrip("\r\n")) or usual for line in old[i:i1]]
-        i, j = i2, j2
-    typed_ends = zip(bare_new, ends, new, strict=True)
-    return "".join(bare + (end if line != bare else "") for bare, end, line in typed_ends)
-
-
-def _lines(text: str) -> list[str]:
-    return [line for line in _LINE.findall(text) if line]
 
 
 def _changes(
