@@ -131,17 +131,16 @@ class ChangesPage:
             lines = tuple(islice(change.changed_lines(), _MOST_LINES))
         if kept.is_undone:
             return ChangeLine(change, lines, is_undone=True)
-        refusal = CUT if change.is_cut else why_elsewhere(change)
-        # Whether the same lines of a very long text have changed is only looked at when asked.
-        if not refusal and (is_short or change.kind):
-            try:
-                self._refuse(change)
-            except UndoRefused as refused:
-                refusal = refused.reason
-        return ChangeLine(change, lines, refusal=refusal, edit=_place_to_edit(change))
+        try:
+            self._refuse(change, is_short=is_short)
+        except UndoRefused as refused:
+            return ChangeLine(change, lines, refusal=refused.reason, edit=_place_to_edit(change))
+        return ChangeLine(change, lines)
 
-    def _refuse(self, change: ChangeRow) -> None:
+    def _refuse(self, change: ChangeRow, *, is_short: bool) -> None:
         """Raise `UndoRefused` if the change cannot be undone as things are now."""
+        if why := CUT if change.is_cut else why_elsewhere(change):
+            raise UndoRefused(why)
         if change.kind == ANSWER:
             self._answers.refuse_undo(change, self._clock.now())
         elif change.kind == SETTING and change.name in CONFIG_KEYS:
@@ -151,7 +150,8 @@ class ChangesPage:
             last = self._store.query(lambda tx: tx.changes.last_of(change.place))
             if last is not None and last.after not in (change.after, change.before):
                 raise UndoRefused(f"The task was changed since ({last.key}).")
-        elif not change.kind:
+        elif not change.kind and is_short:
+            # The lines of a very long text are only compared when it is undone.
             self._files.refuse_undo(change)
 
 

@@ -51,6 +51,15 @@ class StepWriter:
 
     async def find(self, ref: str, steps: Sequence[str] = ()) -> Thing:
         """The thing with this `ref`. Raises `WrongInput` if it is done or has other steps."""
+        thing, has = await self._thing(ref)
+        one = (await self._store.read(lambda tx: tx.breakdowns.get())).find(thing.key)
+        is_made = one is not None and bool(one.parts)
+        if has and (is_made or not has <= {*steps}):
+            raise WrongInput(_HAS_STEPS)
+        return thing
+
+    async def _thing(self, ref: str) -> tuple[Thing, set[str]]:
+        """The thing, and the titles of the parts that its task has."""
         kind, _, name = ref.partition(":")
         item = await self._store.read(lambda tx: tx.due_items.get(name)) if kind == ITEM else None
         if kind == ITEM and (item is None or not item.is_open):
@@ -62,11 +71,7 @@ class StepWriter:
             assert task is not None
             found = [task]
             thing = Thing.of_task(*await self._store.read(lambda tx: tx.marks.marked(found)))
-        has = {each.title for each in listed if thing.task and each.parent == thing.task}
-        one = (await self._store.read(lambda tx: tx.breakdowns.get())).find(thing.key)
-        if has and (not has <= {*steps} or (one is not None and one.parts)):
-            raise WrongInput(_HAS_STEPS)
-        return thing
+        return thing, {each.title for each in listed if thing.task and each.parent == thing.task}
 
     def _look(self, name: str, item: DueItem | None) -> tuple[Task | None, Sequence[Task]]:
         """The task that the steps are parts of, and all that are open beside it."""

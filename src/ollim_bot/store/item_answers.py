@@ -493,15 +493,11 @@ def reopen_item(tx: Transaction, item: DueItem, by: str) -> DueItem:
     after = item.reopened()
     tx.ledger.append(item.row(Answer.UNDONE, tx.now, by))
     _note_taken_back(tx, item, after, _changer_of(by))
-    if not after.card and after.shown:
-        after = _asked_late(tx, after)
+    tx.due_items.put(after)
+    after = _ask_again(tx, after)
     if item.nag is not None and not after.waiting and not _is_superseded(tx, item):
         after = plan_next(tx, after, tx.now.astimezone(UTC) + item.nag.pause)
     tx.due_items.put(after)
-    message = tx.messages.get(after.card)
-    if message is not None and not asked_item(message) and not after.is_passed:
-        # Before version 0.18 a message had the line of the answer in place of what it asked.
-        tx.messages.add(replace(message, card=open_card(after, tx.now)))
     if item.copy and item.until is not None:
         tx.job_ops.done(add_snoozed(item.note, item.copy, item.until).id)
         tx.job_ops.add(remove_copy(item.copy, item.until))
@@ -517,8 +513,14 @@ def _is_superseded(tx: Transaction, item: DueItem) -> bool:
     return end is not None and end.facts.get("reason") == SkipReason.SUPERSEDED
 
 
-def _asked_late(tx: Transaction, item: DueItem) -> DueItem:
-    """Ask for an item that was answered before its message came."""
+def _ask_again(tx: Transaction, item: DueItem) -> DueItem:
+    """Ask for an item that is open again: by a new message, if it was answered before one came."""
+    message = tx.messages.get(item.card)
+    if message is not None and not asked_item(message) and not item.is_passed:
+        # Before version 0.18 a message had the line of the answer in place of what it asked.
+        tx.messages.add(replace(message, card=open_card(item, tx.now)))
+    if item.card or not item.shown:
+        return item
     occurrence = Occurrence.parse(item.occurrence)
     item = replace(item, card=delivery_id(occurrence))
     message = card_message(item, occurrence, tx.now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 
 from ollim_bot.clock import wait_until_set
 from ollim_bot.conversation import texts
@@ -24,7 +24,6 @@ from ollim_bot.domain.due_items import (
     UNDO,
     snoozed_until,
 )
-from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.occurrences import Answer
 from ollim_bot.domain.phrases.moment import parse_moment
 from ollim_bot.errors import OllimError, StorageError
@@ -34,6 +33,7 @@ from ollim_bot.store.item_answers import ItemAnswers, end_undo
 from ollim_bot.store.steps import end_clear_undo
 from ollim_bot.store.store import Store
 from ollim_bot.store.task_undo import end_task_undo
+from ollim_bot.store.transaction import Step, Transaction
 
 # Bounds how late a sleep of the machine, or a set clock, is noticed. In seconds.
 _LONGEST_SLEEP = 10.0
@@ -101,32 +101,25 @@ class UndoExpiry:
 
     async def _seconds_left(self) -> float | None:
         """Remove what is over; returns when to look again, None if no Undo is left."""
-        offered, cleared, tasks, steps = await self._store.read(
-            lambda tx: (
-                tx.due_items.with_undo(),
-                tx.cleared.get(),
-                tx.task_undos.get(),
-                tx.breakdowns.get(),
-            )
-        )
-        now = self._clock.now()
-        left = cleared.undo_left(now)
+        now = self._clock.now().astimezone(UTC)
+        ends = await self._store.read(lambda tx: _ends(tx, now))
         try:
-            if any(not each.can_undo(now) for each in offered):
-                await self._store.transact(end_undo)
-            if left is not None and left <= timedelta():
-                await self._store.transact(end_clear_undo)
-            if tasks.over(now):
-                await self._store.transact(end_task_undo)
-            if steps.known and steps.over(now):
-                await self._store.transact(end_steps_undo)
+            for end in dict.fromkeys(end for until, end in ends if until <= now):
+                await self._store.transact(end)
         except StorageError:
             _logger.warning("An Undo could not be removed", exc_info=True)
             return _NEXT_TRY
-        ends = [each.undo_until for each in offered if each.undo_until and each.can_undo(now)]
-        ends += [each.until for each in tasks.undos if not each.is_over(now)]
-        ends += [each.undo_until for each in steps.known if each.undo_until and each.can_undo(now)]
-        lasting = [elapsed(now, each) for each in ends]
-        lasting += [left] if left is not None and left > timedelta() else []
-        seconds = min((each.total_seconds() for each in lasting), default=None)
-        return None if seconds is None else min(seconds, _LONGEST_SLEEP)
+        left = [(until - now).total_seconds() for until, _ in ends if until > now]
+        return min(*left, _LONGEST_SLEEP) if left else None
+
+
+def _ends(tx: Transaction, now: datetime) -> list[tuple[datetime, Step[None]]]:
+    """When each Undo ends that a message offers, and the step that removes it."""
+    cleared = tx.cleared.get().undo_left(now)
+    found: list[tuple[datetime | None, Step[None]]] = [
+        *((each.undo_until, end_undo) for each in tx.due_items.with_undo()),
+        *((each.until, end_task_undo) for each in tx.task_undos.get().undos),
+        *((each.undo_until, end_steps_undo) for each in tx.breakdowns.get().known),
+        (None if cleared is None else now + cleared, end_clear_undo),
+    ]
+    return [(until.astimezone(UTC), end) for until, end in found if until is not None]
