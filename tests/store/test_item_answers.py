@@ -414,3 +414,15 @@ async def test_a_card_from_before_0_18_is_the_line_that_it_was_and_its_undo_asks
     other.state.run(end_undo)
     assert (title(other), labels(other)) == (line, [])
     assert other.state.query(lambda tx: tx.messages.last_change()) > before
+
+
+async def test_only_the_line_of_the_answer_says_that_the_snooze_ends_in_the_quiet() -> None:
+    stores = stored(ManualClock(NOW))
+    stores.state.run(
+        lambda tx: tx.config.change(lambda now: now.with_value("quiet_hours", "10:00-12:00"))
+    )
+    item = ask(stores, PILL, "1")
+    ask(stores, PILL, "2")
+    await answers(stores).answer(item.key, Answer.SNOOZED, "web", NOW + HOUR)
+    assert [message(stores, name).footer for name in "12"] == ["", "in your quiet hours"]
+    assert title(stores, "1") == "Pill · asked at 9:00"

@@ -77,18 +77,19 @@ def shown_as(message: ChatMessage, item: DueItem, now: datetime) -> ChatMessage:
 
     `message` is as it was posted. Before version 0.18 the line was stored in its place.
     """
-    asks = bool(asked_item(message))
+    asks, footer = bool(asked_item(message)), ""
     if message.id != item.card:
-        card = passed_card(item, message.at, now) if asks else message.card
+        if not asks:
+            return message
+        card = passed_card(item, message.at, now)
     elif item.answer is not None:
         # The step that ends the Undo takes the button away, and no clock.
         card = settled_card(item, (item.answered_at or now).astimezone(now.tzinfo))
+        footer = IN_QUIET_HOURS if item.is_in_quiet else ""
     elif item.is_followed_up:
         card = passed_card(item, message.at, now)
     elif item.is_passed:
         card = unanswered_card(item, now)
     else:
-        card = message.card
-    if card == message.card or not asks:
-        return replace(message, card=card)
-    return replace(message, card=card, footer=IN_QUIET_HOURS if item.is_in_quiet else "")
+        return message
+    return replace(message, card=card, footer=footer if asks else message.footer)
