@@ -664,7 +664,7 @@ def service_definition(
     environment |= {DATA_DIR: data_dir, "PATH": os.pathsep.join(dict.fromkeys(folders))}
     if wrong := [text for text in (*command, *environment.values()) if _NOT_IN_A_FILE.search(text)]:
         raise WrongInput(f"{wrong[0]!r} cannot be written into the file of a service.")
-    if data_dir != data_dir.strip() or data_dir.endswith("\\"):
+    if re.search(r"^\s|[\s\\]$", data_dir):
         raise WrongInput(f"{data_dir!r} ends in a way that no service can be told.")
     return ServiceDefinition(command, paths.root, environment)
 
