@@ -172,16 +172,6 @@ def test_what_fails_only_in_the_service_is_refused(stub: ServiceTerminal) -> Non
     assert stub.units == []
 
 
-def test_a_bot_that_does_not_live_is_told_with_its_last_lines(stub: ServiceTerminal) -> None:
-    stub.set_bot_behaviour("exit", "2")
-    answer = stub.service("install", "--yes")
-    assert answer.code == 1
-    assert answer.err.endswith(
-        "Everything is put back.\nIts last lines:\n  hello from ['exit', '2']\n"
-    )
-    assert stub.units == []
-
-
 def test_status_and_logs_of_a_service_that_died(stub: ServiceTerminal) -> None:
     assert stub.service("status").err.startswith("No service is installed.")
     assert stub.service("logs").err.startswith("No service is installed.")
