@@ -241,14 +241,15 @@ def definition_in_unit(text: str) -> ServiceDefinition:
 
 def unit_status(told: str, _: Path) -> SupervisorStatus:
     values = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
+    numbers = {name: int(value) for name, value in values.items() if value.isdecimal()}
     active = values.get("ActiveState", "unknown")
     return SupervisorStatus(
         words=f"{active} ({values.get('SubState', 'unknown')})",
         is_running=active == "active",
         is_enabled=values.get("UnitFileState") == "enabled",
-        pid=int(values.get("MainPID", 0)) or None,
+        pid=numbers.get("MainPID") or None,
         has_given_up=active == "failed",
-        restarts=int(values.get("NRestarts", 0)),
+        restarts=numbers.get("NRestarts", 0),
     )
 
 
@@ -279,13 +280,14 @@ def definition_in_agent(text: str) -> ServiceDefinition:
 def agent_status(told: str, file: Path) -> SupervisorStatus:
     if not told:
         return SupervisorStatus("not loaded", is_enabled=file.exists())
-    values = dict(re.findall(r"^\t(state|pid|runs) = (.+)$", told, re.MULTILINE))
+    state = re.search(r"^\tstate = (.+)$", told, re.MULTILINE)
+    numbers = dict(re.findall(r"^\t(pid|runs) = (\d+)$", told, re.MULTILINE))
     return SupervisorStatus(
-        words=values.get("state", "loaded"),
-        is_running="pid" in values,
+        words=state[1] if state else "loaded",
+        is_running="pid" in numbers,
         is_enabled=True,
-        pid=int(values["pid"]) if "pid" in values else None,
-        restarts=max(0, int(values.get("runs", 0)) - 1),
+        pid=int(numbers["pid"]) if "pid" in numbers else None,
+        restarts=max(0, int(numbers.get("runs", 0)) - 1),
     )
 
 
@@ -370,7 +372,7 @@ class Supervisor:
             self._environ["XDG_RUNTIME_DIR"] = usual
         home = Path(environ.get("HOME", "/"))
         self.folder = home / kind.folder
-        self._log = home / kind.log_file if kind.log_file else self.folder / "-"
+        self._log = home / kind.log_file
         self.paths = [self.folder / name for name in kind.names]
         # Where the definition of the service is, or would be.
         self.file = self.paths[0]
@@ -419,8 +421,9 @@ class Supervisor:
         for job in self.jobs:
             self.stop(job)
         kept = _set_aside_edited(files)
-        for folder in (self.folder, self._log.parent):
-            folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self._kind.log_file:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
             write_atomically(OsDisk(), path, text.encode(), SHARED)
         for job in self.jobs:
@@ -434,11 +437,11 @@ class Supervisor:
             return []
         for path in present:
             self.stop(_job_of(path))
-        kept = _set_aside_edited(present)
         # Also the links of the same names, which start it with the machine.
-        names = {path.name for path in present}
-        for path in filter(lambda path: path.name in names, self.contents()):
-            path.unlink()
+        found = [other for path in present for other in self.folder.rglob(path.name)]
+        kept = _set_aside_edited(present)
+        for path in found:
+            path.unlink(missing_ok=True)
         self._tell(self._kind.forget)
         return kept
 
@@ -470,7 +473,7 @@ class Supervisor:
 
         An agent of launchd ends with the login of its user; there is no way around that.
         """
-        if self._lingers() is False:
+        if self._kind.linger and not self._lingers():
             try:
                 self._tell(self._kind.linger)
             except SupervisorFailed:
