@@ -35,10 +35,8 @@ from ollim_bot.domain.ids import MessageId
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import Answer, Occurrence
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
-from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
-from ollim_bot.integrations.google.tokens import GoogleTokenStore
+from ollim_bot.integrations.google.tokens import GoogleToken, GoogleTokenStore
 from ollim_bot.paths import DataPaths
-from ollim_bot.settings import Secret
 from ollim_bot.store.calendars import write_copy
 from ollim_bot.store.transaction import Transaction
 
@@ -182,11 +180,8 @@ def _tasks_at_google(folder: Path, command: str) -> list[Result]:
 def _connected(paths: DataPaths) -> Iterator[tuple[LocalGoogle, str]]:
     with in_thread(LocalGoogle()) as google:
         sign_ins, now = google.sign_ins, datetime.now(UTC)
-        client = OAuthClient(
-            sign_ins.client_id, Secret(sign_ins.client_secret), f"{google.url}/auth", google.url
-        )
-        empty = GoogleToken(Secret(""), now, Secret(""), (), client)
-        token = with_answer(empty, sign_ins.grant(), now + timedelta(minutes=-1))
+        client = google.credentials["installed"]
+        token = GoogleToken.granted(client, sign_ins.grant(), now + timedelta(minutes=-1))
         GoogleTokenStore(paths, lambda: now).keep(token)
         lines = (f"{name}={value}\n" for name, value in google.environment.items())
         paths.env_file.write_text("".join(lines))

@@ -18,8 +18,7 @@ from ollim_bot.store.opening import open_database
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.questions import look_into
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
-from ollim_bot.upkeep.supervision import ServiceDefinition
-from ollim_bot.upkeep.systemd import Systemd
+from ollim_bot.upkeep.service import SYSTEMD, ServiceDefinition, Supervisor
 
 WATER = '---\nid: water\nrun-at: "2026-11-15T14:29:30+01:00"\n---\nDrink water.\n'
 
@@ -137,7 +136,7 @@ def test_the_supervisor_is_asked_and_the_bot_that_comes_back_is_left_to_it(
     supervisor.chmod(0o755)
     environment = {"OLLIM_DATA_DIR": str(after_crash.paths.root)}
     definition = ServiceDefinition((str(supervisor),), after_crash.paths.root, environment)
-    for path, text in Systemd(after_crash.environ).files(definition).items():
+    for path, text in Supervisor(SYSTEMD, after_crash.environ).files(definition).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     HeartbeatFile(after_crash.paths).write(SUNDAY - timedelta(minutes=10))

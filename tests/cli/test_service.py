@@ -19,7 +19,7 @@ from tests.upkeep.supervisors import FakeSystemd, write_bot
 from ollim_bot.paths import DataPaths
 from ollim_bot.upkeep.hand_over import MaintenanceKind, maintenance
 from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.systemd import TIMER, UNIT
+from ollim_bot.upkeep.service import TIMER, UNIT
 
 pytestmark = pytest.mark.real_process
 
@@ -113,7 +113,7 @@ def test_install_asks_in_a_terminal(stub: ServiceTerminal, monkeypatch: pytest.M
         monkeypatch.setattr(sys, "stdin", InteractiveInput(typed))
         answer = stub.service("install")
         assert answer.code == 1
-        assert answer.err.endswith("\nNothing was changed.\n")
+        assert answer.err.endswith("Nothing was changed.\n")
         assert "Write this and start the bot? [y/N]" in answer.out
         assert stub.units == []
     monkeypatch.setattr(sys, "stdin", InteractiveInput("y\n"))
@@ -130,7 +130,7 @@ def test_a_bot_that_runs_already_is_only_stopped_if_the_person_agrees(
         assert f"The bot runs already (process {bot.pid}), outside the service." in answer.err
         assert "or say --yes" in answer.err
         monkeypatch.setattr(sys, "stdin", InteractiveInput("y\nn\n"))
-        assert stub.service("install").err.endswith("\nNothing was changed.\n")
+        assert stub.service("install").err.endswith("Nothing was changed.\n")
         assert stub.units == []
         status = stub.service("status")
         assert status.code == 1
@@ -168,17 +168,6 @@ def test_what_fails_only_in_the_service_is_refused(stub: ServiceTerminal) -> Non
     assert answer.code == 1
     assert answer.err.endswith(
         "In the service this would be worse than here:\nmodel: broken. Mend it.\n"
-    )
-    assert "/bin/ollim-bot is in a place that is emptied" in answer.err
-    assert stub.units == []
-
-
-def test_a_bot_that_does_not_live_is_told_with_its_last_lines(stub: ServiceTerminal) -> None:
-    stub.set_bot_behaviour("exit", "2")
-    answer = stub.service("install", "--yes")
-    assert answer.code == 1
-    assert answer.err.endswith(
-        "Everything is put back.\nIts last lines:\n  hello from ['exit', '2']\n"
     )
     assert stub.units == []
 

@@ -29,7 +29,7 @@ from ollim_bot.errors import BadSettings, OllimError, WriteFailed, WrongInput
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.questions import look_into
 from ollim_bot.upkeep.checks.network import DiscordBot
-from ollim_bot.upkeep.systemd import Systemd
+from ollim_bot.upkeep.service import SYSTEMD, Supervisor
 
 pytestmark = pytest.mark.real_engine
 
@@ -426,7 +426,7 @@ def test_the_service_is_installed_by_its_own_command(
     del scene.environ["TZ"]
     with manager.open():
         caller = Caller(scene.environ, home)
-        scene.service = ServiceStart(caller, Systemd(scene.environ))
+        scene.service = ServiceStart(caller, Supervisor(SYSTEMD, scene.environ))
         assert not scene.service.is_installed()
         person = ScriptedPerson("y")
         assert scene.run(person, "service") is None

@@ -27,7 +27,7 @@ from ollim_bot.tool_servers.connection import ServerTimeouts, open_connection
 from ollim_bot.upkeep.checks.machine import version_of
 from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.releases import run_program
-from ollim_bot.upkeep.supervision import SupervisorPrograms
+from ollim_bot.upkeep.service import SYSTEMD, Supervisor
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 STARTS = {
@@ -48,8 +48,8 @@ EXCEPTIONS = {
     ("app/updates.py", "start"): OURSELVES,
     ("upkeep/updater.py", "_why_not_run"): OURSELVES,
     ("upkeep/updater.py", "_start_bot"): OURSELVES,
-    ("upkeep/installation.py", "examined_by"): OURSELVES,
-    ("upkeep/supervision.py", "run_to_end"): "its callers make it, and stand here",
+    ("upkeep/service.py", "examined_by"): OURSELVES,
+    ("upkeep/service.py", "run_to_end"): "its callers make it, and stand here",
     ("engine/commands.py", "run"): "the agent's programs get what was made for the engine",
     ("engine/die_with_parent.py", "main"): "it passes on what was made for the program",
 }
@@ -179,7 +179,7 @@ async def fetch_skill(_: Path) -> None:
 
 
 async def ask_supervisor(_: Path) -> None:
-    SupervisorPrograms(os.environ).run("systemctl", "status")
+    Supervisor(SYSTEMD, os.environ).status()
 
 
 async def notify(_: Path) -> None:

@@ -19,10 +19,9 @@ from devtools.localgoogle.server import LocalGoogle, in_thread
 
 from ollim_bot.http_exchange import HttpLimits
 from ollim_bot.integrations.google.client import GoogleClient
-from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
-from ollim_bot.integrations.google.tokens import GoogleTokenStore
+from ollim_bot.integrations.google.tokens import GoogleToken, GoogleTokenStore, read_client
 from ollim_bot.paths import DataPaths
-from ollim_bot.settings import GoogleAddresses, Secret
+from ollim_bot.settings import GoogleAddresses
 
 START = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 
@@ -54,15 +53,8 @@ class GoogleScene:
         """Store the token that a login would store, without the consent page."""
         sign_ins = self.google.sign_ins
         self.write_credentials()
-        client = OAuthClient(
-            sign_ins.client_id,
-            Secret(sign_ins.client_secret),
-            "https://accounts.google.com/o/oauth2/auth",
-            "https://oauth2.googleapis.com/token",
-        )
-        now = self.clock.now()
-        empty = GoogleToken(Secret(""), now, Secret(""), (), client, sign_ins.account)
-        token = with_answer(empty, sign_ins.grant(scopes), now)
+        now, client = self.clock.now(), read_client(self.paths)
+        token = GoogleToken.granted(client, sign_ins.grant(scopes), now, sign_ins.account)
         self.tokens.keep(token)
         return token
 

@@ -117,7 +117,7 @@ async def test_declining_and_running_out_of_time_are_said(scene_with_client: Goo
             "The sign-in at Google was not finished within 5 minutes. Nothing was connected. "
             "`/google-auth` begins again."
         )
-    assert not google.tokens.is_set_up
+    assert google.tokens.read() is None
 
 
 async def test_without_a_client_the_way_to_one_is_shown(scene: GoogleScene) -> None:

@@ -99,7 +99,7 @@ def test_a_revoked_connection_is_removed_and_said_until_it_is_answered(
             "`ollim-bot google logout` leaves it out."
         )
     assert not connected.paths.token.exists()
-    assert connected.tokens.is_set_up
+    assert connected.tokens.revocation() is not None
     assert len(connected.google.named("POST /token")) == 1
     connected.connect()
     lists(connected)

@@ -70,7 +70,7 @@ def test_nothing_ticked_is_nothing_connected(scene: GoogleScene) -> None:
 def test_declining_is_said(scene: GoogleScene) -> None:
     with pytest.raises(SignInRefused, match="Google was not connected: you declined on Google's"):
         outcome(scene, declines=True)
-    assert not scene.tokens.is_set_up
+    assert scene.tokens.read() is None
 
 
 def test_the_seven_days_of_an_app_in_testing_are_said_with_the_day_and_the_cure(
@@ -220,7 +220,8 @@ def test_signing_out_works_without_google(connected: GoogleScene) -> None:
         "Google is disconnected as ada@example.com here. It could not be ended at Google. "
         "https://myaccount.google.com/connections removes it there."
     )
-    assert not connected.tokens.is_set_up
+    assert connected.tokens.read() is None
+    assert connected.tokens.revocation() is None
 
 
 def test_a_token_that_cannot_be_read_can_be_removed_or_replaced(connected: GoogleScene) -> None:

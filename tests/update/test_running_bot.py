@@ -24,8 +24,7 @@ from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, settle_update
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.releases import release_source, version_in
-from ollim_bot.upkeep.supervision import ServiceDefinition
-from ollim_bot.upkeep.systemd import Systemd, unit_files
+from ollim_bot.upkeep.service import SYSTEMD, ServiceDefinition, Supervisor
 from ollim_bot.upkeep.updater import Updater
 
 pytestmark = pytest.mark.real_process
@@ -170,17 +169,17 @@ def test_a_service_does_not_start_the_version_without_a_heartbeat_again(running:
     scene = running(heartbeat_limit=patience() // 60)
     scene.behaves("no heartbeat")
     command = (str(scene.installation.python), "-P", "-m", "ollim_bot")
-    unit = Systemd(scene.fake.environ).file
+    unit = Supervisor(SYSTEMD, scene.fake.environ).file
     unit.parent.mkdir(parents=True)
     definition = ServiceDefinition(command, scene.paths.root, {})
-    unit.write_text(unit_files(definition)[unit.name])
+    unit.write_text(SYSTEMD.texts(definition, Path())[unit.name])
     asked = scene.fake.home / "systemctl.log"
     (systemctl := scene.fake.programs / "systemctl").write_text(f'#!/bin/sh\necho "$@" >>{asked}\n')
     systemctl.chmod(0o755)
     threading.Thread(target=scene.bot.wait, daemon=True).start()
     assert scene.update().phase is Phase.RETURNED
-    words = [word for word in asked.read_text().split() if word in ("stop", "restart")]
-    assert words == ["stop", "restart"]
+    words = [word for word in asked.read_text().split() if word in ("stop", "start")]
+    assert words == ["stop", "stop", "start"]
     assert scene.in_place == OLD
     assert scene.started == ["env"], "what it starts is up to the service"
 

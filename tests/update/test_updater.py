@@ -30,8 +30,7 @@ from ollim_bot.upkeep.hand_over import (
 )
 from ollim_bot.upkeep.instance import running_pid
 from ollim_bot.upkeep.releases import InstalledProgram, release_source, version_in
-from ollim_bot.upkeep.supervision import ServiceDefinition
-from ollim_bot.upkeep.systemd import Systemd, unit_files
+from ollim_bot.upkeep.service import SYSTEMD, ServiceDefinition, Supervisor
 from ollim_bot.upkeep.updater import Updater
 
 pytestmark = pytest.mark.real_process
@@ -241,9 +240,9 @@ def test_a_service_with_other_data_is_updated_from_there(tmp_path: Path) -> None
     systemctl = tmp_path / "programs" / "systemctl"
     systemctl.write_text("#!/bin/sh\nexit 0\n")
     systemctl.chmod(0o755)
-    unit = Systemd(scene.fake.environ).file
+    unit = Supervisor(SYSTEMD, scene.fake.environ).file
     unit.parent.mkdir(parents=True)
-    unit.write_text(unit_files(definition)[unit.name])
+    unit.write_text(SYSTEMD.texts(definition, Path())[unit.name])
     assert f"`OLLIM_DATA_DIR={tmp_path}/other ollim-bot update`" in scene.refused()
     assert scene.updater().check().obstacle
 

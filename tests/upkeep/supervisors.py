@@ -332,46 +332,34 @@ class FakeSystemd(FakeSupervisor):
         if not self.is_reachable:
             return CommandOutput(err="Failed to connect to bus: No medium found\n", code=1)
         assert rest[0] == "--user", words
-        verb, *names = (word for word in rest[1:] if word not in ("--quiet", "--now"))
         try:
-            return self._verb(verb, names, now="--now" in rest)
+            return self._verb(rest[1], rest[2:])
         except (BadUnit, FileNotFoundError) as bad:
             return CommandOutput(err=f"Failed: {bad}\n", code=1)
 
-    def _verb(self, verb: str, names: Sequence[str], *, now: bool) -> CommandOutput:
+    def _verb(self, verb: str, names: Sequence[str]) -> CommandOutput:
         match verb:
             case "daemon-reload":
                 self._loaded.clear()
             case "show":
                 return self._show(names[0], names[1:])
-            case "is-enabled":
-                return CommandOutput(code=0 if self.is_enabled(names[0]) else 1)
-            case "is-active":
-                return CommandOutput(code=0 if self.is_active(names[0]) else 3)
             case _:
                 for name in names:
-                    self._change(verb, name, now=now)
+                    self._change(verb, name)
                     if verb == "start" and self.services.state(name) == "failed":
                         return CommandOutput(
                             err=f"Job for {name} failed. See the journal.\n", code=1
                         )
         return CommandOutput()
 
-    def _change(self, verb: str, name: str, *, now: bool) -> None:
+    def _change(self, verb: str, name: str) -> None:
         match verb:
             case "enable":
                 link = self._link(name)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.unlink(missing_ok=True)
                 link.symlink_to(self.folder / name)
-            case "disable":
-                self._link(name).unlink(missing_ok=True)
-                if now:
-                    self._stop(name)
             case "start":
-                self._start(name)
-            case "restart":
-                self._stop(name)
                 self._start(name)
             case "stop":
                 self._stop(name)
@@ -417,7 +405,6 @@ class FakeSystemd(FakeSupervisor):
         state = "active" if name in self._timers else self.services.state(name)
         exists = self.reads_folder and (self.folder / name).exists()
         values = {
-            "LoadState": "loaded" if exists else "not-found",
             "ActiveState": state,
             "SubState": {"active": "running", "inactive": "dead"}.get(state, state),
             "MainPID": str(self.services.pid(name)),
@@ -522,8 +509,6 @@ class FakeLaunchd(FakeSupervisor):
             case "bootout", []:
                 self.services.stop(label)
                 del self.loaded[label]
-            case "kickstart", []:
-                self.services.start(label, self.loaded[label])
             case _:
                 raise AssertionError((verb, options))
         return CommandOutput()

@@ -18,21 +18,21 @@ from ollim_bot.upkeep.doctor import Level
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
 
 
-def triggered(ago: timedelta) -> dict[str, str]:
+def triggered(ago: timedelta) -> str:
     at = int((NOW - ago).timestamp())
-    return {"ActiveState": "active", "LastTriggerUSec": f"@{at}"}
+    return f"ActiveState=active\nLastTriggerUSec=@{at}\n"
 
 
 @pytest.mark.parametrize(
     ("said", "level", "detail"),
     [
-        ({}, Level.PASS, "its timer is there, every 5 minutes"),
-        ({"ActiveState": "inactive"}, Level.WARN, "its timer does not run"),
+        ("", Level.PASS, "its timer is there, every 5 minutes"),
+        ("ActiveState=inactive\n", Level.WARN, "its timer does not run"),
         (triggered(timedelta(minutes=4)), Level.PASS, "it looks every 5 minutes, last today 14:26"),
         (triggered(timedelta(hours=2)), Level.WARN, "its timer last ran today 12:30"),
     ],
 )
-def test_the_timer(said: dict[str, str], level: Level, detail: str) -> None:
+def test_the_timer(said: str, level: Level, detail: str) -> None:
     found = sentinel_timer(said, NOW)
     assert (found.level, found.detail) == (level, detail)
 

@@ -9,8 +9,8 @@ import pytest
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.upkeep.installation import find_supervisor, service_of, wait_for_heartbeat
 from ollim_bot.upkeep.instance import single_instance
+from ollim_bot.upkeep.service import find_supervisor, service_of, wait_for_heartbeat
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 FOR_EVER = 600.0

@@ -354,9 +354,7 @@ async def test_a_clean_stop_is_said_and_the_supervisor_is_not_asked(scene: Scene
     await scene.run_bot_and_crash()
     scene.stop_cleanly()
     scene.clock.jump(10 * MINUTE)
-    asked: list[bool] = []
-    report = scene.run_sentinel(revive=lambda is_running: asked.append(is_running) is None)  # type: ignore[func-returns-value]
-    assert asked == []
+    report = scene.run_sentinel(revive=lambda: pytest.fail("It was stopped on purpose."))
     assert report.state is BotState.STOPPED
     (item,) = scene.ask(lambda tx: tx.due_items.open())
     message = scene.ask(lambda tx: tx.messages.get(item.card))
@@ -370,23 +368,23 @@ async def test_the_supervisor_is_asked_once_for_each_silence(scene: Scene) -> No
             bot.remind(f"pill-{minutes}", timedelta(minutes=minutes), PILL, **MUST)
         await bot.advance(31)
     scene.clock.jump(10 * MINUTE)
-    asked: list[bool] = []
+    asked: list[str] = []
 
-    def revive(is_running: bool) -> bool:
-        asked.append(is_running)
+    def revive() -> bool:
+        asked.append("start")
         return True
 
     assert len(scene.run_sentinel(revive=revive).outcomes) == 1
     scene.clock.jump(8 * MINUTE)
     assert len(scene.run_sentinel(revive=revive).outcomes) == 1
-    assert asked == [False]
+    assert asked == ["start"]
 
 
 async def test_a_revived_bot_is_left_to_deliver(scene: Scene) -> None:
     await scene.run_bot_and_crash()
     scene.clock.jump(10 * MINUTE)
 
-    def revive(_: bool) -> bool:
+    def revive() -> bool:
         HeartbeatFile(scene.paths).write(scene.clock.now())
         return True
 

@@ -10,9 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.upkeep.unit_syntax import BadUnit, Unit
 
-from ollim_bot.upkeep import launchd, systemd
-from ollim_bot.upkeep.supervision import ServiceDefinition, is_ours, is_unchanged
+from ollim_bot.upkeep.service import (
+    LABEL,
+    LAUNCHD,
+    SENTINEL,
+    SENTINEL_LABEL,
+    SYSTEMD,
+    TIMER,
+    UNIT,
+    ServiceDefinition,
+    Supervisor,
+    SupervisorKind,
+    is_ours,
+    is_unchanged,
+)
 
+LOG = Path("/home/ada/Library/Logs/ollim-bot.log")
 _ODD = st.text(st.sampled_from("""ab/ .%$"'\\{}#;:=&<>~-üß漢"""), min_size=1, max_size=12)
 _PATHS = _ODD.map(lambda text: f"/{text.strip()}/x")
 _DEFINITIONS = st.builds(
@@ -30,33 +43,33 @@ PLAIN = ServiceDefinition(
 
 @given(_DEFINITIONS)
 def test_systemd_runs_exactly_these_words_in_this_place(wanted: ServiceDefinition) -> None:
-    files = systemd.unit_files(wanted)
-    bot, sentinel = (Unit(files[name]) for name in (systemd.UNIT, systemd.SENTINEL))
+    files = SYSTEMD.texts(wanted, LOG)
+    bot, sentinel = (Unit(files[name]) for name in (UNIT, SENTINEL))
     for unit, command in ((bot, wanted.command), (sentinel, (*wanted.command, "sentinel"))):
         ran = unit.command({"x": "expanded"})
         assert tuple(ran[3:] if ran[0] == "/bin/sh" else ran) == command
         assert unit.environment() == wanted.environment
         assert Path(unit.folder()) == wanted.data_dir
-    assert systemd.definition_in(files[systemd.UNIT]) == wanted
+    assert SYSTEMD.definition_in(files[UNIT]) == wanted
 
 
 @given(_DEFINITIONS)
 def test_launchd_runs_exactly_these_words_in_this_place(wanted: ServiceDefinition) -> None:
-    files = launchd.agent_files(wanted, Path("/home/ada/Library/Logs/ollim-bot.log"))
+    files = LAUNCHD.texts(wanted, LOG)
     for label, command in (
-        (launchd.LABEL, wanted.command),
-        (launchd.SENTINEL, (*wanted.command, "sentinel")),
+        (LABEL, wanted.command),
+        (SENTINEL_LABEL, (*wanted.command, "sentinel")),
     ):
-        agent = plistlib.loads(files[label].encode())
+        agent = plistlib.loads(files[f"{label}.plist"].encode())
         assert agent["Label"] == label
         assert tuple(agent["ProgramArguments"]) == command
         assert agent["EnvironmentVariables"] == wanted.environment
         assert Path(agent["WorkingDirectory"]) == wanted.data_dir
-    assert launchd.definition_in(files[launchd.LABEL]) == wanted
+    assert LAUNCHD.definition_in(files[f"{LABEL}.plist"]) == wanted
 
 
 def test_the_bot_comes_again_after_a_failure_in_pauses_and_never_for_wrong_settings() -> None:
-    unit = Unit(systemd.unit_files(PLAIN)[systemd.UNIT])
+    unit = Unit(SYSTEMD.texts(PLAIN, LOG)[UNIT])
     assert unit.one("Service.Restart") == "on-failure"
     assert unit.one("Service.RestartPreventExitStatus") == "2"
     assert unit.one("Unit.StartLimitIntervalSec") == "0"
@@ -64,23 +77,23 @@ def test_the_bot_comes_again_after_a_failure_in_pauses_and_never_for_wrong_setti
     assert int(unit.one("Service.TimeoutStopSec")) > 20
     assert int(unit.one("Service.RestartSec")) >= 5
     assert unit.one("Install.WantedBy") == "default.target"
-    agent = plistlib.loads(launchd.agent_files(PLAIN, Path("/log"))[launchd.LABEL].encode())
+    agent = plistlib.loads(LAUNCHD.texts(PLAIN, LOG)[f"{LABEL}.plist"].encode())
     assert agent["KeepAlive"] == {"SuccessfulExit": False}
     assert agent["ExitTimeOut"] > 20
     assert agent["ThrottleInterval"] >= 10
 
 
 def test_the_sentinel_comes_every_five_minutes() -> None:
-    timer = Unit(systemd.unit_files(PLAIN)[systemd.TIMER])
+    timer = Unit(SYSTEMD.texts(PLAIN, LOG)[TIMER])
     assert timer.one("Timer.OnCalendar") == "*:0/5"
     assert timer.one("Install.WantedBy") == "timers.target"
-    agent = plistlib.loads(launchd.agent_files(PLAIN, Path("/log"))[launchd.SENTINEL].encode())
+    agent = plistlib.loads(LAUNCHD.texts(PLAIN, LOG)[f"{SENTINEL_LABEL}.plist"].encode())
     assert agent["StartInterval"] == 300
     assert "KeepAlive" not in agent
 
 
 def test_another_hand_in_a_file_is_seen() -> None:
-    files = {**systemd.unit_files(PLAIN), **launchd.agent_files(PLAIN, Path("/log"))}
+    files = {**SYSTEMD.texts(PLAIN, LOG), **LAUNCHD.texts(PLAIN, LOG)}
     for text in files.values():
         assert is_ours(text)
         assert is_unchanged(text)
@@ -93,9 +106,16 @@ def test_another_hand_in_a_file_is_seen() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[Service]\n", "not a unit", "<plist>", "<a><b></a>"])
-def test_a_file_of_another_kind_is_no_service(text: str) -> None:
-    assert systemd.definition_in(text) is None
-    assert launchd.definition_in(text) is None
+@pytest.mark.parametrize("kind", [SYSTEMD, LAUNCHD])
+def test_a_file_of_another_kind_is_no_service(
+    kind: SupervisorKind, text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    supervisor = Supervisor(kind, {"HOME": str(tmp_path_factory.mktemp("home"))})
+    supervisor.folder.mkdir(parents=True)
+    supervisor.file.write_text(text)
+    installed = supervisor.installed()
+    assert installed is not None
+    assert installed.definition is None
 
 
 def test_the_reader_of_units_refuses_what_systemd_refuses() -> None:

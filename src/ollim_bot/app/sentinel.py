@@ -92,15 +92,15 @@ class SentinelEnvironment:
     """What is outside of the data directory; None where there is none.
 
     A message is sent on all `channels`, and has reached the owner when one of them has it; `notify`
-    shows it on the desktop where none has. `revive` asks the supervisor to start the bot, or to
-    restart one that `is_running`; it returns whether the supervisor was asked. `maintenance` names
-    the `update` or `restore` in progress. `ask_server` raises `OllimError` as long as the server of
-    a shared database does not answer. `push_content` holds where no database says it.
+    shows it on the desktop where none has. `revive` asks the supervisor to start the bot anew, and
+    returns whether it was asked. `maintenance` names the `update` or `restore` in progress.
+    `ask_server` raises `OllimError` as long as the server of a shared database does not answer.
+    `push_content` holds where no database says it.
     """
 
     channels: Mapping[str, MakeChannel] = field(default_factory=dict)
     notify: Callable[[str, str], bool] | None = None
-    revive: Callable[[bool], bool] | None = None
+    revive: Callable[[], bool] | None = None
     maintenance: Callable[[], str | None] = lambda: None
     ask_server: Callable[[], object] | None = None
     push_content: str = PushContent.NONE
@@ -191,8 +191,7 @@ class Sentinel:
         if not await self._wait_until(acts_from(self._heartbeat, self._clock.now()), deadline):
             return
         is_running = running_pid(self._paths.bot_pid) is not None
-        has_revived = bool(look.due) and self._revive(is_running=is_running)
-        if has_revived or (is_running and not self._is_cut_off):
+        if (look.due and self._revive()) or (is_running and not self._is_cut_off):
             await self._wait_until(self._clock.now().astimezone(UTC) + PATIENCE, deadline)
         moments = {one.due + self._after_others for one in look.due}
         served = self._clock.now()
@@ -230,7 +229,7 @@ class Sentinel:
             return BotState.STOPPED
         return BotState.SILENT
 
-    def _revive(self, *, is_running: bool) -> bool:
+    def _revive(self) -> bool:
         """Ask the supervisor, once for each silence, unless the disk is the reason for it."""
         revive = self._around.revive
         if revive is None or not self._state().may_be_started:
@@ -241,7 +240,7 @@ class Sentinel:
                     return False
         except (StorageError, OutcomeUnknown):
             return False
-        self._report.is_revived = revive(is_running)
+        self._report.is_revived = revive()
         return self._report.is_revived
 
     def _look_around(self, now: datetime) -> _Look:

@@ -14,7 +14,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data, writable
 from ollim_bot.cli.framework import JSON, Given, Noun, argument, plain, print_json
 from ollim_bot.cli.terminal import show
-from ollim_bot.domain.google import GoogleRedirect, GoogleService
+from ollim_bot.domain.google import GoogleService
 from ollim_bot.errors import SignInNeeded, Unreachable, WrongInput
 from ollim_bot.integrations.google.client import GoogleClient
 from ollim_bot.integrations.google.tokens import GoogleTokenStore
@@ -75,18 +75,12 @@ def _awaited(sign_in: SignIn, now: Callable[[], datetime]) -> Connected | None:
         ready, _, _ = select.select(watched, [], [], min(left, _LONGEST_WAIT))
         for source in ready:
             is_paste = source in pasted.watched
-            found = pasted.read() if is_paste else _knocked(sign_in)
-            for redirect in found:
+            for redirect in pasted.read() if is_paste else filter(None, [sign_in.knock()]):
                 try:
                     return sign_in.take(redirect)
                 except WrongInput as wrong:
                     _say(str(wrong), sys.stderr)
     return None
-
-
-def _knocked(sign_in: SignIn) -> list[GoogleRedirect]:
-    redirect = sign_in.knock()
-    return [redirect] if redirect else []
 
 
 class _Paste:

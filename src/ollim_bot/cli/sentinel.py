@@ -44,7 +44,7 @@ def run(given: Given, caller: Caller) -> None:
         except OllimError as unanswered:
             note(str(unanswered))
     if state == "silent":
-        _is_asked(data, caller, is_running=False)
+        _is_asked(data, caller)
     if state is not None:
         if is_json:
             print_json({"bot": state, "heartbeat": heartbeat, "delivered": [], "undelivered": []})
@@ -103,15 +103,15 @@ def _report(data: Data, caller: Caller, ask_server: Callable[[], bool] | None) -
     return report
 
 
-def _is_asked(data: Data, caller: Caller, is_running: bool) -> bool:
+def _is_asked(data: Data, caller: Caller) -> bool:
     """Ask the supervisor for the bot; False if none keeps it, or the supervisor refuses."""
-    from ollim_bot.upkeep.installation import service_of
+    from ollim_bot.upkeep.service import service_of
 
     supervisor = service_of(data.paths, caller.environ)
     if supervisor is None:
         return False
     try:
-        supervisor.restart() if is_running else supervisor.start()
+        supervisor.start()
     except SupervisorFailed as failed:
         note(str(failed))
         return False

@@ -14,8 +14,7 @@ from ollim_bot.errors import OllimError, WrongInput
 
 if TYPE_CHECKING:
     from ollim_bot.settings import Settings
-    from ollim_bot.upkeep.installation import ServiceHealth, Supervisor
-    from ollim_bot.upkeep.supervision import ServiceDefinition
+    from ollim_bot.upkeep.service import ServiceDefinition, ServiceHealth, Supervisor
 
 _USUAL_LINES, _MOST_LINES = 50, 100_000
 _NO_SUPERVISOR = (
@@ -26,10 +25,6 @@ _WITH_SUDO = "The service is your own, not the machine's: run this without sudo.
 _NOT_INSTALLED = "No service is installed. `ollim-bot service install` makes one."
 _UNSEEN = "The service would not see these settings, which hold only for this call: {names}."
 _MOVE_THEM = "Put them into {file}, one NAME=value in a line, or call this without them."
-_TEMPORARY = (
-    "{program} is in a place that is emptied from time to time, and the service ends with it. "
-    "Better: install ollim-bot for good first, and then the service from there."
-)
 _OUTSIDE = "The bot runs already (process {pid}), outside the service."
 _STOP_IT = "Stop it (Ctrl-C in its terminal, or `kill {pid}`) and do this again, or say --yes."
 _EDITED = "{file} was changed by hand. It is kept as {kept}; the new one has none of it."
@@ -42,7 +37,6 @@ _INSTALLED = (
 )
 _ALREADY = "The service is installed as it should be, and the bot lives, as process {pid}."
 _LINGER = "The bot still ends when you log out. Run this once: {command}"
-_MAC = "On a Mac it runs while you are logged in."
 _REMOVED = "The service is removed. The bot is stopped; its data stays in {root}."
 _LINGERING_STAYS = (
     "Your services may still run while you are logged out, as others may need it. If not: "
@@ -59,68 +53,61 @@ def install_service(caller: Caller, *, is_agreed: bool) -> None:
 
     Raises `OllimError` if the bot does not live as a service; everything is put back then.
     """
+    from ollim_bot.upkeep import service
     from ollim_bot.upkeep.hand_over import MaintenanceRunning, maintenance_in_progress
-    from ollim_bot.upkeep.installation import is_temporary, service_health
-    from ollim_bot.upkeep.instance import running_pid
-    from ollim_bot.upkeep.supervision import text_of
 
     if caller.environ.get("SUDO_USER") and os.geteuid() == 0:
         raise WrongInput(_WITH_SUDO)
     settings, supervisor = caller.settings(), _supervisor(caller)
     if (running := maintenance_in_progress(settings.paths)) is not None:
         raise MaintenanceRunning(running)
-    supervisor.status()  # raises if the supervisor does not answer
-    definition = _definition(settings, caller, is_agreed=is_agreed)
-    health = service_health(supervisor, settings.paths, caller.now())
+    status = supervisor.status()
+    asks = sys.stdin.isatty() and not is_agreed
+    definition = _definition(settings, caller, asks=asks)
+    health = service.service_health(supervisor, settings.paths, caller.now())
     files = supervisor.files(definition)
-    if health.is_alive and all(text_of(path) == text for path, text in files.items()):
+    if health.is_alive and all(service.text_of(path) == text for path, text in files.items()):
         _finish(supervisor, supervisor.outlive_logout(), _ALREADY)
         return
     show(f"These files let {supervisor.name} run the bot:\n")
     for path, text in files.items():
         lines = (f"  {line}".rstrip() for line in plain(text).splitlines())
         print(f"{caller.shown(path)}:", *lines, "", sep="\n", flush=True)
-    if is_temporary(definition.program):
-        note(_TEMPORARY.format(program=caller.shown(definition.program)))
     former = health.installed.definition if health.installed else None
     if former is not None and former.data_dir != definition.data_dir:
         there, here = caller.shown(former.data_dir), caller.shown(definition.data_dir)
         note(_OTHER_DATA.format(there=there, here=here))
-    if not is_agreed and sys.stdin.isatty() and not _agrees("Write this and start the bot?"):
+    if asks and not _agrees("Write this and start the bot?"):
         raise OllimError("Nothing was changed.")
-    pid = running_pid(settings.paths.bot_pid)
-    supervised = supervisor.status().pid if health.installed else None
-    if pid is not None and pid != supervised and not is_agreed:
-        told = _OUTSIDE.format(pid=pid)
-        if not sys.stdin.isatty():
-            raise OllimError(f"{told} {_STOP_IT.format(pid=pid)}")
+    outside = service.bot_outside(settings.paths, status)
+    if outside is not None and not is_agreed:
+        told = _OUTSIDE.format(pid=outside)
+        if not asks:
+            raise OllimError(f"{told} {_STOP_IT.format(pid=outside)}")
         if not _agrees(f"{told} Stop it, and let the service take over?"):
             raise OllimError("Nothing was changed.")
-    _check_inside(definition, settings, caller)
-    _start(supervisor, definition, caller)
+    _check_and_start(supervisor, definition, caller)
 
 
-def _definition(settings: Settings, caller: Caller, *, is_agreed: bool) -> ServiceDefinition:
+def _definition(settings: Settings, caller: Caller, *, asks: bool) -> ServiceDefinition:
     """What the service is to run; settings that it would not see are moved, or refused."""
     from ollim_bot.store.data_directory import prepare_data_directory
     from ollim_bot.upkeep.env_file import change_env_file
-    from ollim_bot.upkeep.installation import installed_command, service_definition, unseen_settings
+    from ollim_bot.upkeep.service import installed_command, service_definition, unseen_settings
 
     command = installed_command(sys.argv[0], sys.executable, os.getcwd())
     definition = service_definition(command, settings.paths, caller.environ)
-    unseen = unseen_settings(definition, caller.environ, caller.path(""))
-    if not unseen:
-        return definition
-    file = caller.shown(settings.paths.env_file)
-    names = ", ".join(f"{name} ({where})" for name, (_, where) in unseen.items())
-    told = _UNSEEN.format(names=names)
-    if is_agreed or not sys.stdin.isatty():
-        raise WrongInput(f"{told} {_MOVE_THEM.format(file=file)}")
-    if not _agrees(f"{told} Write them into {file}?"):
-        raise WrongInput("Nothing was changed.")
-    prepare_data_directory(settings.paths)
-    change_env_file(settings.paths, {name: value for name, (value, _) in unseen.items()})
-    show(f"Written into {file}.")
+    if unseen := unseen_settings(definition, caller.environ, caller.path("")):
+        file = caller.shown(settings.paths.env_file)
+        names = ", ".join(f"{name} ({where})" for name, (_, where) in unseen.items())
+        told = _UNSEEN.format(names=names)
+        if not asks:
+            raise WrongInput(f"{told} {_MOVE_THEM.format(file=file)}")
+        if not _agrees(f"{told} Write them into {file}?"):
+            raise WrongInput("Nothing was changed.")
+        prepare_data_directory(settings.paths)
+        change_env_file(settings.paths, {name: value for name, (value, _) in unseen.items()})
+        show(f"Written into {file}.")
     return definition
 
 
@@ -128,44 +115,39 @@ def _agrees(question: str) -> bool:
     return agrees(wrapped(question, width_of(sys.stdout)))
 
 
-def _check_inside(definition: ServiceDefinition, settings: Settings, caller: Caller) -> None:
-    """Refuse if something works here that would not work in the environment of the service."""
+def _check_and_start(supervisor: Supervisor, definition: ServiceDefinition, caller: Caller) -> None:
+    """Start, unless something works here that would not in the environment of the service."""
+    from ollim_bot.paths import DataPaths
     from ollim_bot.store.data_directory import prepare_data_directory
-    from ollim_bot.upkeep.installation import worse_inside
+    from ollim_bot.upkeep.service import PROOF_SECONDS, install_with_proof, worse_inside
 
-    prepare_data_directory(settings.paths)
+    prepare_data_directory(DataPaths(definition.data_dir))
     show("Asking the doctor in the environment of the service …")
     if failures := worse_inside(definition, caller.environ, caller.path("")):
         told = [f"{failure.name}: {failure.detail}. {failure.next}" for failure in failures]
         raise OllimError("\n".join(["In the service this would be worse than here:", *told]))
-
-
-def _start(supervisor: Supervisor, definition: ServiceDefinition, caller: Caller) -> None:
-    from ollim_bot.upkeep import installation
-
-    show(f"Starting, and waiting up to {installation.PROOF_SECONDS:g} s for its heartbeat …")
+    show(f"Starting, and waiting up to {PROOF_SECONDS:g} s for its heartbeat …")
     try:
-        done = installation.install_with_proof(supervisor, definition)
+        kept, left_to_do = install_with_proof(supervisor, definition)
     except KeyboardInterrupt:
         note("Everything is put back.")
         raise
-    for kept in done.kept:
-        file = kept.with_name(kept.name.rpartition(".bak")[0])
-        note(_EDITED.format(file=caller.shown(file), kept=kept.name))
-    _finish(supervisor, done.left_to_do, _INSTALLED)
+    for path in kept:
+        file = path.with_name(path.name.rpartition(".bak")[0])
+        note(_EDITED.format(file=caller.shown(file), kept=path.name))
+    _finish(supervisor, left_to_do, _INSTALLED)
 
 
 def _finish(supervisor: Supervisor, left_to_do: str, sentence: str) -> None:
-    pid = supervisor.status().pid
-    show(sentence.format(pid=pid))
+    show(sentence.format(pid=supervisor.status().pid))
     if left_to_do:
         note(_LINGER.format(command=left_to_do))
     elif supervisor.name == "launchd":
-        show(_MAC)
+        show("On a Mac it runs while you are logged in.")
 
 
 def _supervisor(caller: Caller) -> Supervisor:
-    from ollim_bot.upkeep.installation import find_supervisor
+    from ollim_bot.upkeep.service import find_supervisor
 
     supervisor = find_supervisor(caller.environ)
     if supervisor is None:
@@ -181,9 +163,8 @@ def _supervisor(caller: Caller) -> Supervisor:
         action="store_true",
         help="ask nothing; a bot that runs outside the service is stopped",
     ),
-    name="install",
 )
-def _run_install(given: Given, caller: Caller) -> None:
+def _install(given: Given, caller: Caller) -> None:
     install_service(caller, is_agreed="yes" in given)
 
 
@@ -198,8 +179,8 @@ def _uninstall(_: Given, caller: Caller) -> None:
     if installed is None:
         show("No service is installed.")
         return
-    for each in kept:
-        note(f"{caller.shown(each)} was changed by hand, and is kept under this name.")
+    for path in kept:
+        note(f"{caller.shown(path)} was changed by hand, and is kept under this name.")
     there = installed.definition.data_dir if installed.definition else caller.place().paths.root
     show(_REMOVED.format(root=caller.shown(there)))
     if lingers:
@@ -210,7 +191,7 @@ def _uninstall(_: Given, caller: Caller) -> None:
     "whether the bot is running: what the machine says, and its heartbeat", "--json", JSON
 )
 def _status(given: Given, caller: Caller) -> None:
-    from ollim_bot.upkeep.installation import service_health
+    from ollim_bot.upkeep.service import service_health
 
     supervisor = _supervisor(caller)
     health = service_health(supervisor, caller.place().paths, caller.now())
@@ -235,11 +216,11 @@ def _object(supervisor: Supervisor, health: ServiceHealth) -> dict[str, object]:
         "changed_by_hand": installed.is_edited if installed else False,
         "program": definition.program if definition else None,
         "data_directory": definition.data_dir if definition else None,
-        "state": status.words if status else None,
-        "running": status.is_running if status else False,
-        "enabled": status.is_enabled if status else False,
-        "survives_logout": status.lingers if status else None,
-        "service_process": status.pid if status else None,
+        "state": status.words if installed else None,
+        "running": status.is_running,
+        "enabled": status.is_enabled,
+        "survives_logout": status.lingers,
+        "service_process": status.pid,
         "bot_process": health.pid,
         "heartbeat": health.heartbeat,
         "heartbeat_age": None if health.age is None else round(health.age.total_seconds(), 1),
@@ -250,7 +231,6 @@ def _rows(supervisor: Supervisor, health: ServiceHealth, caller: Caller) -> list
     from ollim_bot.domain.moments import describe_with_distance
 
     status, installed = health.status, health.installed
-    assert status is not None
     assert installed is not None
     now, beat = caller.now().astimezone(caller.place().zone), health.heartbeat
     told = [status.words, *([f"process {status.pid}"] if status.pid is not None else [])]
@@ -270,13 +250,12 @@ def _rows(supervisor: Supervisor, health: ServiceHealth, caller: Caller) -> list
 
 
 def _why_dead(health: ServiceHealth) -> str:
+    outside = f"{_OUTSIDE.format(pid=health.pid)} " * health.runs_outside
     if health.installed is None:
-        if health.pid is not None:
-            return f"{_OUTSIDE.format(pid=health.pid)} {_NOT_INSTALLED}"
-        return _NOT_INSTALLED
-    if health.runs_outside:
-        return f"{_OUTSIDE.format(pid=health.pid)} Stop it, and the service can start."
-    if health.status is None or not health.status.is_running:
+        return f"{outside}{_NOT_INSTALLED}"
+    if outside:
+        return f"{outside}Stop it, and the service can start."
+    if not health.status.is_running:
         return (
             "The bot does not run. `ollim-bot service logs` says why, and "
             "`ollim-bot service install` starts it."

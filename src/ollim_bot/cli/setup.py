@@ -41,7 +41,7 @@ from ollim_bot.upkeep.doctor import DoctorFinding
 
 if TYPE_CHECKING:
     from ollim_bot.upkeep.checks.network import DiscordBot
-    from ollim_bot.upkeep.installation import Supervisor
+    from ollim_bot.upkeep.service import Supervisor
 
 _INDENT = " " * 6
 _ADDRESS = "Its address, such as localhost:11434 (Enter: not now)"
@@ -642,7 +642,7 @@ class ServiceStart:
 
 
 def _machine_start(caller: Caller) -> MachineStart | None:
-    from ollim_bot.upkeep.installation import find_supervisor
+    from ollim_bot.upkeep.service import find_supervisor
 
     supervisor = find_supervisor(caller.environ)
     return None if supervisor is None else ServiceStart(caller, supervisor)

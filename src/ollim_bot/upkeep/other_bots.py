@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from ollim_bot.domain.text import PROGRAM
 from ollim_bot.paths import DataPaths
-from ollim_bot.upkeep.installation import find_supervisor
 from ollim_bot.upkeep.instance import running_pid
+from ollim_bot.upkeep.service import find_supervisor
 
 _MODULE = "ollim_bot"
 _PS = ("/bin/ps", "-axww", "-o", "pid=,command=")

@@ -25,7 +25,7 @@ from ollim_bot.environment import SESSION, child_environment, program_path
 from ollim_bot.errors import OllimError
 from ollim_bot.plain_files import SizeLimit, read_file
 from ollim_bot.store.files import SHARED, OsDisk, write_atomically
-from ollim_bot.upkeep.supervision import run_to_end
+from ollim_bot.upkeep.service import run_to_end
 
 PIPX_RECORD = "pipx_metadata.json"
 UV_RECORD = "uv-receipt.toml"

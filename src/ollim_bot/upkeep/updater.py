@@ -35,7 +35,6 @@ from ollim_bot.upkeep.hand_over import (
     settle_update,
     write_update,
 )
-from ollim_bot.upkeep.installation import examined_by, service_of, wait_for_heartbeat
 from ollim_bot.upkeep.instance import running_pid, single_instance
 from ollim_bot.upkeep.other_bots import why_not_alone
 from ollim_bot.upkeep.releases import (
@@ -46,6 +45,7 @@ from ollim_bot.upkeep.releases import (
     last_words,
     version_in,
 )
+from ollim_bot.upkeep.service import examined_by, service_of, wait_for_heartbeat
 from ollim_bot.upkeep.shared_rows import rows_on_server
 
 HEARTBEAT_LIMIT = 60.0
@@ -322,7 +322,7 @@ class Updater:
         if running_pid(self.paths.bot_pid) is not None:
             return
         if (supervisor := service_of(self.paths, self._settings)) is not None:
-            supervisor.restart()
+            supervisor.start()
             return
         subprocess.run(
             ("/bin/sh", "-c", _DETACHED, "sh", *bot_command(self.installation.python)),

@@ -11,8 +11,7 @@ from urllib.parse import urlencode
 from ollim_bot.domain.google import GoogleService
 from ollim_bot.errors import GoogleRefused, SignInNeeded, Unreachable
 from ollim_bot.http_exchange import HttpLimits, HttpResponse
-from ollim_bot.integrations.google.token import GoogleToken
-from ollim_bot.integrations.google.tokens import GoogleTokenStore
+from ollim_bot.integrations.google.tokens import GoogleToken, GoogleTokenStore
 from ollim_bot.integrations.google.wire import (
     Pause,
     Transient,

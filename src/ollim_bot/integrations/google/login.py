@@ -6,9 +6,10 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import urlencode, urljoin
 
 from ollim_bot.domain.google import (
     GoogleRedirect,
@@ -20,8 +21,8 @@ from ollim_bot.domain.google import (
 from ollim_bot.domain.moments import describe
 from ollim_bot.errors import GoogleRefused, OllimError, StorageError, Unreachable, WrongInput
 from ollim_bot.integrations.google.client import GoogleClient
-from ollim_bot.integrations.google.token import GoogleToken
-from ollim_bot.integrations.google.tokens import GoogleTokenStore, read_client
+from ollim_bot.integrations.google.tokens import GoogleToken, GoogleTokenStore, read_client
+from ollim_bot.integrations.google.wire import ask_google, understood
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.files import PRIVATE
@@ -96,7 +97,7 @@ class SignIn:
     ) -> None:
         from ollim_bot.integrations.google.oauth import Consent
 
-        client = read_client(paths)
+        client = self._client = read_client(paths)
         os.chmod(paths.credentials, PRIVATE)
         self.redirects = RedirectServer()
         self.ends_at = now() + PATIENCE
@@ -106,7 +107,7 @@ class SignIn:
         self._answered = threading.Lock()
         try:
             scopes = scopes_of(services)
-            self._asked = Consent(client, scopes, self.redirects.address, addresses)
+            self._asked = Consent(tokens.reached(client), scopes, self.redirects.address)
         except BaseException:  # also if interrupted: nobody else would close the port
             self.redirects.server_close()
             raise
@@ -141,18 +142,11 @@ class SignIn:
         if answer.error:
             reason = "you declined" if answer.error == "access_denied" else answer.error[:60]
             raise SignInRefused(f"Google was not connected: {reason} on Google's page.")
-        return self._connected(answer.code)
-
-    def close(self) -> None:
-        self.redirects.server_close()
-
-    def _connected(self, code: str) -> Connected:
-        from ollim_bot.integrations.google.oauth import revoke
-
-        token = self._asked.redeem(code, self._now())
+        answer_of_google = self._asked.redeem(answer.code)
+        token = GoogleToken.granted(self._client, answer_of_google, self._now())
         if not token.services:
             with suppress(OllimError):
-                revoke(token, self._addresses)
+                _revoke(token, self._addresses)
             raise SignInRefused(
                 "Google was not connected: nothing was ticked on Google's page. "
                 "Tick what you want to use."
@@ -163,6 +157,9 @@ class SignIn:
             connected = checked(self._tokens, self._addresses)
             self._tokens.keep(connected.token)
         return connected
+
+    def close(self) -> None:
+        self.redirects.server_close()
 
 
 def checked(tokens: GoogleTokenStore, addresses: GoogleAddresses) -> Connected:
@@ -180,13 +177,11 @@ def checked(tokens: GoogleTokenStore, addresses: GoogleAddresses) -> Connected:
             if refused.reason in _NOT_ENABLED:
                 off.append(service)
     token = tokens.valid()
-    return Connected(replace(token, account=account or token.account), tuple(off))
+    return Connected(token.of_account(account or token.account), tuple(off))
 
 
 def disconnect(tokens: GoogleTokenStore, addresses: GoogleAddresses) -> str:
     """End the connection here, and at Google if it can be reached; returns what to say."""
-    from ollim_bot.integrations.google.oauth import revoke
-
     try:
         token, revoked = tokens.read(), tokens.revocation()
     except StorageError:
@@ -197,7 +192,7 @@ def disconnect(tokens: GoogleTokenStore, addresses: GoogleAddresses) -> str:
         return "Google is left out now." if revoked else "Google was not connected."
     is_ended = True
     try:
-        revoke(token, addresses)
+        _revoke(token, addresses)
     except GoogleRefused as refused:
         is_ended = refused.reason in ("invalid_token", "invalid_grant")
     except Unreachable:
@@ -209,6 +204,13 @@ def disconnect(tokens: GoogleTokenStore, addresses: GoogleAddresses) -> str:
         f"Google is disconnected{_as(token.account)} here. It could not be ended at Google. "
         f"{_BY_HAND}"
     )
+
+
+def _revoke(token: GoogleToken, addresses: GoogleAddresses) -> None:
+    address = urljoin(addresses.token or token.client["token_uri"], "revoke")
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    body = urlencode({"token": token.refresh.reveal()}).encode()
+    understood(ask_google("POST", address, form, body))
 
 
 _PAGE = (

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlencode, urljoin
 
 from google.auth.exceptions import GoogleAuthError, RefreshError
 from google.oauth2.credentials import Credentials
@@ -18,57 +16,37 @@ from requests import RequestException
 
 from ollim_bot.errors import GoogleRefused, Unreachable
 from ollim_bot.http_exchange import HttpResponse
-from ollim_bot.integrations.google.token import GoogleToken, OAuthClient, with_answer
 from ollim_bot.integrations.google.wire import (
+    NOT_UNDERSTOOD,
     Pause,
     Transient,
     ask_google,
-    is_safe_address,
-    json_object,
     understood,
     with_retries,
 )
-from ollim_bot.settings import GoogleAddresses, Secret
+from ollim_bot.settings import Secret
 
 _SECONDS = 30.0
-_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 _INSECURE = "OAUTHLIB_INSECURE_TRANSPORT"
-_NOT_UNDERSTOOD = "Google's answer could not be understood. Try again later."
 _NOT_FINISHED = "Google cannot be reached to finish the sign-in. Try again."
 
 
 class Consent:
     """A sign-in that waits for its redirect, with its own state and its own verifier (PKCE)."""
 
-    def __init__(
-        self,
-        client: OAuthClient,
-        scopes: tuple[str, ...],
-        redirect_uri: str,
-        addresses: GoogleAddresses,
-    ) -> None:
-        config = {
-            "client_id": client.id,
-            "client_secret": client.secret.reveal(),
-            "auth_uri": addresses.auth or client.auth_uri,
-            "token_uri": addresses.token or client.token_uri,
-        }
-        for name in ("auth_uri", "token_uri"):
-            if not is_safe_address(config[name]):
-                raise GoogleRefused(0, "", f"{name} of the client is not an https address.")
-        self._client = client
+    def __init__(self, client: Mapping[str, str], scopes: Sequence[str], redirect_uri: str) -> None:
         self._flow: Any = Flow.from_client_config(
-            {"installed": config}, scopes=scopes, redirect_uri=redirect_uri
+            {"installed": client}, scopes=scopes, redirect_uri=redirect_uri
         )
         # Without `consent`, Google gives no second refresh token to an account that has one.
-        with _loopback_allowed(config["auth_uri"]):
+        with _loopback_allowed(client["auth_uri"]):
             found = self._flow.authorization_url(access_type="offline", prompt="consent")
         self.address, self.state = map(str, found)
 
-    def redeem(self, code: str, now: datetime) -> GoogleToken:
+    def redeem(self, code: str) -> dict[str, Any]:
         """Exchange the code for a token. Raises `GoogleRefused` or `Unreachable`.
 
-        What the owner unticked is not among the token's scopes.
+        Returns Google's answer; what the owner unticked is not in its scope.
         """
         session = self._flow.oauth2session
         # Without scopes here, oauthlib accepts that fewer were granted than asked for. Proxies and
@@ -82,20 +60,13 @@ class Consent:
             raise GoogleRefused(400, str(refused.error), f"{sentence}.") from refused
         except (RequestException, ValueError) as failed:
             raise Unreachable(_NOT_FINISHED) from failed
-        try:
-            empty = GoogleToken(Secret(""), now, Secret(""), (), self._client)
-            token = with_answer(empty, {**answer, "scope": " ".join(answer.get("scope", ()))}, now)
-        except (KeyError, ValueError) as wrong:
-            raise Unreachable(_NOT_UNDERSTOOD) from wrong
-        if not token.refresh.reveal():
+        if not answer.get("refresh_token"):
             raise GoogleRefused(200, "", "the answer has no refresh token. Sign in once more.")
-        return token
+        return {**answer, "scope": " ".join(answer.get("scope", ()))}
 
 
-def renew(
-    token: GoogleToken, now: datetime, addresses: GoogleAddresses, pause: Pause
-) -> GoogleToken:
-    """A token with a new access token. Raises `GoogleRefused`, also `invalid_grant`."""
+def renew(client: Mapping[str, str], refresh: Secret, pause: Pause) -> dict[str, Any]:
+    """Google's answer with a new access token. Raises `GoogleRefused`, also `invalid_grant`."""
     answer = HttpResponse(0, {}, b"")
 
     def request(
@@ -114,38 +85,27 @@ def renew(
 
     credentials = Credentials(
         None,
-        refresh_token=token.refresh.reveal(),
-        token_uri=addresses.token or token.client.token_uri,
-        client_id=token.client.id,
-        client_secret=token.client.secret.reveal(),
+        refresh_token=refresh.reveal(),
+        **{name: client[name] for name in ("client_id", "client_secret", "token_uri")},
     )
     try:
         with_retries(lambda: credentials.refresh(request), pause, is_repeatable=True)
-        return with_answer(token, json_object(answer), now)
+        return understood(answer)
     except Transient as failed:
         # Tried often enough: the call that needs the token is not to try it all again.
         raise Unreachable(str(failed)) from failed
     except RefreshError as refused:
         understood(answer)
-        raise Unreachable(_NOT_UNDERSTOOD) from refused
-    except (GoogleAuthError, KeyError, ValueError) as wrong:
-        raise Unreachable(_NOT_UNDERSTOOD) from wrong
-
-
-def revoke(token: GoogleToken, addresses: GoogleAddresses) -> None:
-    """End the connection at Google. Raises `GoogleRefused` or `Unreachable`."""
-    address = urljoin(addresses.token or token.client.token_uri, "revoke")
-    form = urlencode({"token": token.refresh.reveal()}).encode()
-    understood(ask_google("POST", address, _FORM, form))
+        raise Unreachable(NOT_UNDERSTOOD) from refused
+    except (GoogleAuthError, ValueError) as wrong:
+        raise Unreachable(NOT_UNDERSTOOD) from wrong
 
 
 @contextmanager
 def _loopback_allowed(address: str) -> Iterator[None]:
     """Let oauthlib talk to this machine without TLS; `address` was checked before."""
-    if address.startswith("https:"):
-        yield
-        return
-    os.environ[_INSECURE] = "1"
+    if not address.startswith("https:"):
+        os.environ[_INSECURE] = "1"
     try:
         yield
     finally:

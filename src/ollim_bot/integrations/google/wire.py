@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ from ollim_bot.http_exchange import (
 T = TypeVar("T")
 Pause = Callable[[float], None]
 
+NOT_UNDERSTOOD = "Google's answer could not be understood. Try again later."
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LIMITS = HttpLimits()
 _TRIES = 4
@@ -26,7 +28,9 @@ _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
 _TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
 # Google sends these with 403 where others send 429.
-_TRANSIENT_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "backendError"})
+_TRANSIENT_REASONS = frozenset(
+    {(403, "rateLimitExceeded"), (403, "userRateLimitExceeded"), (403, "backendError")}
+)
 
 
 class Transient(Unreachable):
@@ -70,32 +74,23 @@ def ask_google(
         raise Transient(f"{sentence} Try again later.", may_be_done=is_sent) from failed
 
 
-def json_object(answer: HttpResponse) -> dict[str, Any]:
-    """The body, which is an object in JSON or empty. Raises `ValueError`."""
-    value = json.loads(answer.body) if answer.body.strip() else {}
-    if not isinstance(value, dict):
-        raise ValueError("The answer is not an object.")
-    return value
-
-
 def understood(answer: HttpResponse) -> dict[str, Any]:
     """The object that was answered. Raises `Transient`, or `GoogleRefused` with Google's reason."""
     status = answer.status
-    try:
-        value = json_object(answer)
-    except ValueError:
-        value = None
-    reason, message = _error_in(value or {})
-    if status in _TRANSIENT_STATUSES or (status == 403 and reason in _TRANSIENT_REASONS):
+    value: object = None
+    with suppress(ValueError):
+        value = json.loads(answer.body.strip() or b"{}")
+    said: dict[str, Any] = value if isinstance(value, dict) else {}
+    reason, message = _error_in(said)
+    if status in _TRANSIENT_STATUSES or (status, reason) in _TRANSIENT_REASONS:
         raise _busy(answer)
     if 200 <= status < 300:
-        if value is None:
-            sentence = "Google's answer could not be understood. Try again later."
-            raise Transient(sentence, may_be_done=True)
-        return value
+        if said is not value:
+            raise Transient(NOT_UNDERSTOOD, may_be_done=True)
+        return said
     if 300 <= status < 400:
         raise GoogleRefused(status, reason, "it points to another address, which is not followed.")
-    raise GoogleRefused(status, reason, message or "no reason was given.")
+    raise GoogleRefused(status, reason, message)
 
 
 def _busy(answer: HttpResponse) -> Transient:
@@ -115,7 +110,7 @@ def _error_in(value: Mapping[str, Any]) -> tuple[str, str]:
     if isinstance(error, str):  # the token endpoint
         return error, _line(value.get("error_description") or error)
     if not isinstance(error, dict):
-        return "", ""
+        return "", _line("")
     details = error.get("errors")
     first = details[0] if isinstance(details, list) and details else {}
     reason = first.get("reason", "") if isinstance(first, dict) else ""
@@ -125,7 +120,7 @@ def _error_in(value: Mapping[str, Any]) -> tuple[str, str]:
 def _line(text: object) -> str:
     line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     line = line[:200].rstrip(".")
-    return f"{line}." if line else ""
+    return f"{line or 'no reason was given'}."
 
 
 def with_retries(attempt: Callable[[], T], pause: Pause, *, is_repeatable: bool) -> T:

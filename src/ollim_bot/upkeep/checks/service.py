@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,6 @@ from ollim_bot.store.sentinel import deliveries_left
 from ollim_bot.store.standby import load_standby
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, off, passed, warned
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, maintenance_in_progress, read_update
-from ollim_bot.upkeep.installation import ServiceHealth, find_supervisor, service_health, service_of
 from ollim_bot.upkeep.instance import removed_if_free, running_pid
 from ollim_bot.upkeep.releases import (
     InstalledProgram,
@@ -31,6 +30,7 @@ from ollim_bot.upkeep.releases import (
     find_installation,
     newest_known,
 )
+from ollim_bot.upkeep.service import ServiceHealth, find_supervisor, service_health, service_of
 
 # A machine that slept, or a run that waited for a moment, may have left out some.
 _OVERDUE = timedelta(minutes=20)
@@ -69,10 +69,9 @@ def service(supervisor: str, health: ServiceHealth) -> DoctorFinding:
     if health.runs_outside:
         told = f"the bot runs outside it (process {health.pid})"
         return warned(told, "Stop that process. Then: Run `ollim-bot service install`.")
-    if status is None or not status.is_running:
-        told = f"installed, but {supervisor} says: {status.words if status else 'nothing'}"
-        has_failed = status is not None and status.has_given_up
-        return (failed if has_failed else warned)(told, _LOGS)
+    if not status.is_running:
+        told = f"installed, but {supervisor} says: {status.words}"
+        return (failed if status.has_given_up else warned)(told, _LOGS)
     if not health.is_beating:
         told = f"the last heartbeat is {age} old" if age else "there was no heartbeat yet"
         return failed(f"the bot runs, but {told}", _RESTART)
@@ -92,14 +91,13 @@ def check_sentinel(given: DoctorInput) -> Iterator[DoctorFinding]:
     if supervisor is None:
         yield off("not set up; `ollim-bot service install` does it together with the service")
         return
-    watch = [supervisor.folder / name for name in supervisor.names[1:]]
-    missing = [path for path in watch if not path.exists()]
+    missing = [path for path in supervisor.paths[1:] if not path.exists()]
     if missing:
         yield warned(f"its timer is missing: {missing[0]} is not there")
     else:
-        said: Mapping[str, str] = {}
+        said = ""
         with suppress(SupervisorFailed):
-            said = supervisor.timer()
+            said = supervisor.show(supervisor.jobs[1])
         yield sentinel_timer(said, given.local_now)
 
 
@@ -122,14 +120,14 @@ def left_by_sentinel(paths: DataPaths, *, is_running: bool) -> Iterator[DoctorFi
         yield warned(told, restart if is_running else "Run `ollim-bot`: it reads it first.")
 
 
-def sentinel_timer(said: Mapping[str, str], now: datetime) -> DoctorFinding:
-    """`said` is what the supervisor says of the timer; empty if it says nothing."""
-    if said.get("ActiveState", "active") != "active":
+def sentinel_timer(said: str, now: datetime) -> DoctorFinding:
+    """`said` is what the supervisor says of the timer; launchd has no word of its runs."""
+    if re.search("ActiveState=(?!active)", said):
         return warned("its timer does not run")
-    number = said.get("LastTriggerUSec", "").removeprefix("@")
-    if not number.isdigit() or number == "0":
+    found = re.search(r"LastTriggerUSec=@([1-9]\d*)$", said, re.MULTILINE)
+    if found is None:
         return passed("its timer is there, every 5 minutes")
-    ran_at = datetime.fromtimestamp(int(number), now.tzinfo)
+    ran_at = datetime.fromtimestamp(int(found[1]), now.tzinfo)
     if now - ran_at > _OVERDUE:
         return warned(f"its timer last ran {describe(ran_at, now)}")
     return passed(f"it looks every 5 minutes, last {describe(ran_at, now)}")
