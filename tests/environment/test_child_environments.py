@@ -46,7 +46,7 @@ OURSELVES = "it is this program, which has all settings"
 EXCEPTIONS = {
     ("cli/start.py", "run"): OURSELVES,
     ("app/updates.py", "start"): OURSELVES,
-    ("upkeep/updater.py", "_why_not_run"): OURSELVES,
+    ("upkeep/updater.py", "_why_not_on_trial"): OURSELVES,
     ("upkeep/updater.py", "_start_bot"): OURSELVES,
     ("upkeep/installation.py", "examined_by"): OURSELVES,
     ("upkeep/supervision.py", "run_to_end"): "its callers make it, and stand here",

@@ -119,7 +119,7 @@ def test_a_good_update_backs_up_starts_on_the_data_and_takes_over(tmp_path: Path
         "Starting 0.13.0 on your data …",
     ]
     asked = [(words[0], words[-1]) for words in scene.fake.calls() if "ollim_bot" in words]
-    assert asked == [("env.next", "version"), ("env.next", "--json"), ("env.next", "--trial")]
+    assert asked == [("env.next", "version"), ("env.next", "--json"), ("env", "--trial")]
 
 
 def test_a_good_update_of_a_checkout_moves_it_to_the_tag(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.upkeep.daily import DailyTask, DailyUpkeep, back_up_daily
 from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.examination import BotDoctor
-from ollim_bot.upkeep.hand_over import confirm_update, settle_update
+from ollim_bot.upkeep.hand_over import confirm_update, resume_update
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
 
@@ -182,7 +182,7 @@ class App:
         self._scheduler: Scheduler | None = None
         self._servers: ToolServers | None = None
         self._updates: BotUpdates | None = None
-        self._is_unproven = False
+        self.is_unproven = False
         self._start_journal: Callable[[], None] = lambda: None
         self._has_loaded = asyncio.Event()
 
@@ -457,7 +457,7 @@ class App:
         def opened() -> Backend:
             if not self._is_trial:
                 paths, now = self._settings.paths, self._clock.now()
-                self._is_unproven = settle_update(paths, __version__)
+                self.is_unproven = resume_update(paths, __version__)
                 for problem in place_transcripts(paths, os.environ, now):
                     self._problem(problem)
             database = self._opened_database(journal)
@@ -712,10 +712,10 @@ class App:
         Every other service is started again when it fails.
         """
         async with asyncio.TaskGroup() as group:
-            if self._is_unproven:
+            if self.is_unproven:
                 parts.background.may_begin.clear()
             schedule = group.create_task(scheduled)
-            if self._is_unproven:
+            if self.is_unproven:
                 await self._proven(scheduler)
                 parts.background.may_begin.set()
             conversation = group.create_task(parts.loop.run())
@@ -749,6 +749,7 @@ class App:
         if waits[0].done():
             with suppress(StorageError):  # the next start confirms it
                 await asyncio.to_thread(confirm_update, self._settings.paths)
+            self.is_unproven = False
         for each in waits:
             each.cancel()
 

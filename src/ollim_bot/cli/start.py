@@ -31,7 +31,7 @@ from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
-from ollim_bot.upkeep.hand_over import read_update, wait_for_switch
+from ollim_bot.upkeep.hand_over import note_failed_start, read_update, wait_for_switch
 from ollim_bot.view_ports import PhoneLink
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
@@ -145,7 +145,17 @@ async def _until_stopped(
 
     loop.add_signal_handler(signal.SIGINT, app.stop)
     loop.add_signal_handler(signal.SIGTERM, end)
-    return await app.run()
+    try:
+        return await app.run()
+    except Exception as fault:
+        reason = str(fault)
+        if not isinstance(fault, OllimError):
+            reason = redacting.redacted(f"{type(fault).__name__}: {fault}")
+        if not app.is_unproven or not note_failed_start(settings.paths, reason):
+            raise
+        # The update puts the old version back, as which this process goes on.
+        _logger.exception("This version does not start on the data")
+        return Ending.RESTART
 
 
 def _channels(settings: Settings, caller: Caller) -> list[MakeChannel]:
