@@ -88,13 +88,20 @@ def version():
     names = os.listdir(site_of(environment))
     return next(name for name in names if name.startswith("ollim_bot-")).split("-")[1][:-5]
 
+def fail_on_data(reason):
+    path = os.environ["OLLIM_DATA_DIR"] + "/state/update.json"
+    with open(path) as file:
+        text = file.read()
+    write(path, text.replace('"reason": ""', '"reason": "' + reason + '"'))
+    sys.exit(1)
+
 def trial():
     behaviour = plan["behaviour"].get(version(), "")
     state = os.environ["OLLIM_DATA_DIR"] + "/state"
     if behaviour == "import in place":
         fail("ModuleNotFoundError: No module named 'nowhere'")
     if behaviour == "start":
-        fail("A fault in the program stopped the bot.")
+        fail_on_data("A fault in the program stopped the bot.")
     if behaviour == "long":
         wait_while(lambda: not os.path.exists(index + ".go"))
     if behaviour.startswith("migrat"):
@@ -110,9 +117,7 @@ def trial():
         write(state + "/config.json", "of the new version")
         write(state + "/fork.json", "of the new version")
         if behaviour.startswith("migration"):
-            fail("sqlite3.OperationalError: no such column: x")
-    if behaviour == "hang":
-        wait_while(lambda: True)
+            fail_on_data("sqlite3.OperationalError: no such column: x")
 
 def wait_while(condition):
     import time

@@ -18,7 +18,7 @@ from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, engine_on_standby, open_provider_engine
 from ollim_bot.app.services import Service, first_error, in_order, keep_running
 from ollim_bot.app.surfaces import MakeChannel, MakePhone, Surfaces, open_surfaces
-from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
+from ollim_bot.app.updates import BotUpdates, newer_version, start_updater
 from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.desktop import Reach
@@ -182,7 +182,7 @@ class App:
         self._scheduler: Scheduler | None = None
         self._servers: ToolServers | None = None
         self._updates: BotUpdates | None = None
-        self.is_unproven = False
+        self._is_unproven = False
         self._start_journal: Callable[[], None] = lambda: None
         self._has_loaded = asyncio.Event()
 
@@ -304,7 +304,7 @@ class App:
             parts.notices.tell,
             lambda: parts.is_idle,
             lambda: self.stop(Ending.RESTART),
-            updater_start(self._settings.paths, os.environ),
+            partial(start_updater, self._settings.paths, os.environ),
         )
         return [
             partial(self._updates.run, scheduler.started),
@@ -457,7 +457,7 @@ class App:
         def opened() -> Backend:
             if not self._is_trial:
                 paths, now = self._settings.paths, self._clock.now()
-                self.is_unproven = resume_update(paths, __version__)
+                self._is_unproven = resume_update(paths, __version__)
                 for problem in place_transcripts(paths, os.environ, now):
                     self._problem(problem)
             database = self._opened_database(journal)
@@ -712,10 +712,10 @@ class App:
         Every other service is started again when it fails.
         """
         async with asyncio.TaskGroup() as group:
-            if self.is_unproven:
+            if self._is_unproven:
                 parts.background.may_begin.clear()
             schedule = group.create_task(scheduled)
-            if self.is_unproven:
+            if self._is_unproven:
                 await self._proven(scheduler)
                 parts.background.may_begin.set()
             conversation = group.create_task(parts.loop.run())
@@ -749,7 +749,6 @@ class App:
         if waits[0].done():
             with suppress(StorageError):  # the next start confirms it
                 await asyncio.to_thread(confirm_update, self._settings.paths)
-            self.is_unproven = False
         for each in waits:
             each.cancel()
 

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from ollim_bot.domain.presence import Version, changes_between
 from ollim_bot.environment import DATABASE_URL
 from ollim_bot.errors import OllimError, SupervisorFailed
 from ollim_bot.paths import DataPaths
+from ollim_bot.processes import parent_of
 from ollim_bot.store.data_directory import remake_links
 from ollim_bot.store.kept_state import is_written, keep_state
 from ollim_bot.upkeep.backup import write_backup
@@ -36,13 +37,11 @@ from ollim_bot.upkeep.hand_over import (
 )
 from ollim_bot.upkeep.installation import examined_by, service_of, wait_for_heartbeat
 from ollim_bot.upkeep.instance import running_pid, single_instance
-from ollim_bot.upkeep.other_bots import why_not_alone
 from ollim_bot.upkeep.releases import (
     InstalledProgram,
     Release,
     ReleaseSource,
     UpdateFailed,
-    last_words,
     run_program,
     version_in,
 )
@@ -108,9 +107,7 @@ class Updater:
             raise NothingNewer(f"Version {present} is the newest one.")
         self.source.refuse(release)
         changes = changes_between(release.changelog, present, release.version)
-        environment = self.installation.environment
-        obstacle = why_not_alone(environment, self.paths, self._settings)
-        return Available(release, changes, obstacle or self._why_not_first(release.version))
+        return Available(release, changes, self._why_not_first(release.version))
 
     def _why_not_first(self, new: Version) -> str:
         """Why a machine that stands by is updated before this one; empty if none is."""
@@ -254,24 +251,24 @@ class Updater:
 
     def _outcome(self, record: UpdateRecord) -> UpdateRecord:
         """Let the new version start, which is in place; if it does not, the old one goes on."""
-        reason = self._why_no_heartbeat(record.bot) if record.bot else self._why_not_on_trial()
+        reason = self._why_no_heartbeat(record.bot)
         if not reason:
             return confirm_update(self.paths) or record
         # A bot that has noted its reason waits to go on as the old version; any other is ended.
-        is_waiting = bool((read_update(self.paths) or record).reason)
-        if record.bot and not is_waiting:
-            if (supervisor := service_of(self.paths, self._settings)) is not None:
-                supervisor.stop()
-            if (bot := running_pid(self.paths.bot_pid)) is not None:
-                with suppress(ProcessLookupError):
-                    os.kill(bot, signal.SIGKILL)
+        is_lost = record.bot is not None and not (read_update(self.paths) or record).reason
+        supervisor = service_of(self.paths, self._settings) if is_lost else None
+        if supervisor is not None:
+            supervisor.stop()
+        if is_lost and (bot := running_pid(self.paths.bot_pid)) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(bot, signal.SIGKILL)
         with single_instance(self.paths.bot_pid):
             last = read_update(self.paths) or record
             if last.phase is Phase.DONE:  # it has come at the last moment
                 return last
             exchange(Path(record.environment), Path(record.beside))
             returned = self._returned(last, reason)
-        if record.bot and not is_waiting:
+        if is_lost:
             self._start_bot()
         return returned
 
@@ -281,57 +278,31 @@ class Updater:
         resume_update(self.paths, record.old)
         return read_update(self.paths) or record
 
-    def _why_no_heartbeat(self, bot: int) -> str:
-        """Wait for the heartbeat of the bot that has ended its work, and goes on now."""
-        since, has_ended = self.now(), False
-        for _ in self._patience():
-            if wait_for_heartbeat(self.paths, since, 0.0):
-                return ""
-            if (record := read_update(self.paths)) is not None and record.reason:
-                return record.reason
-            if has_ended or running_pid(self.paths.bot_pid) is not None:
-                continue
-            try:
-                os.kill(bot, 0)
-            except ProcessLookupError:  # it has ended instead
-                has_ended = True
-                self._start_bot()
-        return f"its heartbeat did not come within {self.limit:g} s"
+    def _why_no_heartbeat(self, bot: int | None) -> str:
+        """Wait until the version in place lives: the bot that has ended its work goes on as it.
 
-    def _why_not_on_trial(self) -> str:
-        """Where no bot ran, let the new version open and load everything, and then end."""
-        with tempfile.TemporaryFile() as output:
-            process = subprocess.Popen(
-                bot_command(self.installation.python, "--trial"),
-                env=self._settings,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                for _ in self._patience():
-                    if (code := process.poll()) is not None:
-                        break
-                else:
-                    return f"it gave no sign of life within {self.limit:g} s"
-            finally:
-                # Also what it has started itself.
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            output.seek(0)
-            return last_words(output.read().decode(errors="replace")) if code else ""
-
-    def _patience(self) -> Iterator[None]:
-        """Look again while there is hope. A migration in progress is a sign of life."""
-        ends_at = time.monotonic() + self.limit
+        Where no bot ran, it opens and loads everything on trial, and ends. A migration in progress
+        is a sign of life.
+        """
+        since, ends_at = self.now(), time.monotonic() + self.limit
         never_after = ends_at + _LONGEST_MIGRATION
-        while time.monotonic() < min(ends_at, never_after):
-            yield
-            time.sleep(_LOOK)
-            if is_written(self.paths):
-                ends_at = time.monotonic() + self.limit
+        command = bot_command(self.installation.python, "--trial")
+        with nullcontext() if bot else running(command, self._settings) as trial:
+            while time.monotonic() < min(ends_at, never_after):
+                code = trial.poll() if trial else None
+                if code == 0 or (bot and wait_for_heartbeat(self.paths, since, 0.0)):
+                    return ""
+                if (record := read_update(self.paths)) is not None and record.reason:
+                    return record.reason
+                if code is not None:
+                    return f"it ended at once with exit code {code}"
+                if bot and running_pid(self.paths.bot_pid) is None and not parent_of(bot):
+                    bot = os.getpid()  # it has ended instead
+                    self._start_bot()
+                time.sleep(_LOOK)
+                if is_written(self.paths):
+                    ends_at = time.monotonic() + self.limit
+        return f"its heartbeat did not come within {self.limit:g} s"
 
     def _start_bot(self) -> None:
         """Start the version in place, by its supervisor or else in the background."""
@@ -347,6 +318,23 @@ class Updater:
             check=True,
         )
         self.say("The bot runs in the background now.")
+
+
+@contextmanager
+def running(
+    command: Sequence[str], environ: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that ends here, with all that it has started itself."""
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(
+        command, env=environ, stdin=null, stdout=null, stderr=null, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def bot_command(python: Path, *words: str) -> Sequence[str]:
