@@ -200,7 +200,7 @@ def test_a_migration_in_progress_is_a_sign_of_life(running: Start) -> None:
     scene.behaves("migrates long")
 
     def let_it_end() -> None:
-        until(lambda: scene.started)
+        until(lambda: bool(scene.started))
         over = time.monotonic() + 2 * limit
         until(lambda: time.monotonic() > over)
         scene.fake.let_go_on()

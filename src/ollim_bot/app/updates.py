@@ -92,8 +92,8 @@ class BotUpdates:
         """Tell how the last update went once the bot has `started`; then follow those begun."""
         await started()
         _, record = await self._look()
-        is_outcome = record is not None and record.phase in (Phase.DONE, Phase.RETURNED)
-        if record and is_outcome and self.clock.now() - record.began_at < _NEWS:
+        is_news = record is not None and self.clock.now() - record.began_at < _NEWS
+        if record is not None and is_news and record.phase is not Phase.FAILED:
             await self._tell_of(record)
         while True:
             await self._wanted.wait()
@@ -109,7 +109,7 @@ class BotUpdates:
                 self.restart()
             await self.clock.sleep(_BETWEEN_LOOKS)
             is_running, record = await self._look()
-        if record != self._last and record is not None:
+        if record != self._last:
             await self._tell_of(record, is_daily=self._is_daily)
         elif not self._is_daily:
             await self.tell(_NOT_BEGUN, key=f"{_NOT_BEGUN} {self.clock.now().isoformat()}")
@@ -120,8 +120,8 @@ class BotUpdates:
         running = await asyncio.to_thread(maintenance_in_progress, self.paths)
         return running is not None, await asyncio.to_thread(read_update, self.paths)
 
-    async def _tell_of(self, record: UpdateRecord, *, is_daily: bool = False) -> None:
-        if record.phase.is_over:
+    async def _tell_of(self, record: UpdateRecord | None, *, is_daily: bool = False) -> None:
+        if record is not None and record.phase.is_over:
             # The same failure each morning is told once.
             name = f"{record.new}: {record.reason}" if is_daily else record.began_at.isoformat()
             # At once, like what concerns a reminder: the bot was away for it.

@@ -163,6 +163,16 @@ class UpdateRecord:
         """Whether it waits for the bot of this process to end its work."""
         return self.phase is Phase.READY and self.bot == bot
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the new version, which is in place, has noted why it does not start."""
+        return self.phase is Phase.SWITCHED and bool(self.reason)
+
+    def holds(self, bot: int) -> bool:
+        """Whether the bot of this process waits until a version is in place to go on as."""
+        is_moving = self.phase in (Phase.READY, Phase.KEPT) or self.has_failed
+        return is_moving and self.bot == bot
+
     def __str__(self) -> str:
         reason = self.reason if self.reason.endswith((".", "?", "!")) else f"{self.reason}."
         match self.phase:
@@ -214,17 +224,16 @@ def resume_update(paths: DataPaths, version: str) -> bool:
         if maintenance_in_progress(paths) is None:
             drop_kept_state(paths)
             note_update(paths, replace(record, phase=Phase.FAILED, reason=_CUT_OFF))
-        return False
-    if version == record.old:
+    elif version == record.old:
         put_state_back(paths)
         reason = record.reason or _CUT_OFF
         note_update(paths, replace(record, phase=Phase.RETURNED, reason=reason))
-    # After a failed start the old version is in place, so this one is of another installation.
-    is_awaited = version == record.new and not (record.phase is Phase.KEPT and record.reason)
-    if is_awaited:
+    # With a reason, the old version is in place again, and this one is of another installation.
+    elif version == record.new and (record.phase is Phase.SWITCHED or not record.reason):
         keep_deliveries(paths)
         note_update(paths, replace(record, phase=Phase.SWITCHED, reason=""))
-    return is_awaited
+        return True
+    return False
 
 
 def confirm_update(paths: DataPaths) -> UpdateRecord | None:
@@ -248,10 +257,10 @@ def note_failed_start(paths: DataPaths, reason: str) -> bool:
     This process waits for the switch back, and goes on as the old version.
     """
     record = read_update(paths)
-    is_awaited = record is not None and record.phase is Phase.SWITCHED
-    if record is not None and is_awaited:
-        note_update(paths, replace(record, reason=reason, bot=os.getpid()))
-    return is_awaited
+    if record is None or record.phase is not Phase.SWITCHED:
+        return False
+    note_update(paths, replace(record, reason=reason, bot=os.getpid()))
+    return True
 
 
 def wait_for_switch(paths: DataPaths) -> None:
@@ -265,14 +274,11 @@ def wait_for_switch(paths: DataPaths) -> None:
         # In this order: what ends has written its record before.
         is_updating = maintenance_in_progress(paths) is not None
         record = read_update(paths)
-        if record is None or record.bot != os.getpid() or record.phase.is_over:
-            return
-        has_failed = record.phase is Phase.SWITCHED and bool(record.reason)
-        if not has_failed and record.phase not in (Phase.READY, Phase.KEPT):
+        if record is None or not record.holds(os.getpid()):
             return
         if not is_updating:
             break
         time.sleep(_LOOK)
-    if has_failed:
+    if record.has_failed:
         exchange(Path(record.environment), Path(record.beside))
         note_update(paths, replace(record, phase=Phase.KEPT))

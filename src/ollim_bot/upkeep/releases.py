@@ -313,11 +313,11 @@ class ReleaseSource:
         """Install the version into the new environment `target`, with what its locks name."""
         present, python = str(self._installation.python), target / "bin" / "python"
         shutil.rmtree(target, ignore_errors=True)
+        words = () if self._has_pip else ("--without-pip",)
+        make = (present, "-m", "venv", *words)
         if self._installation.kind.uses_uv:
-            self._install(self._uv(), "venv", "--quiet", "--python", present, str(target))
-        else:
-            words = () if self._has_pip else ("--without-pip",)
-            self._install(present, "-m", "venv", *words, str(target))
+            make = (self._uv(), "venv", "--quiet", "--python", present)
+        self._install(*make, str(target))
         sources = self._take(release, target)
         if not (sources / LOCK_FILE).is_file():
             raise UpdateFailed(
@@ -330,10 +330,10 @@ class ReleaseSource:
         self._install(*self._installer(python), "--require-hashes", *locks)
         self._complete(target)
         # The scripts name the place that the environment will have.
-        final = os.fsencode(self._installation.environment)
-        for path in (*(target / "bin").iterdir(), target / "pyvenv.cfg"):
+        found, final = map(os.fsencode, (target, self._installation.environment))
+        for path in (target / "pyvenv.cfg", *(target / "bin").iterdir()):
             if path.is_file() and not path.is_symlink():
-                path.write_bytes(path.read_bytes().replace(os.fsencode(target), final))
+                path.write_bytes(path.read_bytes().replace(found, final))
 
     def _take(self, release: Release, target: Path) -> Path:
         """Bring the program itself, and give the folder that has its lock files."""

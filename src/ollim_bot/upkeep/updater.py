@@ -256,12 +256,8 @@ class Updater:
             return confirm_update(self.paths) or record
         # A bot that has noted its reason waits to go on as the old version; any other is ended.
         is_lost = record.bot is not None and not (read_update(self.paths) or record).reason
-        supervisor = service_of(self.paths, self._settings) if is_lost else None
-        if supervisor is not None:
-            supervisor.stop()
-        if is_lost and (bot := running_pid(self.paths.bot_pid)) is not None:
-            with suppress(ProcessLookupError):
-                os.kill(bot, signal.SIGKILL)
+        if is_lost:
+            self._end_bot()
         with single_instance(self.paths.bot_pid):
             last = read_update(self.paths) or record
             if last.phase is Phase.DONE:  # it has come at the last moment
@@ -271,6 +267,14 @@ class Updater:
         if is_lost:
             self._start_bot()
         return returned
+
+    def _end_bot(self) -> None:
+        """End a bot without a heartbeat, and let its supervisor start it no more."""
+        if (supervisor := service_of(self.paths, self._settings)) is not None:
+            supervisor.stop()
+        if (bot := running_pid(self.paths.bot_pid)) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(bot, signal.SIGKILL)
 
     def _returned(self, record: UpdateRecord, reason: str) -> UpdateRecord:
         """Put the state back for the old version, which is in place. No bot runs."""
@@ -290,9 +294,9 @@ class Updater:
         with nullcontext() if bot else running(command, self._settings) as trial:
             while time.monotonic() < min(ends_at, never_after):
                 code = trial.poll() if trial else None
-                if code == 0 or (bot and wait_for_heartbeat(self.paths, since, 0.0)):
+                if code == 0 or wait_for_heartbeat(self.paths, since, 0.0):
                     return ""
-                if (record := read_update(self.paths)) is not None and record.reason:
+                if (record := read_update(self.paths)) and record.reason:
                     return record.reason
                 if code is not None:
                     return f"it ended at once with exit code {code}"
