@@ -10,17 +10,24 @@ import os
 import sqlite3
 import subprocess
 from ast import literal_eval
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.defined_start import PYTHON
+from tests.patience import patience
 
 from ollim_bot.domain.presence import Version
 from ollim_bot.paths import DataPaths
-from ollim_bot.upkeep.releases import InstalledProgram, InstallKind, find_installation
+from ollim_bot.upkeep.releases import (
+    InstalledProgram,
+    InstallKind,
+    find_installation,
+    release_source,
+)
+from ollim_bot.upkeep.updater import Updater
 
 OLD, NEW = Version(0, 12, 0), Version(0, 13, 0)
 NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
@@ -102,8 +109,6 @@ def trial():
         fail("ModuleNotFoundError: No module named 'nowhere'")
     if behaviour == "start":
         fail_on_data("A fault in the program stopped the bot.")
-    if behaviour == "long":
-        wait_while(lambda: not os.path.exists(index + ".go"))
     if behaviour.startswith("migrat"):
         import sqlite3
         connection = sqlite3.connect(state + "/ollim.db", isolation_level=None)
@@ -218,11 +223,8 @@ class FakeInstallation:
         self.index.write_text(repr(plan))
 
     def let_go_on(self) -> None:
-        """End the wait of what takes long on trial."""
+        """End the wait of a migration that takes long."""
         self.index.with_name("index.go").touch()
-
-    def is_on_trial(self) -> bool:
-        return any("--trial" in words for words in self.calls())
 
     def calls(self) -> list[list[str]]:
         """The command lines of the fake programs, each with the name of its environment first."""
@@ -252,6 +254,21 @@ class FakeInstallation:
 
     def installation(self, kind: InstallKind = InstallKind.PIP) -> InstalledProgram:
         return InstalledProgram(kind, self.environment(), OLD)
+
+    def updater(
+        self,
+        installation: InstalledProgram,
+        say: Callable[[str], object],
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        limit: float | None = None,
+        **environ: str,
+    ) -> Updater:
+        settings = {**self.environ, **environ}
+        source = release_source(installation, settings)
+        return Updater(
+            self.paths, installation, source, settings, now, say, limit=limit or patience()
+        )
 
     def make_state(self) -> None:
         """A data directory with a database and mirrors."""

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -31,8 +30,7 @@ from ollim_bot import __version__
 from ollim_bot.domain.presence import Version
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord
 from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.releases import release_source, version_in
-from ollim_bot.upkeep.updater import Updater
+from ollim_bot.upkeep.releases import version_in
 
 BROUGHT_BACK = f"Version {__version__} did not start, so {OLD} goes on with all data as it was: "
 
@@ -59,22 +57,12 @@ class RealBotScene:
         version = Version.of(old)
         assert version is not None
         installation = replace(self.installation, version=version)
-        environ = {**self.fake.environ, **self.bot.environment()}
-        source = release_source(installation, environ)
 
         def say(text: str) -> None:
             if text.startswith("Starting"):
                 self.before_switch()
 
-        return Updater(
-            self.fake.paths,
-            installation,
-            source,
-            environ,
-            lambda: datetime.now(UTC),
-            say,
-            limit=patience(),
-        ).run()
+        return self.fake.updater(installation, say, **self.bot.environment()).run()
 
     def database_version(self, number: int | None = None) -> int:
         """The version of the database; with a number of its own, no bot can start on it."""

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -23,10 +22,9 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
 from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, resume_update
 from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.releases import release_source, version_in
+from ollim_bot.upkeep.releases import version_in
 from ollim_bot.upkeep.supervision import ServiceDefinition
 from ollim_bot.upkeep.systemd import Systemd, unit_files
-from ollim_bot.upkeep.updater import Updater
 
 pytestmark = pytest.mark.real_process
 
@@ -76,7 +74,7 @@ class RunningBotScene:
         open_database(self.paths, lambda: NOW, is_holder=True, report=print).close()
         self.installation = self.fake.installation()
         self.said: list[str] = []
-        self._heartbeat_limit = heartbeat_limit
+        self._limit = heartbeat_limit
         words = (str(self.paths.root), str(self.installation.python), how)
         self.bot = subprocess.Popen(
             (sys.executable, "-c", BOT, *words), env=self.fake.environ, stdout=subprocess.PIPE
@@ -85,16 +83,7 @@ class RunningBotScene:
         assert self.bot.stdout.readline() == b"up\n"
 
     def update(self) -> UpdateRecord:
-        source = release_source(self.installation, self.fake.environ)
-        return Updater(
-            self.paths,
-            self.installation,
-            source,
-            self.fake.environ,
-            lambda: datetime.now(UTC),
-            self.said.append,
-            limit=self._heartbeat_limit,
-        ).run()
+        return self.fake.updater(self.installation, self.said.append, limit=self._limit).run()
 
     def content(self) -> list[str]:
         with closing(sqlite3.connect(self.paths.state / "ollim.db")) as database:

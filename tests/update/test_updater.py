@@ -27,7 +27,7 @@ from ollim_bot.upkeep.hand_over import (
     read_update,
     write_update,
 )
-from ollim_bot.upkeep.releases import InstalledProgram, release_source, version_in
+from ollim_bot.upkeep.releases import InstalledProgram, version_in
 from ollim_bot.upkeep.updater import Updater
 
 pytestmark = pytest.mark.real_process
@@ -48,15 +48,7 @@ class Scene:
         self.said: list[str] = []
 
     def updater(self) -> Updater:
-        return Updater(
-            self.paths,
-            self.installation,
-            release_source(self.installation, self.fake.environ),
-            self.fake.environ,
-            lambda: NOW,
-            self.said.append,
-            limit=patience(),
-        )
+        return self.fake.updater(self.installation, self.said.append, now=lambda: NOW)
 
     def update(self) -> UpdateRecord:
         return self.updater().run()
