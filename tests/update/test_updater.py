@@ -91,8 +91,8 @@ def in_place(installation: InstalledProgram) -> object:
 
 def test_a_good_update_backs_up_starts_on_the_data_and_takes_over(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    available = scene.updater().check()
-    assert (available.release.version, available.changes) == (NEW, "## 0.13.0\n\n- new")
+    release = scene.updater().check()
+    assert (release.version, release.changelog) == (NEW, "## 0.13.0\n\n- new")
     assert not automatic_folder(scene.paths).exists(), "a check changes nothing"
     outcome = scene.update()
     assert outcome.phase is Phase.DONE

@@ -133,11 +133,6 @@ def find_installation(prefix: str = "", base: str = "") -> InstalledProgram:
     for name, other in ((PIPX_RECORD, InstallKind.PIPX), (UV_RECORD, InstallKind.UV_TOOL)):
         kind = other if (environment / name).exists() else kind
     checkout = _checkout_of(record, kind)
-    if not os.access(environment.parent, os.W_OK):
-        raise NotUpdatable(
-            f"{environment.parent} belongs to another account, so no new version can be put there. "
-            "Update it from that account."
-        )
     if checkout is not None:
         version = _version_of_sources(record.parent) or version
         return InstalledProgram(InstallKind.GIT, environment, version, checkout)
@@ -256,14 +251,16 @@ class UpdateFailed(OllimError):
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """`changelog` is the whole changelog of that version; it may be empty.
+    """`changelog` is that of the version, or as much of it as is new; it may be empty.
 
     `trust` is a sentence on why the version is trusted although its origin cannot be proved.
+    `obstacle` says why it cannot be installed now, and what to do; it is empty otherwise.
     """
 
     version: Version
     changelog: str = ""
     trust: str = ""
+    obstacle: str = ""
 
 
 class ReleaseSource:

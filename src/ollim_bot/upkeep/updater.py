@@ -47,8 +47,6 @@ from ollim_bot.upkeep.releases import (
 )
 from ollim_bot.upkeep.shared_rows import rows_on_server
 
-HEARTBEAT_LIMIT = 60.0
-
 _LOOK = 0.1
 # The bot ends its running work first; one that waits for an idle moment may take long.
 _STOP_LIMIT = 60.0
@@ -67,18 +65,6 @@ class NothingNewer(UpdateFailed):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Available:
-    """A newer version; `changes` is the changelog between the two, and may be empty.
-
-    `obstacle` says why it cannot be installed now, and what to do; it is empty otherwise.
-    """
-
-    release: Release
-    changes: str
-    obstacle: str = ""
-
-
 @dataclass(slots=True)
 class Updater:
     """Updates one installation and its data directory. `say` tells what is being done.
@@ -92,22 +78,23 @@ class Updater:
     environ: Mapping[str, str]
     now: Callable[[], datetime]
     say: Callable[[str], None]
-    limit: float = HEARTBEAT_LIMIT
+    limit: float = 60.0
 
     @property
     def _settings(self) -> Mapping[str, str]:
         """The environment of every version, for this data directory."""
         return {**self.environ, "OLLIM_DATA_DIR": str(self.paths.root)}
 
-    def check(self) -> Available:
-        """Look for a newer version that can be installed. Raises `UpdateFailed`."""
+    def check(self) -> Release:
+        """A newer version, with the changelog since the present one. Raises `UpdateFailed`."""
         present = self.installation.version
         release = self.source.newest()
         if release is None or release.version <= present:
             raise NothingNewer(f"Version {present} is the newest one.")
         self.source.refuse(release)
         changes = changes_between(release.changelog, present, release.version)
-        return Available(release, changes, self._why_not_first(release.version))
+        obstacle = self._why_not_first(release.version)
+        return replace(release, changelog=changes, obstacle=obstacle)
 
     def _why_not_first(self, new: Version) -> str:
         """Why a machine that stands by is updated before this one; empty if none is."""
@@ -136,12 +123,11 @@ class Updater:
         )
         with maintenance(self.paths, MaintenanceKind.UPDATE, now), ExitStack() as instance:
             try:
-                available = self._found(when_idle=when_idle)
-                release = available.release
+                release = self._found(when_idle=when_idle)
                 record = replace(record, new=str(release.version), trust=release.trust)
                 write_update(self.paths, record)
-                if available.obstacle:
-                    raise UpdateFailed(available.obstacle)
+                if release.obstacle:
+                    raise UpdateFailed(release.obstacle)
                 self._install(release)
                 record = self._at_rest(record)
                 instance.enter_context(single_instance(self.paths.bot_pid))
@@ -164,11 +150,17 @@ class Updater:
                 instance.close()
                 record = self._outcome(record)
             if record.phase is Phase.DONE:
-                self._finish(release.version)
+                try:
+                    self.source.finish(release.version)
+                except OllimError as refused:
+                    self.say(str(refused))
+                # They lead to the folder that a checkout runs from; a start does it too.
+                with suppress(OllimError):
+                    remake_links(self.paths)
             shutil.rmtree(beside, ignore_errors=True)
             return record
 
-    def _found(self, *, when_idle: bool) -> Available:
+    def _found(self, *, when_idle: bool) -> Release:
         """What can be installed, once what an earlier update left is finished or undone."""
         present = self.installation.version
         # A running bot has done so when it started.
@@ -177,22 +169,12 @@ class Updater:
                 resume_update(self.paths, str(present))
                 confirm_update(self.paths)
         self.source.finish(present)
-        available, last = self.check(), read_update(self.paths)
-        new = str(available.release.version)
+        release, last = self.check(), read_update(self.paths)
+        new = str(release.version)
         if when_idle and last and (last.phase, last.new) == (Phase.RETURNED, new):
             again = "did not start before; `ollim-bot update` tries it again"
             raise NothingNewer(f"Version {new} {again}.")
-        return available
-
-    def _finish(self, version: Version) -> None:
-        """Bring all that leads to the program to the version that runs now."""
-        try:
-            self.source.finish(version)
-        except OllimError as refused:
-            self.say(str(refused))
-        # They lead to the folder that a checkout runs from; a start does it too.
-        with suppress(OllimError):
-            remake_links(self.paths)
+        return release
 
     def _install(self, release: Release) -> None:
         """Put the version beside the present one, and look at it there, without any data."""
