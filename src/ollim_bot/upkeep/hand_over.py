@@ -252,15 +252,18 @@ def confirm_update(paths: DataPaths) -> UpdateRecord | None:
 
 
 def note_failed_start(paths: DataPaths, reason: str) -> bool:
-    """Note why the version of this process does not start; False if its heartbeat is not awaited.
+    """Note why the version of this process does not start, if its heartbeat is awaited.
 
-    This process waits for the switch back, and goes on as the old version.
+    Returns whether it is noted: then this process waits for the switch back, and goes on as the old
+    version.
     """
     record = read_update(paths)
     if record is None or record.phase is not Phase.SWITCHED:
         return False
-    note_update(paths, replace(record, reason=reason, bot=os.getpid()))
-    return True
+    with suppress(OllimError):
+        write_update(paths, replace(record, reason=reason, bot=os.getpid()))
+        return True
+    return False
 
 
 def wait_for_switch(paths: DataPaths) -> None:
