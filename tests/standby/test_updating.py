@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.real_process, pytest.mark.usefixtures("postgres")]
 
 
 def updater_of(scene: Scene, url: str) -> Updater:
-    say = scene.said.append
-    return scene.fake.updater(scene.installation, say, now=lambda: NOW, DATABASE_URL=url)
+    say, environ = scene.said.append, {"DATABASE_URL": url}
+    return scene.fake.updater(scene.installation, say, now=lambda: NOW, environ=environ)
 
 
 def all_rows(database: PostgresDatabase) -> dict[str, list[tuple[object, ...]]]:

@@ -258,13 +258,13 @@ class FakeInstallation:
     def updater(
         self,
         installation: InstalledProgram,
-        say: Callable[[str], object],
+        say: Callable[[str], None],
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         limit: float | None = None,
-        **environ: str,
+        environ: Mapping[str, str] | None = None,
     ) -> Updater:
-        settings = {**self.environ, **environ}
+        settings = {**self.environ, **(environ or {})}
         source = release_source(installation, settings)
         return Updater(
             self.paths, installation, source, settings, now, say, limit=limit or patience()

@@ -62,7 +62,7 @@ class RealBotScene:
             if text.startswith("Starting"):
                 self.before_switch()
 
-        return self.fake.updater(installation, say, **self.bot.environment()).run()
+        return self.fake.updater(installation, say, environ=self.bot.environment()).run()
 
     def database_version(self, number: int | None = None) -> int:
         """The version of the database; with a number of its own, no bot can start on it."""
