@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from devtools.doubles.clock import ManualClock
 
-from ollim_bot.app.updates import BEGUN, BotUpdates, StartDetached, updater_start
+from ollim_bot.app.updates import BEGUN, BotUpdates, StartDetached, start_updater
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
@@ -200,7 +200,7 @@ async def test_what_the_bot_starts_so_is_no_child_of_it_and_may_do_what_the_owne
     paths = DataPaths(tmp_path / "data")
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     with single_instance_of(paths):
-        await updater_start(paths, environ)(("config", "set", "bg_concurrency", "5"))
+        await start_updater(paths, environ, ("config", "set", "bg_concurrency", "5"))
         for _ in range(2000):
             if paths.config.exists() and "bg_concurrency" in paths.config.read_text():
                 return

@@ -45,8 +45,8 @@ PLACES = {"execve": 2, "execvpe": 2, "run_to_end": 1}
 OURSELVES = "it is this program, which has all settings"
 EXCEPTIONS = {
     ("cli/start.py", "run"): OURSELVES,
-    ("app/updates.py", "start"): OURSELVES,
-    ("upkeep/updater.py", "_why_not_run"): OURSELVES,
+    ("app/updates.py", "start_updater"): OURSELVES,
+    ("upkeep/updater.py", "running"): OURSELVES,
     ("upkeep/updater.py", "_start_bot"): OURSELVES,
     ("upkeep/service.py", "examined_by"): OURSELVES,
     ("upkeep/service.py", "run_to_end"): "its callers make it, and stand here",

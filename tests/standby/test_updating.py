@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.patience import patience
 from tests.postgres_server import leading, new_url
 from tests.standby.beside import commands_answered
 from tests.update.fake_installation import NEW, NOW, OLD
@@ -16,7 +15,6 @@ from ollim_bot import __version__
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.schema import tables
 from ollim_bot.upkeep.hand_over import Phase
-from ollim_bot.upkeep.releases import release_source
 from ollim_bot.upkeep.updater import Updater
 from ollim_bot_standby.command_rows import CommandRows
 from ollim_bot_standby.postgres.connection import parse_address
@@ -28,12 +26,8 @@ pytestmark = [pytest.mark.real_process, pytest.mark.usefixtures("postgres")]
 
 
 def updater_of(scene: Scene, url: str) -> Updater:
-    environ = {**scene.fake.environ, "DATABASE_URL": url}
-    source = release_source(scene.installation, environ)
-    said = scene.said.append
-    return Updater(
-        scene.paths, scene.installation, source, environ, lambda: NOW, said, limit=patience()
-    )
+    say, environ = scene.said.append, {"DATABASE_URL": url}
+    return scene.fake.updater(scene.installation, say, now=lambda: NOW, environ=environ)
 
 
 def all_rows(database: PostgresDatabase) -> dict[str, list[tuple[object, ...]]]:

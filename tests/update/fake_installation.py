@@ -10,17 +10,24 @@ import os
 import sqlite3
 import subprocess
 from ast import literal_eval
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.defined_start import PYTHON
+from tests.patience import patience
 
 from ollim_bot.domain.presence import Version
 from ollim_bot.paths import DataPaths
-from ollim_bot.upkeep.releases import InstalledProgram, InstallKind, find_installation
+from ollim_bot.upkeep.releases import (
+    InstalledProgram,
+    InstallKind,
+    find_installation,
+    release_source,
+)
+from ollim_bot.upkeep.updater import Updater
 
 OLD, NEW = Version(0, 12, 0), Version(0, 13, 0)
 NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
@@ -88,15 +95,20 @@ def version():
     names = os.listdir(site_of(environment))
     return next(name for name in names if name.startswith("ollim_bot-")).split("-")[1][:-5]
 
+def fail_on_data(reason):
+    path = os.environ["OLLIM_DATA_DIR"] + "/state/update.json"
+    with open(path) as file:
+        text = file.read()
+    write(path, text.replace('"reason": ""', '"reason": "' + reason + '"'))
+    sys.exit(1)
+
 def trial():
     behaviour = plan["behaviour"].get(version(), "")
     state = os.environ["OLLIM_DATA_DIR"] + "/state"
     if behaviour == "import in place":
         fail("ModuleNotFoundError: No module named 'nowhere'")
     if behaviour == "start":
-        fail("A fault in the program stopped the bot.")
-    if behaviour == "long":
-        wait_while(lambda: not os.path.exists(index + ".go"))
+        fail_on_data("A fault in the program stopped the bot.")
     if behaviour.startswith("migrat"):
         import sqlite3
         connection = sqlite3.connect(state + "/ollim.db", isolation_level=None)
@@ -110,9 +122,7 @@ def trial():
         write(state + "/config.json", "of the new version")
         write(state + "/fork.json", "of the new version")
         if behaviour.startswith("migration"):
-            fail("sqlite3.OperationalError: no such column: x")
-    if behaviour == "hang":
-        wait_while(lambda: True)
+            fail_on_data("sqlite3.OperationalError: no such column: x")
 
 def wait_while(condition):
     import time
@@ -128,7 +138,10 @@ def bot():
         fcntl.flock(lock, fcntl.LOCK_EX)
         lock.write(str(os.getpid()))
         lock.flush()
-        if plan["behaviour"].get(version()) != "no heartbeat":
+        behaviour = plan["behaviour"].get(version(), "")
+        if behaviour.startswith("migrates"):
+            trial()
+        if behaviour != "no heartbeat":
             write(state + "/heartbeat", datetime.now(timezone.utc).isoformat())
         signal.pause()
 
@@ -210,11 +223,8 @@ class FakeInstallation:
         self.index.write_text(repr(plan))
 
     def let_go_on(self) -> None:
-        """End the wait of what takes long on trial."""
+        """End the wait of a migration that takes long."""
         self.index.with_name("index.go").touch()
-
-    def is_on_trial(self) -> bool:
-        return any("--trial" in words for words in self.calls())
 
     def calls(self) -> list[list[str]]:
         """The command lines of the fake programs, each with the name of its environment first."""
@@ -244,6 +254,21 @@ class FakeInstallation:
 
     def installation(self, kind: InstallKind = InstallKind.PIP) -> InstalledProgram:
         return InstalledProgram(kind, self.environment(), OLD)
+
+    def updater(
+        self,
+        installation: InstalledProgram,
+        say: Callable[[str], None],
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        limit: float | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Updater:
+        settings = {**self.environ, **(environ or {})}
+        source = release_source(installation, settings)
+        return Updater(
+            self.paths, installation, source, settings, now, say, limit=limit or patience()
+        )
 
     def make_state(self) -> None:
         """A data directory with a database and mirrors."""

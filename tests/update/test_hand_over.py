@@ -23,14 +23,16 @@ from ollim_bot.upkeep.hand_over import (
     confirm_update,
     exchange,
     maintenance,
+    note_failed_start,
     read_update,
-    settle_update,
+    resume_update,
+    wait_for_switch,
     write_update,
 )
 
 
 class CutOffScene:
-    """An update that was cut off in a phase. From `Phase.TRIAL` on, the data are migrated."""
+    """An update that was cut off in a phase. From `Phase.KEPT` on, the data are migrated."""
 
     def __init__(self, home: Path, phase: Phase) -> None:
         fake = FakeInstallation(home)
@@ -47,7 +49,7 @@ class CutOffScene:
             (self.paths.state / "fork.json").write_text("of the new version")
 
     def start(self, version: Version) -> bool:
-        return settle_update(self.paths, str(version))
+        return resume_update(self.paths, str(version))
 
     @property
     def left(self) -> UpdateRecord:
@@ -69,7 +71,7 @@ class CutOffScene:
         }
 
 
-@pytest.mark.parametrize("phase", [Phase.TRIAL, Phase.SWITCHED])
+@pytest.mark.parametrize("phase", [Phase.KEPT, Phase.SWITCHED])
 def test_the_old_version_puts_the_state_back(tmp_path: Path, phase: Phase) -> None:
     scene = CutOffScene(tmp_path, phase)
     for _ in range(2):
@@ -81,7 +83,7 @@ def test_the_old_version_puts_the_state_back(tmp_path: Path, phase: Phase) -> No
         )
 
 
-@pytest.mark.parametrize("phase", [Phase.TRIAL, Phase.SWITCHED])
+@pytest.mark.parametrize("phase", [Phase.KEPT, Phase.SWITCHED])
 def test_the_new_version_that_is_in_place_goes_on_and_is_confirmed_by_its_heartbeat(
     tmp_path: Path, phase: Phase
 ) -> None:
@@ -119,9 +121,28 @@ def test_what_the_sentinel_delivered_meanwhile_is_known_to_the_version_that_goes
 
 
 def test_a_third_version_leaves_it_alone(tmp_path: Path) -> None:
-    scene = CutOffScene(tmp_path, Phase.TRIAL)
+    scene = CutOffScene(tmp_path, Phase.KEPT)
     assert not scene.start(Version(0, 14, 0))
     assert scene.left == scene.record
+
+
+def test_a_version_that_fails_after_a_power_cut_puts_the_old_one_in_place(tmp_path: Path) -> None:
+    scene = CutOffScene(tmp_path / "home", Phase.SWITCHED)
+    environment, beside = tmp_path / "env", tmp_path / "env.next"
+    for folder, version in ((environment, NEW), (beside, OLD)):
+        folder.mkdir()
+        (folder / str(version)).touch()
+    record = replace(scene.record, environment=str(environment), beside=str(beside))
+    write_update(scene.paths, record)
+    assert scene.start(NEW)
+    assert note_failed_start(scene.paths, "no such column: x")
+    wait_for_switch(scene.paths)
+    assert os.listdir(environment) == [str(OLD)]
+    assert not scene.start(NEW), "one of another installation does not try it again and again"
+    assert not note_failed_start(scene.paths, "no such column: x")
+    assert not scene.start(OLD)
+    assert scene.state() == scene.before
+    assert str(scene.left).endswith("goes on with all data as it was: no such column: x.")
 
 
 def test_the_bot_and_the_updater_may_confirm_it_at_once(tmp_path: Path) -> None:

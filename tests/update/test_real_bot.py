@@ -7,13 +7,16 @@ chaos`, `test_whole_update.py` does the same with real environments and pip.
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import signal
 import sqlite3
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
-from multiprocessing import Process
 from pathlib import Path
 
 import pytest
@@ -25,44 +28,48 @@ from tests.update.fake_installation import OLD, FakeInstallation
 
 from ollim_bot import __version__
 from ollim_bot.domain.presence import Version
-from ollim_bot.upkeep.hand_over import UpdateRecord
-from ollim_bot.upkeep.releases import release_source
-from ollim_bot.upkeep.updater import Updater
+from ollim_bot.upkeep.hand_over import Phase, UpdateRecord
+from ollim_bot.upkeep.instance import running_pid
+from ollim_bot.upkeep.releases import version_in
 
-# This tree takes the place of both in turn.
-NEXT = Version(99, 0, 0)
+BROUGHT_BACK = f"Version {__version__} did not start, so {OLD} goes on with all data as it was: "
 
 
 class RealBotScene:
+    """This tree takes the place of both versions in turn. `before_switch` is called in between."""
+
     def __init__(self, home: Path, bot: Bot | None = None) -> None:
         self.bot = bot or Bot(home, None, {"OLLIM_MODEL": "offline"})
         self.fake = FakeInstallation(home)
         self.installation = self.fake.installation()
+        self.before_switch: Callable[[], object] = lambda: None
 
-    async def update(self, old: str, new: str) -> str:
+    async def update(self) -> str:
         """Update the running bot as another terminal does, and return what both tell."""
-        record = await asyncio.to_thread(self.run, old, new)
+        record = await asyncio.to_thread(self.run)
         await self.bot.reconnect()
         await self.bot.note(str(record))
         return str(record)
 
-    def run(self, old: str, new: str) -> UpdateRecord:
+    def run(self, old: str = str(OLD), new: str = __version__) -> UpdateRecord:
         self.fake.newest = new
         self.fake.write_plan()
         version = Version.of(old)
         assert version is not None
         installation = replace(self.installation, version=version)
-        environ = {**self.fake.environ, **self.bot.environment()}
-        source = release_source(installation, environ)
-        return Updater(
-            self.fake.paths,
-            installation,
-            source,
-            environ,
-            lambda: datetime.now(UTC),
-            print,
-            limit=patience(),
-        ).run()
+
+        def say(text: str) -> None:
+            if text.startswith("Starting"):
+                self.before_switch()
+
+        return self.fake.updater(installation, say, environ=self.bot.environment()).run()
+
+    def database_version(self, number: int | None = None) -> int:
+        """The version of the database; with a number of its own, no bot can start on it."""
+        with closing(sqlite3.connect(self.bot.data / "state" / "ollim.db")) as database:
+            if number is not None:
+                database.execute(f"PRAGMA user_version = {number}")
+            return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
 @pytest.mark.own_process
@@ -72,21 +79,23 @@ async def test_the_bot_goes_on_as_the_new_or_as_the_old_version(tmp_path: Path) 
     try:
         await bot.start()
         await bot.ask("hello")
-        # It holds back until its heartbeat has come.
-        assert await scene.update(str(OLD), __version__) == (
-            f"Updated from {OLD} to {__version__}."
-        )
-        scene.fake.behaviour[str(NEXT)] = "migration"
-        returned = (
-            f"Version {NEXT} did not start, so {__version__} goes on with all data as it was: "
-        )
-        said = await scene.update(__version__, str(NEXT))
-        assert said == f"{returned}sqlite3.OperationalError: no such column: x."
+        pid = bot.pid
+        scene.before_switch = partial(scene.database_version, 99)
+        said = await scene.update()
+        assert said.startswith(BROUGHT_BACK)
+        assert "belongs to a newer version of ollim-bot" in said
+        assert version_in(scene.installation.environment) == OLD
+        assert scene.database_version() != 99
         for words in ("cut off", "earlier copy", "lost"):
             assert not any(words in text for text in await bot.notes())
         assert await bot.ask("hello again")
         assert not scene.installation.beside.exists()
         assert not scene.fake.paths.before_update.exists(), "the data was put back"
+
+        # It holds back until its heartbeat has come.
+        scene.before_switch = lambda: None
+        assert await scene.update() == f"Updated from {OLD} to {__version__}."
+        assert running_pid(scene.fake.paths.bot_pid) == pid, "in the same terminal"
     finally:
         await bot.kill()
 
@@ -94,20 +103,26 @@ async def test_the_bot_goes_on_as_the_new_or_as_the_old_version(tmp_path: Path) 
 @pytest.mark.own_process
 async def test_the_bot_goes_on_as_it_was_if_the_updater_is_killed(tmp_path: Path) -> None:
     scene = RealBotScene(tmp_path)
-    scene.fake.behaviour[str(NEXT)] = "migrates long"
+    reached = multiprocessing.Event()
+
+    def reach() -> None:
+        scene.database_version(99)
+        reached.set()
+        signal.pause()
+
+    scene.before_switch = reach
     bot = scene.bot
-    updater = Process(target=scene.run, args=(__version__, str(NEXT)))
+    updater = multiprocessing.Process(target=scene.run, args=(__version__, "99.0.0"))
     try:
         await bot.start()
         await bot.ask("hello")
         updater.start()
-        await bot.until(lambda: asyncio.to_thread(scene.fake.is_on_trial))
+        await bot.until(lambda: asyncio.to_thread(reached.is_set))
         updater.kill()
         await bot.reconnect()
         await bot.note("goes on with all data as it was: the update was cut off.")
         assert await bot.ask("hello again")
-        with closing(sqlite3.connect(bot.data / "state" / "ollim.db")) as database:
-            assert database.execute("PRAGMA user_version").fetchone() != (99,)
+        assert scene.database_version() != 99
     finally:
         updater.kill()
         updater.join()
@@ -116,25 +131,30 @@ async def test_the_bot_goes_on_as_it_was_if_the_updater_is_killed(tmp_path: Path
 
 
 @pytest.mark.real_engine
-@pytest.mark.parametrize(
-    ("old", "new", "how"),
-    [(str(OLD), __version__, "long"), (__version__, str(NEXT), "migration long")],
-    ids=["the new version answers", "the old version answers"],
-)
+@pytest.mark.parametrize("is_brought_back", [False, True])
 async def test_what_the_owner_writes_meanwhile_is_answered_once(
-    tmp_path: Path, old: str, new: str, how: str
+    tmp_path: Path, is_brought_back: bool
 ) -> None:
     async with real_engine_scene(tmp_path) as discord:
         scene = RealBotScene(tmp_path, discord.bot)
-        scene.fake.behaviour[new] = how
+        reached, said = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            if is_brought_back:
+                scene.database_version(99)
+            reached.set()
+            assert said.wait(patience())
+
+        scene.before_switch = hold
         await discord.ask("hello", "Hi Ada.")
-        update = asyncio.create_task(asyncio.to_thread(scene.run, old, new))
-        await discord.until(lambda: asyncio.to_thread(scene.fake.is_on_trial))
+        update = asyncio.create_task(asyncio.to_thread(scene.run))
+        await discord.until(lambda: asyncio.to_thread(reached.is_set))
         discord.model.answers("I am.")
         discord.discord.say("are you there?")
-        scene.fake.let_go_on()
+        said.set()
         await discord.said("I am.")
         record = await update
+        assert record.phase is (Phase.RETURNED if is_brought_back else Phase.DONE)
         await discord.said_with(str(record))
         assert sum("I am." in each.text for each in discord.discord.said) == 1
 

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -21,11 +20,10 @@ from tests.update.fake_installation import NEW, NOW, OLD, FakeInstallation
 from ollim_bot.domain.presence import Version
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
-from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, settle_update
+from ollim_bot.upkeep.hand_over import Phase, UpdateRecord, read_update, resume_update
 from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.releases import release_source, version_in
+from ollim_bot.upkeep.releases import version_in
 from ollim_bot.upkeep.service import SYSTEMD, ServiceDefinition, Supervisor
-from ollim_bot.upkeep.updater import Updater
 
 pytestmark = pytest.mark.real_process
 
@@ -75,7 +73,7 @@ class RunningBotScene:
         open_database(self.paths, lambda: NOW, is_holder=True, report=print).close()
         self.installation = self.fake.installation()
         self.said: list[str] = []
-        self._heartbeat_limit = heartbeat_limit
+        self._limit = heartbeat_limit
         words = (str(self.paths.root), str(self.installation.python), how)
         self.bot = subprocess.Popen(
             (sys.executable, "-c", BOT, *words), env=self.fake.environ, stdout=subprocess.PIPE
@@ -84,16 +82,7 @@ class RunningBotScene:
         assert self.bot.stdout.readline() == b"up\n"
 
     def update(self) -> UpdateRecord:
-        source = release_source(self.installation, self.fake.environ)
-        return Updater(
-            self.paths,
-            self.installation,
-            source,
-            self.fake.environ,
-            lambda: datetime.now(UTC),
-            self.said.append,
-            limit=self._heartbeat_limit,
-        ).run()
+        return self.fake.updater(self.installation, self.said.append, limit=self._limit).run()
 
     def content(self) -> list[str]:
         with closing(sqlite3.connect(self.paths.state / "ollim.db")) as database:
@@ -193,33 +182,13 @@ def test_a_bot_that_ends_meanwhile_is_started_as_the_new_version(running: Start)
     assert "The bot runs in the background now." in scene.said
 
 
-def test_a_bot_that_is_killed_meanwhile_is_started_as_the_version_in_place(running: Start) -> None:
-    scene = running(heartbeat_limit=patience() // 60)
-    scene.behaves("hang")
-
-    def kill() -> None:
-        until(scene.fake.is_on_trial)
-        scene.bot.kill()
-        scene.bot.wait()
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    outcome = scene.update()
-    killer.join()
-    assert outcome.phase is Phase.RETURNED
-    assert "it gave no sign of life within" in outcome.reason
-    assert scene.in_place == OLD
-    assert not scene.paths.before_update.exists()
-    until(lambda: running_pid(scene.paths.bot_pid) is not None)
-
-
 def test_a_migration_in_progress_is_a_sign_of_life(running: Start) -> None:
     limit = patience() // 60
     scene = running(heartbeat_limit=limit)
     scene.behaves("migrates long")
 
     def let_it_end() -> None:
-        until(scene.fake.is_on_trial)
+        until(lambda: bool(scene.started))
         over = time.monotonic() + 2 * limit
         until(lambda: time.monotonic() > over)
         scene.fake.let_go_on()
@@ -230,31 +199,28 @@ def test_a_migration_in_progress_is_a_sign_of_life(running: Start) -> None:
     thread.join()
 
 
-@pytest.mark.parametrize("step", ["Installing", "Backing up", "Starting", "trial", "switched"])
+@pytest.mark.parametrize("step", ["Installing", "Backing up", "Starting", "switched"])
 def test_one_bot_goes_on_when_the_updater_is_killed_at_any_step(running: Start, step: str) -> None:
     scene = running()
-    scene.behaves({"trial": "hang", "switched": "no heartbeat"}.get(step, ""))
+    scene.behaves("no heartbeat" if step == "switched" else "")
     before = scene.content()
     words = (str(scene.paths.root), str(scene.installation.environment), step)
     with subprocess.Popen(
         (sys.executable, "-c", UPDATER, *words), env=scene.fake.environ
     ) as updater:
-        if step == "trial":
-            until(scene.fake.is_on_trial)
         if step == "switched":
             until(lambda: scene.started == ["env"])
-        if step in ("trial", "switched"):
             updater.kill()
     is_new = step == "switched"
     assert scene.in_place == (NEW if is_new else OLD)
     if step != "Installing":
         until(lambda: scene.started == ["env"])
     until(lambda: running_pid(scene.paths.bot_pid) == scene.bot.pid)
-    awaits_heartbeat = settle_update(scene.paths, str(NEW if is_new else OLD))
+    awaits_heartbeat = resume_update(scene.paths, str(NEW if is_new else OLD))
     assert awaits_heartbeat is is_new
     record = read_update(scene.paths)
     assert record is not None
-    expected = {"Starting": Phase.RETURNED, "trial": Phase.RETURNED, "switched": Phase.SWITCHED}
+    expected = {"Starting": Phase.RETURNED, "switched": Phase.SWITCHED}
     assert record.phase is expected.get(step, Phase.FAILED)
     assert scene.content() == before
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -28,9 +27,7 @@ from ollim_bot.upkeep.hand_over import (
     read_update,
     write_update,
 )
-from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.releases import InstalledProgram, release_source, version_in
-from ollim_bot.upkeep.service import SYSTEMD, ServiceDefinition, Supervisor
+from ollim_bot.upkeep.releases import InstalledProgram, version_in
 from ollim_bot.upkeep.updater import Updater
 
 pytestmark = pytest.mark.real_process
@@ -51,15 +48,7 @@ class Scene:
         self.said: list[str] = []
 
     def updater(self) -> Updater:
-        return Updater(
-            self.paths,
-            self.installation,
-            release_source(self.installation, self.fake.environ),
-            self.fake.environ,
-            lambda: NOW,
-            self.said.append,
-            limit=patience(),
-        )
+        return self.fake.updater(self.installation, self.said.append, now=lambda: NOW)
 
     def update(self) -> UpdateRecord:
         return self.updater().run()
@@ -102,8 +91,8 @@ def in_place(installation: InstalledProgram) -> object:
 
 def test_a_good_update_backs_up_starts_on_the_data_and_takes_over(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    available = scene.updater().check()
-    assert (available.release.version, available.changes) == (NEW, "## 0.13.0\n\n- new")
+    release = scene.updater().check()
+    assert (release.version, release.changelog) == (NEW, "## 0.13.0\n\n- new")
     assert not automatic_folder(scene.paths).exists(), "a check changes nothing"
     outcome = scene.update()
     assert outcome.phase is Phase.DONE
@@ -118,7 +107,7 @@ def test_a_good_update_backs_up_starts_on_the_data_and_takes_over(tmp_path: Path
         "Starting 0.13.0 on your data …",
     ]
     asked = [(words[0], words[-1]) for words in scene.fake.calls() if "ollim_bot" in words]
-    assert asked == [("env.next", "version"), ("env.next", "--json"), ("env.next", "--trial")]
+    assert asked == [("env.next", "version"), ("env.next", "--json"), ("env", "--trial")]
 
 
 def test_a_good_update_of_a_checkout_moves_it_to_the_tag(tmp_path: Path) -> None:
@@ -212,39 +201,6 @@ def test_a_backup_that_fails_ends_the_update_before_the_new_version_sees_the_dat
     automatic_folder(scene.paths).write_text("in the way")
     assert "could not be written" in scene.refused()
     assert not any("--trial" in words for words in scene.fake.calls())
-
-
-def test_another_bot_of_the_installation_keeps_its_program(tmp_path: Path) -> None:
-    scene = Scene(tmp_path)
-    other = DataPaths(tmp_path / "other")
-    other.state.mkdir(parents=True)
-    command = (str(scene.installation.python), "-P", "-m", "ollim_bot")
-    environ = {**scene.fake.environ, "OLLIM_DATA_DIR": str(other.root)}
-    with subprocess.Popen(command, env=environ) as bot:
-        try:
-            until(lambda: running_pid(other.bot_pid))
-            assert scene.refused() == (
-                f"Another bot runs from this installation, with its data in {other.root} (process "
-                f"{bot.pid}), and would lose its program. Stop it, update, and start it again."
-            )
-        finally:
-            bot.kill()
-    assert scene.update().phase is Phase.DONE
-
-
-def test_a_service_with_other_data_is_updated_from_there(tmp_path: Path) -> None:
-    scene = Scene(tmp_path)
-    definition = ServiceDefinition(
-        (str(scene.installation.python), "-P", "-m", "ollim_bot"), tmp_path / "other", {}
-    )
-    systemctl = tmp_path / "programs" / "systemctl"
-    systemctl.write_text("#!/bin/sh\nexit 0\n")
-    systemctl.chmod(0o755)
-    unit = Supervisor(SYSTEMD, scene.fake.environ).file
-    unit.parent.mkdir(parents=True)
-    unit.write_text(SYSTEMD.texts(definition, Path())[unit.name])
-    assert f"`OLLIM_DATA_DIR={tmp_path}/other ollim-bot update`" in scene.refused()
-    assert scene.updater().check().obstacle
 
 
 @pytest.mark.parametrize("how", ["import in place", "start", "migration"])

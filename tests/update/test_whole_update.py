@@ -29,7 +29,7 @@ from ollim_bot.upkeep.releases import LOCK_FILE
 
 # A fake `uv` and the version 0.99.0 that it installs, which does not start on the data.
 UV = """#!{python} -SE
-import os, sys
+import os, sys, time
 from pathlib import Path
 words = sys.argv[1:]
 if words[0] == "venv":
@@ -47,8 +47,13 @@ elif words[0] == "pip":
     (site / "ollim_bot" / "requirements.lock").write_text("")
 elif words[-1] == "--json":
     print('{{"findings": []}}')
-elif words[-1] == "--trial":
-    sys.exit("A wheel is loose.")
+elif words[-1] == "ollim_bot":
+    record = Path(os.environ["OLLIM_DATA_DIR"], "state", "update.json")
+    text = record.read_text()
+    record.write_text(text.replace('"reason": ""', '"reason": "A wheel is loose."'))
+    while '"returned"' not in record.read_text():
+        time.sleep(0.05)
+    os.execv(sys.argv[0], sys.argv)
 """
 
 

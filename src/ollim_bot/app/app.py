@@ -18,7 +18,7 @@ from ollim_bot.app.persona import Persona
 from ollim_bot.app.provider_engine import ProviderEngine, engine_on_standby, open_provider_engine
 from ollim_bot.app.services import Service, first_error, in_order, keep_running
 from ollim_bot.app.surfaces import MakeChannel, MakePhone, Surfaces, open_surfaces
-from ollim_bot.app.updates import BotUpdates, newer_version, updater_start
+from ollim_bot.app.updates import BotUpdates, newer_version, start_updater
 from ollim_bot.clock import MovableClock, SystemClock, zone_of
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.desktop import Reach
@@ -99,7 +99,7 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.upkeep.daily import DailyTask, DailyUpkeep, back_up_daily
 from ollim_bot.upkeep.desktop import DesktopNotifier
 from ollim_bot.upkeep.examination import BotDoctor
-from ollim_bot.upkeep.hand_over import confirm_update, settle_update
+from ollim_bot.upkeep.hand_over import confirm_update, resume_update
 from ollim_bot.upkeep.instance import single_instance
 from ollim_bot.upkeep.restore import place_transcripts, refuse_cut_off
 
@@ -304,7 +304,7 @@ class App:
             parts.notices.tell,
             lambda: parts.is_idle,
             lambda: self.stop(Ending.RESTART),
-            updater_start(self._settings.paths, os.environ),
+            partial(start_updater, self._settings.paths, os.environ),
         )
         return [
             partial(self._updates.run, scheduler.started),
@@ -457,7 +457,7 @@ class App:
         def opened() -> Backend:
             if not self._is_trial:
                 paths, now = self._settings.paths, self._clock.now()
-                self._is_unproven = settle_update(paths, __version__)
+                self._is_unproven = resume_update(paths, __version__)
                 for problem in place_transcripts(paths, os.environ, now):
                     self._problem(problem)
             database = self._opened_database(journal)

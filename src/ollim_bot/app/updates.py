@@ -7,7 +7,6 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
 
 from ollim_bot.app.orphans import passing_on
 from ollim_bot.environment import own_command, program_path, python_places
@@ -30,7 +29,7 @@ _IN_A_SCOPE = (
     '$in_scope true && exec $in_scope "$@"; exec "$@") </dev/null >/dev/null 2>&1 &'
 )
 _BETWEEN_LOOKS = 1.0
-_TIME_TO_BEGIN = 30.0
+_TIME_TO_BEGIN = timedelta(seconds=30)
 # An older outcome is no news.
 _NEWS = timedelta(days=1)
 
@@ -49,12 +48,6 @@ async def newer_version() -> str | None:
     return await asyncio.to_thread(look)
 
 
-class TellOutcome(Protocol):
-    def __call__(
-        self, sentence: str, *, key: str | None = None, for_reminder: bool = False
-    ) -> Awaitable[object]: ...
-
-
 StartDetached = Callable[[Sequence[str]], Awaitable[None]]
 
 
@@ -64,7 +57,7 @@ class BotUpdates:
 
     paths: DataPaths
     clock: Clock
-    tell: TellOutcome
+    tell: Callable[..., Awaitable[object]]
     is_idle: Callable[[], bool]
     restart: Callable[[], None]
     start: StartDetached
@@ -99,8 +92,8 @@ class BotUpdates:
         """Tell how the last update went once the bot has `started`; then follow those begun."""
         await started()
         _, record = await self._look()
-        is_outcome = record is not None and record.phase in (Phase.DONE, Phase.RETURNED)
-        if record and is_outcome and self.clock.now() - record.began_at < _NEWS:
+        is_news = record is not None and self.clock.now() - record.began_at < _NEWS
+        if record is not None and is_news and record.phase is not Phase.FAILED:
             await self._tell_of(record)
         while True:
             await self._wanted.wait()
@@ -109,68 +102,49 @@ class BotUpdates:
 
     async def _follow(self) -> None:
         """Tell what comes of the update that was begun, and end for it once the bot is idle."""
-        has_begun, patience = False, _TIME_TO_BEGIN
-        while True:
-            is_running, record = await self._look()
-            has_begun = has_begun or is_running or record != self._last
-            if not has_begun and patience < 0:
-                if not self._is_daily:
-                    key = f"{_NOT_BEGUN} {self.clock.now().isoformat()}"
-                    await self.tell(_NOT_BEGUN, key=key)
-                return
-            if has_begun and not is_running:
-                break
+        begins_by = self.clock.now() + _TIME_TO_BEGIN
+        is_running, record = await self._look()
+        while is_running or (record == self._last and self.clock.now() < begins_by):
             if record and record.asks(os.getpid()) and record.when_idle and self.is_idle():
                 self.restart()
             await self.clock.sleep(_BETWEEN_LOOKS)
-            patience -= _BETWEEN_LOOKS
-        if record is not None and record != self._last:
+            is_running, record = await self._look()
+        if record != self._last:
             await self._tell_of(record, is_daily=self._is_daily)
+        elif not self._is_daily:
+            await self.tell(_NOT_BEGUN, key=f"{_NOT_BEGUN} {self.clock.now().isoformat()}")
 
     async def _look(self) -> tuple[bool, UpdateRecord | None]:
         """Whether an update or a restore goes on, and how far the last update has come."""
+        # In this order: what ends has written its record before.
+        running = await asyncio.to_thread(maintenance_in_progress, self.paths)
+        return running is not None, await asyncio.to_thread(read_update, self.paths)
 
-        def look() -> tuple[bool, UpdateRecord | None]:
-            # In this order: what ends has written its record before.
-            is_running = maintenance_in_progress(self.paths) is not None
-            return is_running, read_update(self.paths)
-
-        return await asyncio.to_thread(look)
-
-    async def _tell_of(self, record: UpdateRecord, *, is_daily: bool = False) -> None:
-        if record.phase.is_over:
+    async def _tell_of(self, record: UpdateRecord | None, *, is_daily: bool = False) -> None:
+        if record is not None and record.phase.is_over:
             # The same failure each morning is told once.
             name = f"{record.new}: {record.reason}" if is_daily else record.began_at.isoformat()
             # At once, like what concerns a reminder: the bot was away for it.
             await self.tell(str(record), key=f"update {name}", for_reminder=True)
 
 
-def updater_start(paths: DataPaths, environ: Mapping[str, str]) -> StartDetached:
-    """Starts commands of the version in use, for this data directory, that outlive the bot.
+async def start_updater(paths: DataPaths, environ: Mapping[str, str], words: Sequence[str]) -> None:
+    """Start a command of the version in use, for this data directory, that outlives the bot.
 
     Raises `OllimError` if this installation cannot be updated.
     """
-
-    async def start(words: Sequence[str]) -> None:
-        await asyncio.to_thread(find_installation)
-        path = environ.get("PATH", "")
-        is_service = "INVOCATION_ID" in environ and program_path("systemd-run", path)
-        script = _IN_A_SCOPE if is_service else _DETACHED
-        places = python_places(environ, os.getcwd())
-        try:
-            with passing_on():
-                shell = await asyncio.create_subprocess_exec(
-                    "/bin/sh",
-                    "-c",
-                    script,
-                    "sh",
-                    *own_command(),
-                    *words,
-                    env={**environ, **places, "OLLIM_DATA_DIR": str(paths.root)},
-                    start_new_session=True,
-                )
-                await shell.wait()
-        except OSError as refused:
-            raise OllimError(f"The updater cannot be started: {refused.strerror}.") from refused
-
-    return start
+    await asyncio.to_thread(find_installation)
+    path = environ.get("PATH", "")
+    is_service = "INVOCATION_ID" in environ and program_path("systemd-run", path)
+    script = _IN_A_SCOPE if is_service else _DETACHED
+    places = python_places(environ, os.getcwd())
+    try:
+        with passing_on():
+            shell = await asyncio.create_subprocess_exec(
+                *("/bin/sh", "-c", script, "sh", *own_command(), *words),
+                env={**environ, **places, "OLLIM_DATA_DIR": str(paths.root)},
+                start_new_session=True,
+            )
+            await shell.wait()
+    except OSError as refused:
+        raise OllimError(f"The updater cannot be started: {refused.strerror}.") from refused

@@ -22,7 +22,7 @@ from ollim_bot.cli.terminal import Style, own_name, painted, show, typed, width_
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.provider import Provider
 from ollim_bot.environment import own_command, python_places
-from ollim_bot.errors import OllimError
+from ollim_bot.errors import AlreadyRunning, OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
 from ollim_bot.loopback import allow_many_descriptors
 from ollim_bot.ports import Channel, Clock, OpenAttachment
@@ -31,7 +31,7 @@ from ollim_bot.store.errors import NotLeading
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
-from ollim_bot.upkeep.hand_over import read_update, wait_for_switch
+from ollim_bot.upkeep.hand_over import note_failed_start, read_update, wait_for_switch
 from ollim_bot.view_ports import PhoneLink
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
@@ -87,16 +87,22 @@ def run(caller: Caller, *, is_trial: bool = False) -> None:
     orphans.adopt()
     try:
         ending = asyncio.run(_until_stopped(settings, clock, caller, redacting, is_trial=is_trial))
-    except OllimError:
-        raise
+    except OllimError as refused:
+        is_other = isinstance(refused, AlreadyRunning)
+        if is_other or not note_failed_start(settings.paths, str(refused)) or is_trial:
+            raise
+        note(str(refused))
+        ending = Ending.RESTART
     except NotLeading as over:
         note(str(over))
         raise
     except Exception as fault:  # every fault goes through the log, which redacts secrets
         _logger.exception("A fault ended the bot")
-        # The last line of a trial is the reason that the owner is told.
-        reason = redacting.redacted(f"{type(fault).__name__}: {fault}") if is_trial else _FAULT
-        raise OllimError(reason) from None
+        # An update tells the owner this reason; one of an earlier version has it from a trial.
+        reason = redacting.redacted(f"{type(fault).__name__}: {fault}")
+        if not note_failed_start(settings.paths, reason) or is_trial:
+            raise OllimError(reason if is_trial else _FAULT) from None
+        ending = Ending.RESTART
     finally:
         orphans.end()
     if ending is Ending.STOPPED and not is_trial:

@@ -39,23 +39,23 @@ def run(given: Given, caller: Caller) -> None:
         _print,
     )
     try:
-        available = updater.check() if "check" in given else None
-        outcome = None if available else updater.run(when_idle="when_idle" in given)
+        if "check" not in given:
+            outcome = updater.run(when_idle="when_idle" in given)
+            if outcome.phase is not Phase.DONE:
+                raise OllimError(str(outcome))
+            _print(str(outcome))
+            return
+        release = updater.check()
     except NothingNewer as newest:
         _print(str(newest))
         return
-    if outcome is not None and outcome.phase is not Phase.DONE:
-        raise OllimError(str(outcome))
-    if available is None:
-        _print(str(outcome))
-        return
     plan = _PLAN.format(
-        new=available.release.version,
+        new=release.version,
         old=installation.version,
         installation=installation,
-        changes=available.changes or "It has no changelog.",
+        changes=release.changelog or "It has no changelog.",
     )
-    _print("\n\n".join(filter(None, [plan, available.release.trust, available.obstacle])))
+    _print("\n\n".join(filter(None, [plan, release.trust, release.obstacle])))
 
 
 def _print(text: str) -> None:

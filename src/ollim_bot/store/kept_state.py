@@ -25,12 +25,11 @@ def keep_state(paths: DataPaths) -> None:
 
     Raises `StorageError`; nothing is kept then.
     """
-    folder = paths.before_update
+    folder, database = paths.before_update, paths.state / DATABASE
     temporary = folder.with_name(f".{folder.name}.tmp")
-    database = paths.state / DATABASE
-    drop_kept_state(paths)
-    shutil.rmtree(temporary, ignore_errors=True)
     try:
+        for left in (folder, temporary):
+            shutil.rmtree(left, ignore_errors=True)
         temporary.mkdir(mode=0o700)
         if database.exists():
             back_up(database, temporary / DATABASE)
@@ -41,11 +40,11 @@ def keep_state(paths: DataPaths) -> None:
         os.replace(temporary, folder)
         OsDisk().sync_folder(paths.state)
     except sqlite3.Error as refused:
-        shutil.rmtree(temporary, ignore_errors=True)
         raise translated(database, refused) from refused
     except OSError as refused:
-        shutil.rmtree(temporary, ignore_errors=True)
         raise WriteFailed(folder, f"could not be written: {refused.strerror}.") from refused
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def keep_deliveries(paths: DataPaths) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from ollim_bot.store.codecs.plain import PLAIN, decode_plain, encode_plain
 from ollim_bot.store.file_store import Malformed, render_json
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, write_atomically
 from ollim_bot.store.kept_state import drop_kept_state, keep_deliveries, put_state_back
-from ollim_bot.upkeep.instance import held_file, look_at, running_pid
+from ollim_bot.upkeep.instance import held_file, look_at
 
 _LOOK = 0.1
 
@@ -129,7 +128,7 @@ class Phase(StrEnum):
 
     PREPARING = "preparing"  # nothing of the bot has changed
     READY = "ready"  # the running bot is asked to end its work
-    TRIAL = "trial"  # the state is kept, and the new version may have changed the present one
+    KEPT = "trial"  # the state is kept, and either version may be in place
     SWITCHED = "switched"  # the new version is in place, and its heartbeat is awaited
     DONE = "done"
     RETURNED = "returned"
@@ -164,21 +163,28 @@ class UpdateRecord:
         """Whether it waits for the bot of this process to end its work."""
         return self.phase is Phase.READY and self.bot == bot
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the new version, which is in place, has noted why it does not start."""
+        return self.phase is Phase.SWITCHED and bool(self.reason)
+
+    def holds(self, bot: int) -> bool:
+        """Whether the bot of this process waits until a version is in place to go on as."""
+        is_moving = self.phase in (Phase.READY, Phase.KEPT) or self.has_failed
+        return is_moving and self.bot == bot
+
     def __str__(self) -> str:
+        reason = self.reason if self.reason.endswith((".", "?", "!")) else f"{self.reason}."
         match self.phase:
             case Phase.DONE | Phase.SWITCHED:
                 return f"Updated from {self.old} to {self.new}. {self.trust}".strip()
             case Phase.RETURNED:
                 goes_on = f"so {self.old} goes on with all data as it was"
-                return f"Version {self.new} did not start, {goes_on}: {_ended(self.reason)}"
+                return f"Version {self.new} did not start, {goes_on}: {reason}"
             case Phase.FAILED if self.old == self.new:
-                return _ended(self.reason)
+                return reason
             case _:
-                return f"No update to {self.new}; {self.old} goes on: {_ended(self.reason)}"
-
-
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
+                return f"No update to {self.new}; {self.old} goes on: {reason}"
 
 
 def read_update(paths: DataPaths) -> UpdateRecord | None:
@@ -203,58 +209,31 @@ def note_update(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
     return record
 
 
-def wait_for_switch(paths: DataPaths) -> None:
-    """Return when this process can go on as the version in place; at once if no update asks for it.
+def resume_update(paths: DataPaths, version: str) -> bool:
+    """Finish or undo an update, as the `version` in place, before the store is opened.
 
-    The bot of this process has ended its work, and holds nothing.
-    """
-    while True:
-        record = read_update(paths)
-        if record is None or record.bot != os.getpid():
-            return
-        if record.phase not in (Phase.READY, Phase.TRIAL):
-            return
-        if maintenance_in_progress(paths) is None:
-            break
-        time.sleep(_LOOK)
-    # The updater was killed, and what it had started on trial must not go on beside the bot.
-    if (left := running_pid(paths.bot_pid)) is not None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(left, signal.SIGKILL)
-
-
-def settle_update(paths: DataPaths, version: str) -> bool:
-    """Finish or undo what an update left that was cut off, before the store is opened.
-
-    Called at the start of the bot of this `version`, which holds the instance lock. Returns whether
-    its heartbeat is awaited: until that has come, it takes and delivers nothing. Raises
-    `StorageError` if the state cannot be put back.
+    Every start of the bot does so, and so does the updater for the old version; the caller holds
+    the instance lock. Returns whether the heartbeat of this version is awaited: until that has
+    come, it takes and delivers nothing. Raises `StorageError` if the state cannot be put back; the
+    next start tries again.
     """
     record = read_update(paths)
-    if record is None:
+    if record is None or record.phase.is_over:
         return False
-    is_left = record.phase in (Phase.PREPARING, Phase.READY)
-    if is_left and maintenance_in_progress(paths) is None:
-        drop_kept_state(paths)
-        note_update(paths, replace(record, phase=Phase.FAILED, reason=_CUT_OFF))
-    if record.phase not in (Phase.TRIAL, Phase.SWITCHED):
-        return False
-    if version == record.old:
-        return_to_old(paths, record)
-    if version == record.new:
+    if record.phase in (Phase.PREPARING, Phase.READY):
+        if maintenance_in_progress(paths) is None:
+            drop_kept_state(paths)
+            note_update(paths, replace(record, phase=Phase.FAILED, reason=_CUT_OFF))
+    elif version == record.old:
+        put_state_back(paths)
+        reason = record.reason or _CUT_OFF
+        note_update(paths, replace(record, phase=Phase.RETURNED, reason=reason))
+    # With a reason, the old version is in place again, and this one is of another installation.
+    elif version == record.new and (record.phase is Phase.SWITCHED or not record.reason):
         keep_deliveries(paths)
-        note_update(paths, replace(record, phase=Phase.SWITCHED))
-    return version == record.new
-
-
-def return_to_old(paths: DataPaths, record: UpdateRecord) -> UpdateRecord:
-    """Put the state back for the old version, which is in place. No other bot may run.
-
-    Raises `StorageError` if it cannot be put back; the next start tries again.
-    """
-    put_state_back(paths)
-    reason = record.reason or _CUT_OFF
-    return note_update(paths, replace(record, phase=Phase.RETURNED, reason=reason))
+        note_update(paths, replace(record, phase=Phase.SWITCHED, reason=""))
+        return True
+    return False
 
 
 def confirm_update(paths: DataPaths) -> UpdateRecord | None:
@@ -270,3 +249,39 @@ def confirm_update(paths: DataPaths) -> UpdateRecord | None:
             drop_kept_state(paths)
             record = write_update(paths, replace(record, phase=Phase.DONE))
         return record
+
+
+def note_failed_start(paths: DataPaths, reason: str) -> bool:
+    """Note why the version of this process does not start, if its heartbeat is awaited.
+
+    Returns whether it is noted: then this process waits for the switch back, and goes on as the old
+    version.
+    """
+    record = read_update(paths)
+    if record is None or record.phase is not Phase.SWITCHED:
+        return False
+    with suppress(OllimError):
+        write_update(paths, replace(record, reason=reason, bot=os.getpid()))
+        return True
+    return False
+
+
+def wait_for_switch(paths: DataPaths) -> None:
+    """Return when this process can go on as the version in place; at once if no update asks for it.
+
+    The bot of this process has ended its work, or did not start, and holds nothing. If it did not
+    start and no updater is left, the old version is put in place here. Raises `OSError` if that
+    cannot be done.
+    """
+    while True:
+        # In this order: what ends has written its record before.
+        is_updating = maintenance_in_progress(paths) is not None
+        record = read_update(paths)
+        if record is None or not record.holds(os.getpid()):
+            return
+        if not is_updating:
+            break
+        time.sleep(_LOOK)
+    if record.has_failed:
+        exchange(Path(record.environment), Path(record.beside))
+        note_update(paths, replace(record, phase=Phase.KEPT))
