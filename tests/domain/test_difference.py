@@ -70,7 +70,7 @@ def random_week(dice: random.Random) -> RehearsedWeek:
         )
     )
     quiet = dice.choice((None, NIGHT, replace(NIGHT, choice=choice)))
-    return rehearse_week(jobs, given(quiet=quiet, places=dice.randint(1, 3)), dice.randint(1, 4))
+    return rehearse_week(jobs, given(quiet=quiet, places=dice.randint(1, 3)))
 
 
 def edits(job: ScheduledJob, dice: random.Random) -> Iterator[tuple[str, ScheduledJob | None]]:
