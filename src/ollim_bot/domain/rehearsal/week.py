@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from heapq import merge
 
 from ollim_bot.domain.costs import PastCosts
 from ollim_bot.domain.job_kinds import JobKey
 from ollim_bot.domain.rehearsal.difference import Difference, RehearsedSide, difference
 from ollim_bot.domain.rehearsal.findings import DAYS, Finding, findings
-from ollim_bot.domain.rehearsal.fires import Assumptions, Fire
-from ollim_bot.domain.rehearsal.simulation import MOST_FIRES, Rehearsal, rehearse
+from ollim_bot.domain.rehearsal.fires import Assumptions, Fire, by_timing, coming
+from ollim_bot.domain.rehearsal.simulation import MOST_FIRES, Rehearsal, Simulation, rehearse
 from ollim_bot.domain.schedule import ScheduledJob, key_of
 
 
@@ -37,17 +37,25 @@ class RehearsedWeek:
         """
         new = [] if after is None else [after]
         keys = {before, *map(key_of, new)}
-        others = [job for key, job in self.jobs.items() if key not in keys]
-        changed = [*new, *(job for key, job in self.jobs.items() if key in keys)]
-        touches_others = not all(job.spec.plain for job in changed)
-        played = [*new, *(job for job in others if touches_others and not job.spec.plain)]
-        rehearsal = rehearse(played, self.given, DAYS)
-        again = {*map(id, [*played, *changed])}
-        kept = [fire for fire in self.rehearsal.fires if id(fire.job) not in again]
-        if not self.rehearsal.is_whole or len(kept) + len(rehearsal.fires) > MOST_FIRES:
+        gone = [*new, *(job for key, job in self.jobs.items() if key in keys)]
+        gone_ids, touches_others = {*map(id, gone)}, not all(job.spec.plain for job in gone)
+        kept: list[Fire] = []
+        again: list[Fire] = []
+        for fire in self.rehearsal.fires:
+            if id(fire.job) not in gone_ids:
+                is_free = fire.job.spec.plain or not touches_others
+                (kept if is_free else again).append(fire)
+        start, end = (each.astimezone(UTC) for each in (self.now, self.rehearsal.until))
+        alike = by_timing((job for job in new if job.spec.enabled), self.given.zone)
+        added = [*coming(alike, start, end, self.given.zone)]
+        if not self.rehearsal.is_whole or len(kept) + len(again) + len(added) > MOST_FIRES:
+            others = [job for key, job in self.jobs.items() if key not in keys]
             return replace(rehearse([*others, *new], self.given, DAYS), budgets=())
-        fires = tuple(merge(kept, rehearsal.fires, key=_order))
-        return replace(rehearsal, fires=fires, budgets=())
+        copies = [Fire(fire.job, fire.due, fire.at) for fire in again]
+        played = [*merge(copies, added, key=_order)]
+        Simulation(self.given, self.rehearsal.guess.run, end).play(played)
+        fires = tuple(merge(kept, played, key=_order))
+        return replace(self.rehearsal, fires=fires, budgets=())
 
     def difference(
         self, before: ScheduledJob | None, after: ScheduledJob | None, costs: PastCosts
