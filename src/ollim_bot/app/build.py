@@ -55,8 +55,7 @@ from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, Plai
 from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.conversation.jobs.listing import JobListing
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
-from ollim_bot.conversation.jobs.week import WeekPanel
-from ollim_bot.conversation.jobs.week_plans import WeekPlans
+from ollim_bot.conversation.jobs.week import WeekPanel, WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
 from ollim_bot.conversation.quick_add import QuickAdds
