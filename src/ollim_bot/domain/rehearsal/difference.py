@@ -107,6 +107,9 @@ class Difference:
             words = "under $0.01" if amount < _ONE_CENT else f"about ${amount:.2f}"
             less = " less" if self.micros < 0 else ""
             yield f"{words}{less}{' at list price, included' if self.is_included else ''}"
+        yield from self._budget()
+
+    def _budget(self) -> Iterator[str]:
         if self.used_up:
             yield f"the budget is used up {_days(self.used_up)}"
         if self.no_longer_used_up:
