@@ -103,7 +103,7 @@ def _wide_table(size: int) -> str:
 
 def _pushed(text: str) -> object:
     said = ChatMessage(MessageId("1"), _NOW, Author.BACKGROUND, text)
-    return wording(said, PushContent.FULL, "Ollim")
+    return wording(said, PushContent.FULL, "Ollim", _NOW)
 
 
 def _found(text: str) -> object:

@@ -37,13 +37,11 @@ from bench.schedule import running
 from ollim_bot.app.build import ConversationParts
 from ollim_bot.cli.start import SWITCH_INTERVAL
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.jobs.week import WeekPanel
-from ollim_bot.conversation.jobs.week_plans import KeptWeek, WeekPlans
+from ollim_bot.conversation.jobs.week import KeptWeek, WeekPanel, WeekPlans
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.domain.occurrences import Answer
-from ollim_bot.domain.rehearsal import findings
-from ollim_bot.domain.rehearsal.findings import DAYS
+from ollim_bot.domain.rehearsal.findings import DAYS, findings
 from ollim_bot.domain.rehearsal.simulation import rehearse
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.paths import DataPaths

@@ -183,10 +183,15 @@ PLANTED_BUGS = (
     PlantedBug(
         "a press is noted before it is done",
         "surfaces/ntfy/replies.py",
-        "            is_done = await self._pressed(service, button)\n",
-        "            await self._note(last, wrong, event.text, is_done=True)\n"
+        "        is_done = button is not None and await self._pressed(service, button)\n",
+        "        if button is not None and event is not None:\n"
+        "            read = event.id\n"
+        "            await self._store.transact(lambda tx: tx.push_buttons.use(text))\n"
+        "            await self._store.transact(\n"
+        "                lambda tx: tx.push.change(lambda state: state.having_read(read))\n"
+        "            )\n"
         "            await asyncio.sleep(1.0)\n"
-        "            is_done = await self._pressed(service, button)\n",
+        "        is_done = button is not None and await self._pressed(service, button)\n",
         focus=("kill after a press",),
     ),
     PlantedBug(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from threading import Event
 from typing import Protocol, TypeVar
 
 from ollim_bot.domain.about_me import AboutMe
@@ -14,7 +13,6 @@ from ollim_bot.domain.day import DayView
 from ollim_bot.domain.health import HealthReport
 from ollim_bot.domain.job_form import JobForm
 from ollim_bot.domain.job_list import JobList
-from ollim_bot.domain.phone import PairingStatus, PhoneCode, PhoneOffer
 from ollim_bot.domain.run_list import RunList, RunPage
 from ollim_bot.domain.session_list import SessionList
 from ollim_bot.domain.setting_view import SettingsView
@@ -52,40 +50,6 @@ class DayService(ActingView[DayView], Protocol):
 
     async def open_items(self) -> int:
         """How many things wait for an answer."""
-
-
-class PhoneLink(Protocol):
-    """The way to the owner's phone, and the steps that pair it.
-
-    All but `server_address` may block. They raise `OllimError` with a sentence.
-    """
-
-    def offer(self) -> PhoneOffer:
-        """What the owner reads before."""
-
-    def server_address(self, typed: str) -> str:
-        """The address of a server as the owner typed it. Raises `WrongInput`."""
-
-    def begin(self, server: str) -> PhoneCode:
-        """Check the server and send a test with a button. Nothing is kept."""
-
-    def wait(self, code: PhoneCode, is_cancelled: Event) -> str | None:
-        """Wait for the press of the test, keep the pairing when it came, and say so.
-
-        None if it did not come in time, or was cancelled: nothing is kept then.
-        """
-
-    def paired(self) -> PairingStatus | None:
-        """The phone that is paired."""
-
-    def code(self) -> PhoneCode | None:
-        """The code of the phone that is paired, for a second phone."""
-
-    def send_test(self) -> str:
-        """Send a notification, and say so."""
-
-    def remove(self) -> str:
-        """Forget the phone, and say what the server still has."""
 
 
 @dataclass(frozen=True, slots=True)

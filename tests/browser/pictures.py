@@ -10,7 +10,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from tests.web.sign_in import SignInClient
 from ollim_bot.domain.costs import Amount
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.phone import PhoneAttempt, PhoneCode, PhoneView
+from ollim_bot.domain.phone import PhoneAttempt, PhoneCode
 from ollim_bot.domain.quiet import QuietSettings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.setting_view import PresentState, SettingsView, setting_groups
@@ -43,8 +43,8 @@ from ollim_bot.settings import NtfyAccount, Secret
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.surfaces.ntfy.page import PhonePage
 from ollim_bot.surfaces.ntfy.pairing import PairingAttempt
-from ollim_bot.surfaces.ntfy.phone_link import NtfyPhone
 from ollim_bot.surfaces.web.secret import address
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -359,11 +359,9 @@ async def phone(browser: Browser, folder: Path) -> None:
     rows = tuple("".join("#" if dark else " " for dark in row) for row in made.code())
     attempt = PhoneAttempt(made.server, PhoneCode(*names, rows), now + timedelta(minutes=10))
     store = memory_stores(clock.now).state
-    offer = NtfyPhone(PushFile(DataPaths(folder)), store, NtfyAccount, clock.now).offer()
+    phone = await PhonePage(store, PushFile(DataPaths(folder)), NtfyAccount, clock).look({})
     groups = setting_groups(RuntimeConfig(), PresentState(now, QuietSettings(UTC), Amount()))
-    scene.reception.fakes.settings.current = SettingsView(
-        groups, PhoneView(now, offer, attempt=attempt)
-    )
+    scene.reception.fakes.settings.current = SettingsView(groups, replace(phone, attempt=attempt))
     context = await browser.new_context(viewport={"width": 900, "height": 680})
     async with running(scene):
         page = await context.new_page()

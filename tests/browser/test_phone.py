@@ -19,7 +19,6 @@ from tests.stores import memory_stores
 from tests.web.scene import make_scene, running
 
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.phone import PhonePage
 from ollim_bot.conversation.views import SettingPage
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.phone import PairingStatus, PhoneAttempt, PhoneView
@@ -27,7 +26,7 @@ from ollim_bot.domain.setting_view import PHONE, SettingGroup, SettingsView
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import NtfyAccount
 from ollim_bot.store.push_file import PushFile
-from ollim_bot.surfaces.ntfy.phone_link import NtfyPhone
+from ollim_bot.surfaces.ntfy.page import PhonePage
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -60,8 +59,7 @@ async def test_a_press_on_the_phone_ends_the_waiting_of_the_page(
 ) -> None:
     clock = SystemClock(UTC)
     scene, store = make_scene(tmp_path, clock=clock), memory_stores(clock.now).state
-    link = NtfyPhone(PushFile(DataPaths(tmp_path)), store, NtfyAccount, clock.now)
-    phone = PhonePage(link, clock)
+    phone = PhonePage(store, PushFile(DataPaths(tmp_path)), NtfyAccount, clock)
     scene.reception.fakes.settings = cast("Any", SettingPage(store, clock, _no_change, phone))
     pairing = asyncio.create_task(phone.run())
     context = await browser.new_context(viewport={"width": 390, "height": 844})

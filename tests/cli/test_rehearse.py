@@ -186,7 +186,8 @@ def test_a_draft_is_rehearsed_in_place_of_its_job_or_beside_and_the_difference_c
     (terminal.home / "draft.md").write_text(draft.format("mail", 'cron: "0 9,15 * * *"\n'))
     page = terminal.done("rehearse", "--with", "draft.md")
     assert page.startswith(
-        "With draft.md in place of “do mail”: adds 7 pings a week.\n\nWhat would happen until "
+        "With draft.md in place of “do mail”: adds 7 pings in the coming week.\n\n"
+        "What would happen until "
     )
     assert "   9:00  look at mail  may ping\n" in page
     told = terminal.json("rehearse", "--with", "draft.md", "--days", "1")

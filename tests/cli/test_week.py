@@ -13,8 +13,7 @@ from devtools.doubles.journal import RecordingJournal
 from tests.cli.terminal import BERLIN, SUNDAY, Terminal
 from tests.web.weeks import calendar
 
-from ollim_bot.conversation.jobs.week import WeekPanel
-from ollim_bot.conversation.jobs.week_plans import WeekPlans
+from ollim_bot.conversation.jobs.week import WeekPanel, WeekPlans
 from ollim_bot.domain.usage import Price, UsageKind, UsageRow
 from ollim_bot.domain.week import WeekView
 from ollim_bot.store.calendars import readable_copies, write_copy

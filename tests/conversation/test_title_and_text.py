@@ -41,7 +41,7 @@ def on_the_page(message: ChatMessage) -> str:
 
 
 def on_the_phone(message: ChatMessage) -> str:
-    words = wording(message, PushContent.FULL, "Ollim")
+    words = wording(message, PushContent.FULL, "Ollim", NOW)
     return f"{words.title}\n{words.text}"
 
 

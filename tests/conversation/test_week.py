@@ -11,8 +11,7 @@ from tests.conversation.test_today import STRETCH
 from tests.patience import patience
 from tests.web.weeks import calendar
 
-from ollim_bot.conversation.jobs.week import WeekPanel
-from ollim_bot.conversation.jobs.week_plans import AFTER_CHANGE, WeekPlans
+from ollim_bot.conversation.jobs.week import AFTER_CHANGE, WeekPanel, WeekPlans
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.errors import NotFound, WrongInput
 

@@ -16,9 +16,8 @@ from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietChoice, QuietHours, QuietSettings
-from ollim_bot.domain.rehearsal import findings
-from ollim_bot.domain.rehearsal.difference import RehearsedSide, difference
-from ollim_bot.domain.rehearsal.difference_words import NOTHING_CHANGES, in_words
+from ollim_bot.domain.rehearsal.difference import NOTHING_CHANGES, RehearsedSide, difference
+from ollim_bot.domain.rehearsal.findings import findings
 from ollim_bot.domain.rehearsal.fires import Assumptions, Fire
 from ollim_bot.domain.rehearsal.simulation import rehearse
 from ollim_bot.domain.rehearsal.week import RehearsedWeek, rehearse_week
@@ -70,7 +69,7 @@ def random_week(dice: random.Random) -> RehearsedWeek:
         )
     )
     quiet = dice.choice((None, NIGHT, replace(NIGHT, choice=choice)))
-    return rehearse_week(jobs, given(quiet=quiet, places=dice.randint(1, 3)), dice.randint(1, 4))
+    return rehearse_week(jobs, given(quiet=quiet, places=dice.randint(1, 3)))
 
 
 def edits(job: ScheduledJob, dice: random.Random) -> Iterator[tuple[str, ScheduledJob | None]]:
@@ -144,22 +143,22 @@ def test_the_difference_is_said_in_plain_words() -> None:
         return replace(job, rhythm=Cron.parse(cron), spec=replace(job.spec, **fields))
 
     table: list[tuple[list[ScheduledJob], ScheduledJob | None, ScheduledJob | None, str]] = [
-        ([], None, daily, "Adds 7 pings a week; about $0.42."),
-        ([daily], daily, None, "Removes 7 pings a week; about $0.42 less."),
+        ([], None, daily, "Adds 7 pings in the coming week; about $0.42."),
+        ([daily], daily, None, "Removes 7 pings from the coming week; about $0.42 less."),
         ([daily], daily, moved(daily, "0 21 * * *", message="x"), NOTHING_CHANGES),
-        ([daily], daily, moved(daily, "0 20 * * *"), "Moves 7 pings a week."),
+        ([daily], daily, moved(daily, "0 20 * * *"), "Moves 7 pings in the coming week."),
         (
             [daily],
             daily,
             moved(daily, "0 23 * * *"),
-            "Moves 7 pings a week, seven more waiting until your quiet hours end.",
+            "Moves 7 pings in the coming week, 7 more waiting until your quiet hours end.",
         ),
         (
             [],
             None,
             reminder("call", NOW + 9 * HOUR, nag=Nag.parse("10m x 3"), before=(HOUR,), plain=True),
             (
-                "Adds 1 ping in the coming week, in your quiet hours; 1 heads-up more; "
+                "Adds 1 ping in the coming week, 1 more in your quiet hours; 1 heads-up more; "
                 "comes up to 3 times more if you do not answer."
             ),
         ),
@@ -167,38 +166,44 @@ def test_the_difference_is_said_in_plain_words() -> None:
             [],
             None,
             routine("day", "0 20-23 * * *", plain=True),
-            "Adds 28 pings a week, 14 of them waiting until your quiet hours end.",
+            "Adds 28 pings in the coming week, 14 more waiting until your quiet hours end.",
         ),
         (
             [],
             None,
             routine("pill", "30 23 * * 1-2", must=True),
-            "Adds 2 pings a week, all of them in your quiet hours; about $0.12.",
+            "Adds 2 pings in the coming week, 2 more in your quiet hours; about $0.12.",
         ),
         (
             [*busy],
             None,
             moved(daily, "0 15 * * 5"),
-            "Adds 1 silent run a week; about $0.06; the budget is used up on Fridays at 15:00.",
+            (
+                "Adds 1 silent run in the coming week; about $0.06; the budget is used up on "
+                "Fri 20 Nov at 15:00."
+            ),
         ),
         (
             [*together],
             None,
             routine("c", "0 9 * * *", background=False),
             (
-                "Adds 7 turns in the conversation a week. 3 jobs come at the same moment, tomorrow "
-                "9:00 and 6 more times: “do a”, “do b” and “do c”."
+                "Adds 7 turns in the conversation in the coming week. 3 jobs come at the same "
+                "moment, tomorrow 9:00 and 6 more times: “do a”, “do b” and “do c”."
             ),
         ),
         (
             [daily],
             daily,
             moved(daily, "0 21 * * 1", allow_ping=False),
-            "Removes 7 pings a week; adds 1 silent run a week; about $0.36 less.",
+            (
+                "Removes 7 pings from the coming week; adds 1 silent run in the coming week; "
+                "about $0.36 less."
+            ),
         ),
     ]
     found = []
     for jobs, before, after, _ in table:
         week = rehearse_week(jobs, given(quiet=NIGHT))
-        found.append(in_words(week.difference(before, after, PastCosts(runs))))
+        found.append(week.difference(before, after, PastCosts(runs)).in_words())
     assert found == [sentence for *_, sentence in table]

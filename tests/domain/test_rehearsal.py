@@ -17,8 +17,7 @@ from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
-from ollim_bot.domain.rehearsal import findings
-from ollim_bot.domain.rehearsal.findings import FindingKind
+from ollim_bot.domain.rehearsal.findings import FindingKind, findings
 from ollim_bot.domain.rehearsal.fires import AssumedRuns, Assumptions, Fire, Ping
 from ollim_bot.domain.rehearsal.phone import push_days
 from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse

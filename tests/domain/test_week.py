@@ -11,7 +11,7 @@ from tests.web.weeks import full_week
 from ollim_bot.domain.costs import PastCosts
 from ollim_bot.domain.forecast import forecast
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.rehearsal import findings
+from ollim_bot.domain.rehearsal.findings import findings
 from ollim_bot.domain.rehearsal.fires import Assumptions
 from ollim_bot.domain.rehearsal.simulation import rehearse
 from ollim_bot.domain.runtime_config import RuntimeConfig

@@ -247,7 +247,7 @@ def test_text_of_others_on_the_phone_is_marked_and_is_nothing_but_words(
 ) -> None:
     """Unless all words may leave the machine, not even the title is there."""
     posts = [each for each in played_with(source).posts if is_pushed(each, PushWhat.ALL)]
-    pushed = [(each, wording(each, content, "ollim-bot")) for each in posts]
+    pushed = [(each, wording(each, content, "ollim-bot", each.at)) for each in posts]
     wrong = []
     for message, words in pushed:
         carried = {*_words_in(f"{words.title}\n{words.text}")}

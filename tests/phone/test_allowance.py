@@ -9,17 +9,9 @@ from devtools.localntfy.access import Limits
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
 from ollim_bot.domain.surface_state import PushState
-from ollim_bot.surfaces.ntfy.allowance import (
-    A_DAY,
-    RESERVE,
-    Bucket,
-    is_reserve_begun,
-    is_room,
-    is_silent,
-    next_day,
-    pause_after,
-)
+from ollim_bot.surfaces.ntfy.requests import Bucket, is_room, is_silent, next_day, pause_after
 
 START = datetime(2026, 11, 18, 22, 0, tzinfo=UTC)
 # Pauses between requests in seconds, bursts mostly; and whether each must come.
@@ -29,7 +21,7 @@ WISHES = st.lists(
 )
 
 
-@given(WISHES, st.integers(0, A_DAY))
+@given(WISHES, st.integers(0, PER_DAY))
 def test_the_server_refuses_nothing_that_waits_its_turn(
     wishes: list[tuple[float, bool]], sent: int
 ) -> None:
@@ -47,11 +39,10 @@ def test_the_server_refuses_nothing_that_waits_its_turn(
         server.take_request("bot")
         at = START + timedelta(seconds=now)
         if is_room(state, at, must=must):
-            assert must or not is_reserve_begun(state, at)
             server.take_message("bot")
             state = state.counting(at)
-        assert server.messages_of("bot") == state.sent_on(at) <= A_DAY
-        assert is_room(state, at, must=False) is (state.sent_on(at) < A_DAY - RESERVE)
+        assert server.messages_of("bot") == state.sent_on(at) <= PER_DAY
+        assert is_room(state, at, must=False) is (state.sent_on(at) < PER_DAY - KEPT_FOR_MUST)
 
 
 @given(st.integers(0, 30), st.one_of(st.none(), st.floats(0, 100_000)), st.floats(0, 90_000))

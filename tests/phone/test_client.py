@@ -111,16 +111,18 @@ async def test_a_topic_is_followed_until_it_breaks_or_is_closed(ntfy: LocalNtfy)
     ntfy.access.close_to_strangers()
     token = ntfy.access.new_token()
     ours = client(ntfy, token)
+    stranger = client(ntfy)
     with pytest.raises(NotLetIn):
-        await asyncio.to_thread(next, client(ntfy).follow("reply", "all").events())
+        await asyncio.to_thread(next, stranger.follow(stranger.stream(), "reply", "all"))
     ntfy.write("reply", "before")
-    following = ours.follow("reply", "all")
+    stream = ours.stream()
     seen: list[str] = []
     ended: list[Exception | None] = []
 
     def read() -> None:
         try:
-            seen.extend(each.text for each in following.events() if each.kind == "message")
+            events = ours.follow(stream, "reply", "all")
+            seen.extend(each.text for each in events if each.kind == "message")
             ended.append(None)
         except Unreachable as broken:
             ended.append(broken)
@@ -131,7 +133,7 @@ async def test_a_topic_is_followed_until_it_breaks_or_is_closed(ntfy: LocalNtfy)
     ntfy.write("reply", "x" * 70_000)
     ntfy.write("reply", "after")
     await asyncio.sleep(1)
-    following.close()
+    stream.close()
     reading.join(10)
-    assert (seen, ended, following.dropped) == (["before", "after"], [None], 1)
+    assert (seen, ended, stream.dropped) == (["before", "after"], [None], 1)
     assert token not in repr(vars(ours))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from threading import Event
 
 import pytest
 from devtools.localntfy.phone import Phone
@@ -77,13 +78,11 @@ async def test_only_the_press_of_the_button_pairs_and_its_token_is_never_in_a_me
             await asyncio.to_thread(at.check_server)
             await phone.shows()
             await asyncio.to_thread(at.send_test)
-            waiting = asyncio.create_task(asyncio.to_thread(at.wait_for_press))
-            await ntfy.followed(at.reply_topic)
+            waiting = asyncio.create_task(asyncio.to_thread(at.wait_for_press, Event()))
             for wrong in ("", "check", "It reaches me", "0" * 32, "ü"):
                 ntfy.write(at.reply_topic, wrong)
             await phone.until(lambda: phone.shown)
             (test,) = phone.shown
-            ntfy.drop_streams()
             assert await phone.press(test, test.labels[0]) == 200
             found = await waiting
     assert found == Pairing(at.server, at.topic, at.reply_topic, NOON)
@@ -108,7 +107,9 @@ async def test_without_a_press_nothing_is_paired_after_ten_minutes() -> None:
         await asyncio.to_thread(at.send_test)
         for wrong in ("check", "It reaches me", "0" * 32, at.reply_topic):
             ntfy.write(at.reply_topic, wrong)
-        assert await asyncio.to_thread(at.wait_for_press, lambda: False, on_wait) is None
+        assert await asyncio.to_thread(at.wait_for_press, Event(), on_wait) is None
         assert [each.total_seconds() / 60 for each in left] == [10, 6, 2]
         await asyncio.to_thread(at.send_test)
-        assert await asyncio.to_thread(at.wait_for_press, lambda: True) is None
+        cancelled = Event()
+        cancelled.set()
+        assert await asyncio.to_thread(at.wait_for_press, cancelled) is None

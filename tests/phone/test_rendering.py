@@ -67,15 +67,15 @@ def test_each_choice_of_content_sends_no_more_than_it_says() -> None:
     ping = said("All is well.", job="news")
     messages = (due(), TAINTED, APPROVAL, DIGEST, ping)
     found = {
-        (place, content): wording(message, content, "Ollim")[:2]
+        (place, content): wording(message, content, "Ollim", NOW)[:2]
         for place, message in enumerate(messages)
         for content in PushContent
     }
     assert found == expected
-    assert wording(TAINTED, FULL, "Ollim").tags == ("warning",)
-    assert wording(due(), FULL, "Ollim").tags == ()
+    assert wording(TAINTED, FULL, "Ollim", NOW).tags == ("warning",)
+    assert wording(due(), FULL, "Ollim", NOW).tags == ()
     event = said("Leave by 8:00.", Card("Leave by 8:00", literal("Dinner: [Ada]")))
-    assert wording(event, FULL, "Ollim").text == "Dinner: [Ada]"
+    assert wording(event, FULL, "Ollim", NOW).text == "Dinner: [Ada]"
 
 
 def test_the_phone_has_the_buttons_that_settle_a_card_and_no_others() -> None:
@@ -102,7 +102,7 @@ def test_a_text_is_cut_at_a_character_and_fits(text: str, longest: int) -> None:
 
 @given(st.text(max_size=200))
 def test_no_text_becomes_more_than_title_and_text(text: str) -> None:
-    words = wording(said(text, job=text, untrusted=STRANGE), FULL, "Ollim")
+    words = wording(said(text, job=text, untrusted=STRANGE), FULL, "Ollim", NOW)
     assert words.text
     assert "\n" not in words.title
     unseen = {each for each in words.title + words.text if category(each) in UNSEEN}

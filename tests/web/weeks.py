@@ -14,7 +14,7 @@ from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.lengths import Nag
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.quiet import QuietHours, QuietSettings
-from ollim_bot.domain.rehearsal import findings
+from ollim_bot.domain.rehearsal.findings import findings
 from ollim_bot.domain.rehearsal.fires import Assumptions
 from ollim_bot.domain.rehearsal.simulation import rehearse
 from ollim_bot.domain.repeats import AfterDone, Rhythm, read_rhythm

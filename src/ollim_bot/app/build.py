@@ -55,11 +55,9 @@ from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, Plai
 from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.conversation.jobs.listing import JobListing
 from ollim_bot.conversation.jobs.overviews import DaySources, Overviews
-from ollim_bot.conversation.jobs.week import WeekPanel
-from ollim_bot.conversation.jobs.week_plans import WeekPlans
+from ollim_bot.conversation.jobs.week import WeekPanel, WeekPlans
 from ollim_bot.conversation.message_poster import MessagePoster, with_open_button
 from ollim_bot.conversation.notices import DiskGate, Notices
-from ollim_bot.conversation.phone import PhonePage
 from ollim_bot.conversation.quick_add import QuickAdds
 from ollim_bot.conversation.quiet import DigestButtons, QuietCommands, QuietWatch
 from ollim_bot.conversation.runs import ReadHeartbeat, RunListView, RunView, no_heartbeat
@@ -72,7 +70,7 @@ from ollim_bot.conversation.turns.loop import InputLoop, Recovery
 from ollim_bot.conversation.turns.questions import TurnInputs
 from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, Retries
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.conversation.views import SettingPage, money_view
+from ollim_bot.conversation.views import PhoneSettings, SettingPage, money_view
 from ollim_bot.domain.calendar import CalendarCopy
 from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
@@ -123,7 +121,7 @@ from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
 from ollim_bot.tools.guards import JobChecker
 from ollim_bot.upkeep.powers import of_conversation
-from ollim_bot.view_ports import PhoneLink, Views
+from ollim_bot.view_ports import Views
 
 _logger = logging.getLogger(__name__)
 
@@ -178,7 +176,7 @@ class ConversationDeps:
     patience: float = 2.0
     heartbeat: ReadHeartbeat = no_heartbeat
     reach: Reach = field(default_factory=Reach)
-    phone: PhoneLink | None = None
+    phone: PhoneSettings | None = None
 
 
 class ConversationParts:
@@ -196,7 +194,7 @@ class ConversationParts:
         self._build_intake()
         self._build_commands()
         buttons = self._build_buttons()
-        self.phone = PhonePage(deps.phone, deps.clock) if deps.phone else None
+        self.phone = deps.phone
         self.conversation = Conversation(
             deps.store,
             self.intake,

@@ -11,6 +11,7 @@ from ollim_bot.app.build import ConversationParts
 from ollim_bot.app.services import Service, start_again
 from ollim_bot.channels import PushChannel
 from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.conversation.views import PhoneSettings
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface
 from ollim_bot.settings import Settings
@@ -20,11 +21,10 @@ from ollim_bot.surfaces.web.access import BrowserKeys
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import Health, PageFiles, WebAddress, WebSurface
-from ollim_bot.view_ports import PhoneLink
 
 Announce = Callable[[WebSurface | None], None]
 MakeChannel = Callable[[Store, OpenAttachment, Clock], Channel]
-MakePhone = Callable[[Store, Clock], PhoneLink]
+MakePhone = Callable[[Store, Clock], PhoneSettings]
 
 
 class Surfaces:

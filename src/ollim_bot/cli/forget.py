@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,7 @@ from ollim_bot.domain.about_me import KnownLine, line_reference
 from ollim_bot.domain.forgetting import Passage
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WriteFailed, WrongInput
-from ollim_bot.store.known_lines import known_lines
-from ollim_bot.store.note_edits import remove_lines, text_of
+from ollim_bot.store.known_lines import change_lines, known_lines, text_of
 
 if TYPE_CHECKING:
     from ollim_bot.upkeep.forgetting import Found, Place
@@ -86,12 +86,15 @@ def _forget_lines(given: Given, data: Data) -> None:
             "them all."
         )
     journal = opened_journal(data.paths)
-    for file in dict.fromkeys(line.file for line in meant):
-        _remove(data, file, [line for line in meant if line.file == file])
-        journal.note(data.paths.root / file, f"forget: {file}")
+    for file, lines in groupby(meant, lambda line: line.file):
+        path = data.paths.root / file
+        if not change_lines(data.paths, file, [*lines]):
+            raise WriteFailed(path, "has changed just now. Run the command again.")
+        journal.note(path, f"forget: {file}")
     journal.flush()
     if "json" in given:
-        print_json({"forgotten": [_object(line) for line in meant]})
+        gone = [{"file": each.file, "line": each.number, "text": each.text} for each in meant]
+        print_json({"forgotten": gone})
         return
     show(f"Forgot {counted(len(meant), 'line')}:")
     show(columns([(f"  {line.reference}", plain(line.text)) for line in meant]))
@@ -116,11 +119,6 @@ def _meant(what: str, data: Data) -> list[KnownLine]:
     return found
 
 
-def _remove(data: Data, file: str, lines: Sequence[KnownLine]) -> None:
-    if not remove_lines(data.paths, file, lines):
-        raise WriteFailed(data.paths.root / file, "has changed just now. Run the command again.")
-
-
 def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:
     from ollim_bot.upkeep.forgetting import Forgetting, cut_off_words, held_still
 
@@ -141,26 +139,15 @@ def _forget_everywhere(given: Given, data: Data, caller: Caller) -> None:
         found = work.find()
         if "json" not in given:
             show("\n".join(_listed(found, what, is_unfinished=bool(unfinished))))
-        if not (found.places or unfinished):
-            if "json" in given:
-                print_json({"places": {}, "kept": list(found.kept), "out_of_reach": []})
-            _refuse_rest(found)
-            return
-        if "yes" not in given and not agrees("Forget it in all these places?"):
-            show("Nothing was changed.")
-            return
-        work.run()
-        left = work.find()
-    places = {place.name: place.count for place in found.places}
-    if "json" in given:
-        print_json({"places": places, "kept": list(left.kept), "out_of_reach": _out_of_reach(left)})
-    else:
-        show("\n".join(_ended(data, left)))
-    _refuse_rest(left)
-
-
-def _refuse_rest(left: Found) -> None:
-    """Raises `OllimError` as long as the words are anywhere in the bot's places."""
+        left, is_there = found, bool(found.places or unfinished)
+        if is_there:
+            if "yes" not in given and not agrees("Forget it in all these places?"):
+                show("Nothing was changed.")
+                return
+            work.run()
+            left = work.find()
+    _report(data, found, left if is_there else None, as_json="json" in given)
+    # As long as the words are anywhere in the bot's places, it has failed.
     names = [place.name for place in left.places]
     if left.kept:
         raise OllimError(
@@ -169,6 +156,21 @@ def _refuse_rest(left: Found) -> None:
         )
     if names:
         raise OllimError(f"It is still in: {', '.join(names)}. Run the command again.")
+
+
+def _report(data: Data, found: Found, left: Found | None, *, as_json: bool) -> None:
+    """Say what was `found`, and what is `left` of it; None if nothing was to be done."""
+    from ollim_bot.upkeep.forgetting import OUT_OF_REACH
+
+    out_of_reach: list[str] = []
+    if left is not None:
+        out_of_reach = [*OUT_OF_REACH, *(f"the git remote “{name}”" for name in left.remotes)]
+    if as_json:
+        places = {place.name: place.count for place in found.places}
+        kept = list((left or found).kept)
+        print_json({"places": places, "kept": kept, "out_of_reach": out_of_reach})
+    elif left is not None:
+        show("\n".join(_ended(data, left, out_of_reach)))
 
 
 def _forget_on_server(given: Given, caller: Caller) -> None:
@@ -202,21 +204,11 @@ def _counted(place: Place) -> str:
     return ", ".join(place.names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _ended(data: Data, left: Found) -> Iterator[str]:
+def _ended(data: Data, left: Found, out_of_reach: Sequence[str]) -> Iterator[str]:
     from ollim_bot.upkeep.forgetting import backups_beside
 
     if not (left.places or left.kept):
         yield "Forgotten."
-    yield plain(f"The bot cannot reach: {'; '.join(_out_of_reach(left))}.")
+    yield plain(f"The bot cannot reach: {'; '.join(out_of_reach)}.")
     if (folder := backups_beside(data.paths)) is not None:
         yield plain(f"Automatic backups are in {folder}. Delete those that are older than today.")
-
-
-def _out_of_reach(left: Found) -> list[str]:
-    from ollim_bot.upkeep.forgetting import OUT_OF_REACH
-
-    return [*OUT_OF_REACH, *(f"the git remote “{name}”" for name in left.remotes)]
-
-
-def _object(line: KnownLine) -> dict[str, object]:
-    return {"file": line.file, "line": line.number, "text": line.text}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING
 
 from ollim_bot.cli.caller import Caller
@@ -117,21 +118,20 @@ def _as_json(data: Data, pairing: Pairing | None) -> dict[str, object]:
 @_PUSH.verb("send a test with a button, and wait for its press", "")
 def _test(_: Given, caller: Caller) -> None:
     from ollim_bot.cli.push_setup import waiting_line
-    from ollim_bot.surfaces.ntfy.client import NtfyClient
-    from ollim_bot.surfaces.ntfy.pairing import PressTest, account_for
+    from ollim_bot.surfaces.ntfy.pairing import PairingAttempt, account_for
 
     data = open_data(caller)
     pairing = _paired(data)
     account = account_for(pairing.server, _account(caller))
-    client, token = NtfyClient(pairing.server, account.token), account.reply_token
-    test = PressTest(client, pairing.topic, pairing.reply_topic, token, caller.now)
-    test.send()
+    test = PairingAttempt(account, caller.now, (pairing.topic, pairing.reply_topic))
+    test.send_test()
     sent_at = caller.now()
     show(_SENT)
     with waiting_line() as on_wait:
-        pressed_at = test.wait(lambda: False, on_wait)
-    if pressed_at is None:
+        pressed = test.wait_for_press(Event(), on_wait)
+    if pressed is None:
         raise OllimError(_NO_PRESS)
+    pressed_at = pressed.paired_at
     with writable(data) as open_directory:
         note_press = partial(PushState.having_read, reply="", pressed=pressed_at)
         open_directory.rows.run(lambda tx: tx.push.change(note_press))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import zip_longest
 from math import ceil
+from threading import Event
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
@@ -119,7 +120,9 @@ def ask_for_phone(at: Talk, server: str = "", *, is_new: bool = False) -> bool:
 
     Raises `OllimError` with the reason if it does not work.
     """
-    known = _known_pairing(at)
+    known = None
+    with suppress(Unreadable):
+        known = PushFile(at.of.paths).read()
     chosen = _given_server(at, server) if server else _asked_server(at, known)
     if not chosen:
         return False
@@ -150,7 +153,7 @@ def _pair(at: Talk, server: str, topics: tuple[str, str] | None, known: Pairing 
     attempt.send_test()
     at.say(_ON_ITS_WAY)
     with waiting_line() as on_wait:
-        pairing = attempt.wait_for_press(on_wait=on_wait)
+        pairing = attempt.wait_for_press(Event(), on_wait)
     if pairing is None:
         raise OllimError(_NO_PRESS)
     needs_restart = at.of.needs_restart
@@ -163,14 +166,6 @@ def _pair(at: Talk, server: str, topics: tuple[str, str] | None, known: Pairing 
     if known is not None and known.identity != pairing.identity:
         at.say(_OLD if say_goodbye(known, before) else _OLD_UNTOLD)
     return True
-
-
-def _known_pairing(at: Talk) -> Pairing | None:
-    """A file that is no pairing counts as none. Raises `NewerFormat`."""
-    try:
-        return PushFile(at.of.paths).read()
-    except Unreadable:
-        return None
 
 
 def _given_server(at: Talk, given: str) -> str:

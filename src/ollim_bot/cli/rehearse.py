@@ -40,14 +40,22 @@ from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.push import KEPT_FOR_MUST, PER_DAY
-from ollim_bot.domain.rehearsal import findings
-from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, warnings
+from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, findings, warnings
 from ollim_bot.domain.rehearsal.fires import Assumptions, Fire
 from ollim_bot.domain.rehearsal.phone import push_days
 from ollim_bot.domain.rehearsal.simulation import Rehearsal, rehearse
 from ollim_bot.domain.schedule import Skips, day_of, key_of, moments_of_day
 from ollim_bot.domain.text import counted
-from ollim_bot.domain.week import DAYS, WeekEvent, WeekView, around, fate, fates, week_of
+from ollim_bot.domain.week import (
+    DAYS,
+    WeekEvent,
+    WeekView,
+    around,
+    fate,
+    fates,
+    often_together,
+    week_of,
+)
 from ollim_bot.errors import WrongInput
 from ollim_bot.store.calendars import readable_copies
 from ollim_bot.store.codecs.config import RuntimeConfigCodec
@@ -64,8 +72,6 @@ if TYPE_CHECKING:
 
 _MOST_FINDINGS = 5
 _MOST_ROWS = 30
-# A job that is due more often on one day gets one line for the day.
-_OFTEN = 3
 
 _NOTHING = (
     "Nothing would happen until {until}. "
@@ -162,15 +168,9 @@ def _stretches(days: Sequence[tuple[date, list[Row]]]) -> list[list[tuple[date, 
 
 
 def _rows(fires: Sequence[Fire], rehearsal: Rehearsal) -> Iterator[tuple[datetime, Row]]:
-    of_job: dict[JobKey, list[Fire]] = {}
-    for fire in fires:
-        of_job.setdefault(key_of(fire.job), []).append(fire)
-    for fire in fires:
-        same = of_job[key_of(fire.job)]
-        if len(same) <= _OFTEN:
-            yield fire.at, _row(fire, rehearsal)
-        elif fire is same[0]:
-            yield fire.at, _often(same, rehearsal)
+    for same in often_together(fires):
+        row = _row(same[0], rehearsal) if len(same) == 1 else _often(same, rehearsal)
+        yield same[0].at, row
 
 
 def _row(fire: Fire, rehearsal: Rehearsal) -> Row:

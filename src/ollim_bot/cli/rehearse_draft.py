@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,12 +12,9 @@ from ollim_bot.cli.framework import small, title
 from ollim_bot.domain.answer_plans import with_plan_of
 from ollim_bot.domain.costs import PAST, PastCosts
 from ollim_bot.domain.job_kinds import JobKey, JobKind
-from ollim_bot.domain.rehearsal import findings
-from ollim_bot.domain.rehearsal.difference import Difference, RehearsedSide, difference
-from ollim_bot.domain.rehearsal.difference_words import in_words
-from ollim_bot.domain.rehearsal.findings import DAYS
+from ollim_bot.domain.rehearsal.difference import Difference
 from ollim_bot.domain.rehearsal.fires import Assumptions
-from ollim_bot.domain.rehearsal.simulation import rehearse
+from ollim_bot.domain.rehearsal.week import rehearse_week
 from ollim_bot.domain.schedule import ScheduledJob, key_of
 from ollim_bot.domain.usage import dollars
 from ollim_bot.errors import BadJob, WrongInput
@@ -83,14 +80,8 @@ def difference_of(
     draft: Draft, jobs: Sequence[ScheduledJob], given: Assumptions, data: Data
 ) -> Difference:
     """What the draft changes in the coming week, as if the bot had missed nothing."""
-    given = replace(given, watched_until=None)
     rows = data.read(lambda tx: tx.usage.since(data.now - PAST)) or ()
-    before, after = (rehearse(each, given, DAYS) for each in (jobs, draft.jobs))
-    return difference(
-        RehearsedSide(before, findings(before), draft.former),
-        RehearsedSide(after, findings(after), draft.job),
-        PastCosts(rows),
-    )
+    return rehearse_week(jobs, given).difference(draft.former, draft.job, PastCosts(rows))
 
 
 def draft_sentence(draft: Draft, found: Difference) -> str:
@@ -100,13 +91,13 @@ def draft_sentence(draft: Draft, found: Difference) -> str:
         if draft.former is None
         else f"in place of “{title(draft.former.spec.title)}”"
     )
-    return f"With {draft.name} {place}: {small(in_words(found))}"
+    return f"With {draft.name} {place}: {small(found.in_words())}"
 
 
 def difference_object(found: Difference) -> dict[str, object]:
     cost = None if found.micros is None else dollars(found.micros)
     return {
-        "sentence": in_words(found),
+        "sentence": found.in_words(),
         **{name: asdict(getattr(found, name)) for name in ("pings", "turns", "silent")},
         "heads_ups": found.heads_ups,
         "again": found.again,
@@ -117,5 +108,4 @@ def difference_object(found: Difference) -> dict[str, object]:
         "no_longer_used_up": [*found.no_longer_used_up],
         "appeared": [finding.sentence for finding in found.appeared],
         "vanished": [finding.sentence for finding in found.vanished],
-        "is_weekly": found.is_weekly,
     }

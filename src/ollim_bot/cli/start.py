@@ -20,6 +20,7 @@ from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.cli.terminal import Style, own_name, painted, show, typed, width_of, wrapped
 from ollim_bot.clock import SystemClock
+from ollim_bot.conversation.views import PhoneSettings
 from ollim_bot.domain.provider import Provider
 from ollim_bot.environment import own_command, python_places
 from ollim_bot.errors import AlreadyRunning, OllimError
@@ -32,7 +33,6 @@ from ollim_bot.store.push_file import PushFile
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.upkeep.hand_over import note_failed_start, read_update, wait_for_switch
-from ollim_bot.view_ports import PhoneLink
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
 _STOPPED = (
@@ -186,15 +186,13 @@ def _phone_channel(settings: Settings, caller: Caller) -> MakeChannel:
 
 
 def _phone(settings: Settings, caller: Caller) -> MakePhone:
-    """The way to the phone. Its account is read anew each time: set-up may change it meanwhile."""
+    """The phone on the page. Its account is read anew each time: set-up may change it meanwhile."""
 
-    def made(store: Store, clock: Clock) -> PhoneLink:
-        from ollim_bot.surfaces.ntfy.phone_link import NtfyPhone
+    def made(store: Store, clock: Clock) -> PhoneSettings:
+        from ollim_bot.surfaces.ntfy.page import PhonePage
 
-        file = PushFile(settings.paths)
-        return NtfyPhone(
-            file, store, lambda: ntfy_account(caller.environ, cwd=caller.path(".")), clock.now
-        )
+        account = partial(ntfy_account, caller.environ, cwd=caller.path("."))
+        return PhonePage(store, PushFile(settings.paths), account, clock)
 
     return made
 

@@ -8,14 +8,12 @@ from datetime import UTC
 from pathlib import PurePosixPath
 
 from ollim_bot.domain.about_me import AboutMe, KnownLine
-from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Journal
 from ollim_bot.store.changes import FileChanges
-from ollim_bot.store.known_lines import known_lines, memory_files
-from ollim_bot.store.note_edits import change_line
+from ollim_bot.store.known_lines import change_lines, known_lines, memory_files
 from ollim_bot.store.store import Store, changes_of
 
 _NO_LINE = "There is no such line any more; nothing was written."
@@ -74,7 +72,7 @@ class AboutMePage:
         """Change the line, and return whether it was still as it was shown."""
         if PurePosixPath(line.file) not in memory_files(self._paths) or line.number == 0:
             return False
-        if not change_line(self._paths, line, words, self._changes, Changer.PAGE):
+        if not change_lines(self._paths, line.file, [line], words, self._changes):
             return False
         did = "forget" if words is None else "edit"
         self._journal.note(self._paths.root / line.file, f"{did}: {line.file}")

@@ -102,7 +102,7 @@ class DesktopWatch:
                     seen, news = await self._store.read(self._news)
                     # Noted first: a program that fails does not show a message twice.
                     self._seen = seen
-                    for message in news if not self._reach.is_attended else ():
+                    for message in news:
                         assert self._reach.desktop is not None
                         show = self._reach.desktop.show
                         shown = await asyncio.to_thread(show, self._name(), _words(message))
@@ -120,7 +120,8 @@ class DesktopWatch:
         since = max(self._seen or 0, mark.seq if mark else 0)
         found = tx.messages.after(max(since, last - _MOST), _MOST)
         asking = {each.card for each in tx.due_items.open()}
-        wanted = not has_channel(tx) and self._reach.has_desktop(tx)
+        is_shown_elsewhere = has_channel(tx) or self._reach.is_attended
+        wanted = not is_shown_elsewhere and self._reach.has_desktop(tx)
         news = [each.message for each in found if _is_news(each.message, each.message.id in asking)]
         return last, news if wanted else ()
 

@@ -6,13 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from ollim_bot.conversation.phone import ACTIONS as PHONE_ACTIONS
-from ollim_bot.conversation.phone import PhonePage
 from ollim_bot.domain.changes import Changer
 from ollim_bot.domain.costs import Amount, CostReport, month_start
 from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.phone import PHONE_ACTIONS, PhoneView
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.runtime_config import CONFIG_KEYS
 from ollim_bot.domain.setting_view import PresentState, SettingGroup, SettingsView, setting_groups
@@ -21,7 +20,7 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.store.cost_reports import costs_since
 from ollim_bot.store.steps import quiet_settings
-from ollim_bot.store.store import Store, changes_of
+from ollim_bot.store.store import Store, Watches, changes_of
 from ollim_bot.store.transaction import Transaction
 
 # What a new minute changes in the costs is small: the pace of the month.
@@ -80,11 +79,25 @@ def money_view(store: Store, clock: Clock) -> StoreView[CostReport]:
 ChangeSetting = Callable[[Changer, str, str | None], Awaitable[str]]
 
 
+class PhoneSettings(Protocol):
+    """The owner's phone among the settings. `news` are published at each step of a pairing."""
+
+    news: Watches
+
+    async def run(self) -> None:
+        """Carry out the attempts that are begun on the page, until cancelled."""
+
+    async def look(self, asked: Mapping[str, str], /) -> PhoneView: ...
+
+    async def act(self, action: str, fields: Mapping[str, str], /) -> ViewAnswer:
+        """Do one of `PHONE_ACTIONS`."""
+
+
 class SettingPage:
     """An `ActingView`. The actions are `set` (`key`, `value`), `default` (`key`), the phone's."""
 
     def __init__(
-        self, store: Store, clock: Clock, change: ChangeSetting, phone: PhonePage | None = None
+        self, store: Store, clock: Clock, change: ChangeSetting, phone: PhoneSettings | None = None
     ) -> None:
         self._phone = phone
         self._store = store

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
+
+# What the page can do with the phone.
+PHONE_ACTIONS = frozenset({"pair", "cancel-pairing", "test-phone", "remove-phone"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,15 +14,13 @@ class PhoneOffer:
     """What the owner reads before a phone is paired.
 
     `public` is the address of a server that is open to all. `told` says what leaves the machine
-    and who sees it, `of_public` who sees it there. `steps` are to be done on the phone, while the
-    bot waits for a press for so long as `patience` says.
+    and who sees it, `of_public` who sees it there. `steps` are to be done on the phone.
     """
 
     public: str
     told: tuple[str, ...]
     of_public: str
     steps: tuple[str, ...]
-    patience: timedelta = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)

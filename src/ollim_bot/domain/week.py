@@ -152,7 +152,7 @@ class WeekHour(NamedTuple):
         start, unit = at.astimezone(UTC), timedelta(minutes=MARK_MINUTES)
         marks = Counter((fire.at - start) // unit for fire in fires)
         counts = Counter(fire.ping for fire in fires)
-        return cls(at, fires, [*_groups(fires)], counts, marks, is_quiet)
+        return cls(at, fires, [*often_together(fires)], counts, marks, is_quiet)
 
     @property
     def key(self) -> str:
@@ -185,7 +185,7 @@ class WeekHour(NamedTuple):
         return WeekLine(at, fires, f"{len(fires)} times until {last}: {fates(fires)}")
 
 
-def _groups(fires: Sequence[Fire]) -> Iterator[Sequence[Fire]]:
+def often_together(fires: Sequence[Fire]) -> Iterator[Sequence[Fire]]:
     """Each fire alone, but those of a job that comes often together, at the first of them."""
     of_job: dict[int, list[Fire]] = {}
     for fire in fires:

@@ -1,18 +1,22 @@
-"""Reads the files in which the bot remembers things, with the history of each line."""
+"""The files in which the bot remembers things: each line with its history, changed or removed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from ollim_bot.domain.about_me import KnownLine, in_reading_order, is_about_me, source_in
+from ollim_bot.domain.changes import Changer
+from ollim_bot.domain.forgetting import with_line, without_lines
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
+from ollim_bot.store.changes import FileChanges
+from ollim_bot.store.files import SHARED, FileLock, OsDisk, replace_unchanged
 from ollim_bot.store.journal import Git, GitTrouble, Repository, has_repository
 
 _NO_COMMIT = "0" * 40
@@ -53,11 +57,14 @@ def known_lines(
             if problems is not None:
                 problems.append(f"{file} cannot be read: {reason}.")
             continue
-        origins = _origins(repository, file, paths.root / file, zone)
+        name, saved = str(file), datetime.fromtimestamp((paths.root / file).stat().st_mtime, UTC)
+        commits = {} if repository is None else _origins(repository, file)
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
-                day, source = origins.get(number, (None, ""))
-                found.append(KnownLine(str(file), number, line.strip(), day, source))
+                # What no commit has is of the last save.
+                commit = commits.get(number, _Commit(saved, ""))
+                day, source = commit.at.astimezone(zone).date(), source_in(commit.message, name)
+                found.append(KnownLine(name, number, line.strip(), day, source))
     return found
 
 
@@ -70,29 +77,13 @@ def _repository(paths: DataPaths) -> Repository | None:
     return None
 
 
-def _origins(
-    repository: Repository | None, file: PurePosixPath, path: Path, zone: tzinfo
-) -> Mapping[int, tuple[date | None, str]]:
-    """The day and the source of each line by its number; what no commit has is of the last save."""
-    saved = datetime.fromtimestamp(path.stat().st_mtime, UTC).astimezone(zone).date()
-    try:
-        commits = {} if repository is None else dict(_blamed(repository, file))
-        known = _messages(repository, {*commits.values()}) if repository and commits else {}
-    except GitTrouble:
-        commits, known = {}, {}
-    with open(path, "rb") as content:
-        count = content.read().count(b"\n") + 1
-    origins: dict[int, tuple[date | None, str]] = {}
-    for number in range(1, count + 1):
-        commit = known.get(commits.get(number, _NO_COMMIT))
-        if commit is None:
-            origins[number] = saved, ""
-        else:
-            origins[number] = (
-                commit.at.astimezone(zone).date(),
-                source_in(commit.message, str(file)),
-            )
-    return origins
+def _origins(repository: Repository, file: PurePosixPath) -> Mapping[int, _Commit]:
+    """The commit of each line by its number."""
+    with suppress(GitTrouble):
+        commits = dict(_blamed(repository, file))
+        known = _messages(repository, {*commits.values()})
+        return {number: known[name] for number, name in commits.items() if name in known}
+    return {}
 
 
 def _blamed(repository: Repository, file: PurePosixPath) -> Iterator[tuple[int, str]]:
@@ -127,3 +118,43 @@ def _messages(repository: Repository, commits: set[str]) -> Mapping[str, _Commit
             moment = datetime.fromtimestamp(int(at), UTC)
             found[name.decode()] = _Commit(moment, message.decode(errors="replace"))
     return found
+
+
+def text_of(paths: DataPaths, file: str) -> str:
+    return read_file(paths.root / file, SizeLimit.JOB).decode("utf-8")
+
+
+def change_lines(
+    paths: DataPaths,
+    file: str,
+    lines: Sequence[KnownLine],
+    words: str | None = None,
+    changes: FileChanges | None = None,
+) -> bool:
+    """Give the lines of one file these words, or remove them for None.
+
+    With `changes`, that is kept as a change of the page. False, and nothing is done, if one of the
+    lines has changed since.
+    """
+    path = paths.root / file
+    with FileLock(paths.lock_of(paths.root / PurePosixPath(file).parts[0])).held():
+        before = text_of(paths, file)
+        if not all(_is_there(before, line) for line in lines):
+            return False
+        after = without_lines(before, [line.number for line in lines])
+        if words is not None:
+            after = with_line(before, lines[0].number, words)
+        if after == before:
+            return True
+        key, is_replaced = changes.leave(file, after, Changer.PAGE) if changes else "", False
+        try:
+            is_replaced = replace_unchanged(OsDisk(), path, before.encode(), after.encode(), SHARED)
+        finally:
+            if changes is not None and not is_replaced:
+                changes.drop(key)
+        return is_replaced
+
+
+def _is_there(text: str, line: KnownLine) -> bool:
+    now = text.removeprefix("\ufeff").split("\n")
+    return len(now) >= line.number and now[line.number - 1].strip() == line.text

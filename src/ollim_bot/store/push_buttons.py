@@ -29,29 +29,20 @@ class PushButtons:
 
         Those that are too old to be pressed are forgotten.
         """
-        self._statements.write(
-            "push_buttons",
-            "DELETE FROM push_buttons WHERE at < ?",
-            microseconds(now - timedelta(seconds=LIVE_FOR)),
-        )
+        old = microseconds(now - timedelta(seconds=LIVE_FOR))
+        self._write("DELETE FROM push_buttons WHERE at < ?", old)
         rows = self._statements.rows(
             "SELECT custom_id, nonce FROM push_buttons WHERE message = ? AND is_used = 0",
             escaped(message),
         )
         known = {unescaped(row[0]): str(row[1]) for row in rows}
-        offered = {}
-        for custom_id, nonce in zip(custom_ids, nonces, strict=True):
-            offered[custom_id] = known.get(custom_id, nonce)
-            if custom_id not in known:
-                self._statements.write(
-                    "push_buttons",
-                    "INSERT INTO push_buttons (nonce, message, custom_id, is_used, at)"
-                    " VALUES (?, ?, ?, 0, ?)",
-                    nonce,
-                    escaped(message),
-                    escaped(custom_id),
-                    microseconds(now),
-                )
+        offered = {**dict(zip(custom_ids, nonces, strict=True)), **known}
+        for custom_id in offered.keys() - known.keys():
+            self._write(
+                "INSERT INTO push_buttons (nonce, message, custom_id, is_used, at)"
+                " VALUES (?, ?, ?, 0, ?)",
+                *(offered[custom_id], escaped(message), escaped(custom_id), microseconds(now)),
+            )
         return offered
 
     def find(self, nonce: str) -> PushButton | None:
@@ -66,18 +57,15 @@ class PushButtons:
 
     def use(self, nonce: str) -> None:
         """Let the nonce do nothing from now on."""
-        self._statements.write(
-            "push_buttons", "UPDATE push_buttons SET is_used = 1 WHERE nonce = ?", escaped(nonce)
-        )
+        self._write("UPDATE push_buttons SET is_used = 1 WHERE nonce = ?", escaped(nonce))
 
     def withdraw(self, message: MessageId) -> None:
         """Let no button of the message do anything from now on."""
-        self._statements.write(
-            "push_buttons",
-            "UPDATE push_buttons SET is_used = 1 WHERE message = ? AND is_used = 0",
-            escaped(message),
-        )
+        self._write("UPDATE push_buttons SET is_used = 1 WHERE message = ?", escaped(message))
 
     def withdraw_all(self) -> None:
         """Let no button do anything from now on: another pairing has others."""
-        self._statements.write("push_buttons", "DELETE FROM push_buttons")
+        self._write("DELETE FROM push_buttons")
+
+    def _write(self, statement: str, *values: str | int) -> None:
+        self._statements.write("push_buttons", statement, *values)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -122,14 +123,18 @@ class Forgetting:
             )
         history = HistoryText(self._paths.root)
         files, kept = self._in_files()
+        transcripts = [path for path in self._transcript_files() if self._cleaned(path)]
         places = [Place("files", len(files), tuple(files))] if files else []
-        places += [*self._in_database(), *self._in_transcripts()]
+        places += self._in_database()
+        places += [Place("transcripts", len(transcripts))] if transcripts else []
         if versions := history.count(self._passage):
             places.append(Place("history", versions))
         copies = [copy for copy in self._copies() if self._is_in_bytes(copy)]
         if copies:
             places.append(Place("automatic copies", len(copies)))
-        return Found(tuple(places), (*kept, *self._names()), tuple(history.remotes()))
+        if self._database.exists():
+            kept += ask(self._paths, self._now, lambda tx: tx.texts.names_with(self._passage))
+        return Found(tuple(places), tuple(kept), tuple(history.remotes()))
 
     def run(self) -> None:
         """Replace the words everywhere. Raises `OllimError`; then a second run may complete it."""
@@ -142,7 +147,7 @@ class Forgetting:
             self._replace_copies()
         self._reached("transcripts")
         for path in self._transcript_files():
-            self._clean(path, is_memory=False)
+            self._clean(path)
         for relative in self._entries():
             if self._is_changeable(relative):
                 self._clean(self._paths.root / relative, is_memory=is_about_me(relative))
@@ -200,31 +205,20 @@ class Forgetting:
         found: list[str] = []
         kept: list[str] = []
         for relative in sorted(self._entries(), key=lambda each: (not is_about_me(each), each)):
-            if lines := self._lines_of(relative):
+            path, is_memory = self._paths.root / relative, is_about_me(relative)
+            is_changeable = self._is_changeable(relative)
+            cleaned = self._cleaned(path, is_memory=is_memory) if is_changeable else None
+            if cleaned is not None and is_memory:
+                lines = self._passage.lines_in(cleaned[0].decode())
                 found += [f"{relative}:{number}" for number in lines]
-            elif self._would_change(relative):
+            elif cleaned is not None or self._new_name(relative) != relative.name:
                 found.append(str(relative))
-            elif not _is_state(relative, _OWN_FILES) and self._has_words(relative):
-                kept.append(str(relative))
+            elif not _is_state(relative, _OWN_FILES) and self._has_words(path):
+                # Each commit makes a mirror anew.
+                (found if _is_state(relative, MIRROR_FILES) else kept).append(str(relative))
         return found, kept
 
-    def _lines_of(self, relative: PurePosixPath) -> list[int]:
-        """The lines of a file of notes that would go."""
-        if not (is_about_me(relative) and self._is_changeable(relative)):
-            return []
-        text = self._text(self._paths.root / relative)
-        return [] if text is None else self._passage.lines_in(text)
-
-    def _would_change(self, relative: PurePosixPath) -> bool:
-        if self._new_name(relative) != relative.name:
-            return True
-        if _is_state(relative, MIRROR_FILES):
-            return self._has_words(relative)
-        text = self._text(self._paths.root / relative) if self._is_changeable(relative) else None
-        return text is not None and cut_from_file(self._passage, relative.name, text) != text
-
-    def _has_words(self, relative: PurePosixPath) -> bool:
-        path = self._paths.root / relative
+    def _has_words(self, path: Path) -> bool:
         raw = None if path.is_symlink() else self._bytes(path)
         return raw is not None and self._passage.is_in_bytes(raw)
 
@@ -232,23 +226,12 @@ class Forgetting:
         if not self._database.exists():
             return
         counts = ask(self._paths, self._now, lambda tx: tx.texts.count(self._passage))
-        sums: dict[str, int] = {}
+        sums: Counter[str] = Counter()
         for table, count in counts.items():
-            name = _OF_TABLES.get(table, "other state")
-            sums[name] = sums.get(name, 0) + count
-        for name in sorted(sums):
-            yield Place(name, sums[name])
+            sums[_OF_TABLES.get(table, "other state")] += count
+        yield from (Place(name, count) for name, count in sorted(sums.items()))
         if not sums and self._is_in_bytes(self._database):
             yield Place("free pages of the database", 1)
-
-    def _in_transcripts(self) -> Iterator[Place]:
-        found = []
-        for path in self._transcript_files():
-            text = self._text(path)
-            if text is not None and cut_from_file(self._passage, path.name, text) != text:
-                found.append(str(path))
-        if found:
-            yield Place("transcripts", len(found))
 
     def _transcript_files(self) -> list[Path]:
         sessions = known_sessions(self._paths)
@@ -270,26 +253,26 @@ class Forgetting:
 
     def _is_changeable(self, relative: PurePosixPath) -> bool:
         path = self._paths.root / relative
-        if (
-            path.is_symlink()
-            or not path.is_file()
-            or _is_state(relative, MIRROR_FILES | _OWN_FILES)
-        ):
-            return False
-        return kind_of(relative) is not Kind.KEY
+        is_file = path.is_file() and not path.is_symlink()
+        is_own = _is_state(relative, MIRROR_FILES | _OWN_FILES)
+        return is_file and not is_own and kind_of(relative) is not Kind.KEY
 
-    def _clean(self, path: Path, *, is_memory: bool) -> None:
+    def _cleaned(self, path: Path, *, is_memory: bool = False) -> tuple[bytes, str] | None:
+        """What the file has, and its text without the words; None if it is no text with them."""
         before = self._bytes(path)
         text = None if before is None else _decoded(before)
         if before is None or text is None:
-            return
+            return None
         if is_memory:
             after = without_lines(text, self._passage.lines_in(text))
         else:
             after = cut_from_file(self._passage, path.name, text)
-        if after != text:
+        return None if after == text else (before, after)
+
+    def _clean(self, path: Path, *, is_memory: bool = False) -> None:
+        if (cleaned := self._cleaned(path, is_memory=is_memory)) is not None:
             self._reached(f"write {path.name}")
-            replace_unchanged(self._disk, path, before, after.encode(), PRIVATE)
+            replace_unchanged(self._disk, path, cleaned[0], cleaned[1].encode(), PRIVATE)
 
     def _rename(self, relative: PurePosixPath) -> None:
         name = self._new_name(relative)
@@ -310,20 +293,11 @@ class Forgetting:
         is_own = relative.parent == _STATE or str(relative) in _OWN_NAMES
         return relative.name if is_own else self._passage.cut_from_name(relative.name)
 
-    def _names(self) -> Sequence[str]:
-        if not self._database.exists():
-            return ()
-        return ask(self._paths, self._now, lambda tx: tx.texts.names_with(self._passage))
-
     def _is_in_bytes(self, path: Path) -> bool:
         """Whether a database may have the words; in former pages, they may follow any letter."""
         raw = self._bytes(path)
         pattern = self._passage.pattern if self._is_written_anew else self._passage.anywhere
         return raw is not None and bool(pattern.search(raw.decode(errors="surrogateescape")))
-
-    def _text(self, path: Path) -> str | None:
-        raw = self._bytes(path)
-        return None if raw is None else _decoded(raw)
 
     def _bytes(self, path: Path) -> bytes | None:
         try:

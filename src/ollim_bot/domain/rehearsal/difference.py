@@ -1,25 +1,30 @@
-"""What a change of one job would do to the coming week, as a value and in words."""
+"""What a change of one job would do to the coming week, as a value and in plain words."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import date, datetime
 
 from ollim_bot.domain.costs import PastCosts
 from ollim_bot.domain.job_kinds import JobKey
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time
 from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.quiet import IN_QUIET_HOURS
 from ollim_bot.domain.rehearsal.findings import Finding, FindingKind
 from ollim_bot.domain.rehearsal.fires import Fire, Ping
 from ollim_bot.domain.rehearsal.simulation import Rehearsal
-from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between
+from ollim_bot.domain.schedule import ScheduledJob, key_of
+from ollim_bot.domain.text import counted
+from ollim_bot.domain.usage import dollars
 
-_WEEK = timedelta(days=7)
-# So many moments of a job show whether every week is like the coming one.
-_ENOUGH = 200
-# The kinds of which a rehearsal has one finding at most, about all jobs.
-_OF_ALL = (FindingKind.BUDGET, FindingKind.PHONE, FindingKind.WAITING)
+NOTHING_CHANGES = "Changes nothing in the coming week."
+
+# One finding of these kinds is as good as another, whatever its jobs.
+_OF_ALL = (FindingKind.BUDGET, FindingKind.PHONE, FindingKind.WAITING, FindingKind.TOGETHER)
+_MOST_FINDINGS = 3
+_ONE_CENT = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +35,26 @@ class Traffic:
     end.
     """
 
-    added: int = 0
-    removed: int = 0
-    in_quiet: int = 0
-    held: int = 0
+    added: int
+    removed: int
+    in_quiet: int
+    held: int
 
-    @property
-    def net(self) -> int:
-        return self.added - self.removed
+    def in_words(self, noun: str) -> Iterator[str]:
+        """`adds 7 pings in the coming week`, `2 more in your quiet hours`."""
+        net, moved = self.added - self.removed, min(self.added, self.removed)
+        if net:
+            also = f" and moves {moved}" if moved else ""
+            verb, place = ("adds", "in") if net > 0 else ("removes", "from")
+            yield f"{verb} {_nouns(abs(net), noun)} {place} the coming week{also}"
+        elif moved:
+            yield f"moves {_nouns(moved, noun)} in the coming week"
+        for number, words in (
+            (self.in_quiet, IN_QUIET_HOURS),
+            (self.held, "waiting until your quiet hours end"),
+        ):
+            if number:
+                yield f"{_more(number)} {words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +66,7 @@ class Difference:
     `micros` is what more it costs, in millionths of a dollar; None if that is not known. `refused`
     is how many more pings of any job are refused. `used_up` are the moments at which the ping
     budget is used up on days on which it was not, and `no_longer_used_up` those of days on which it
-    was. With `is_weekly`, the week after is like the coming one.
+    was.
     """
 
     pings: Traffic
@@ -64,7 +81,41 @@ class Difference:
     no_longer_used_up: tuple[datetime, ...]
     appeared: tuple[Finding, ...]
     vanished: tuple[Finding, ...]
-    is_weekly: bool
+
+    def in_words(self) -> str:
+        """`Adds 7 pings in the coming week, 2 more in your quiet hours; about $0.40.`"""
+        parts = [
+            ", ".join(self.pings.in_words("ping")),
+            ", ".join(self.turns.in_words("turn")),
+            ", ".join(self.silent.in_words("silent run")),
+            *self._further(),
+        ]
+        first = "; ".join(filter(None, parts))
+        sentences = [f"{first[0].upper()}{first[1:]}."] if first else []
+        # The budget has its own words.
+        found = [*_sentences(self.appeared)]
+        found += [f"No longer so: {sentence}" for sentence in _sentences(self.vanished)]
+        return " ".join([*sentences, *found[:_MOST_FINDINGS]]) or NOTHING_CHANGES
+
+    def _further(self) -> Iterator[str]:
+        if self.heads_ups:
+            yield _more(self.heads_ups, "heads-up")
+        if self.again:
+            yield f"comes up to {_more(self.again, 'time')} if you do not answer"
+        if self.micros:
+            amount = abs(dollars(self.micros))
+            words = "under $0.01" if amount < _ONE_CENT else f"about ${amount:.2f}"
+            less = " less" if self.micros < 0 else ""
+            yield f"{words}{less}{' at list price, included' if self.is_included else ''}"
+        yield from self._budget()
+
+    def _budget(self) -> Iterator[str]:
+        if self.used_up:
+            yield f"the budget is used up {_days(self.used_up)}"
+        if self.no_longer_used_up:
+            yield f"the budget is no longer used up {_days(self.no_longer_used_up)}"
+        if self.refused and not (self.used_up or self.no_longer_used_up):
+            yield f"the budget refuses {_more(self.refused, 'ping')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +137,32 @@ def difference(before: RehearsedSide, after: RehearsedSide, costs: PastCosts) ->
         [fire for fire in fires if fire.job.spec.id in ids and key_of(fire.job) in keys]
         for fires in (old, new)
     )
+
+    def traffic(is_one: Callable[[Fire], bool]) -> Traffic:
+        was, is_now = (
+            {fire.at: fire for fire in filter(is_one, own)} for own in (own_old, own_new)
+        )
+        held = _held(is_now.values()) - _held(was.values())
+        in_quiet = _in_quiet(is_now.values()) - _in_quiet(was.values()) - held
+        return Traffic(len(is_now.keys() - was), len(was.keys() - is_now), in_quiet, held)
+
+    def more(number: Callable[[Fire], int], fires: Sequence[Fire], others: Sequence[Fire]) -> int:
+        return sum(map(number, fires)) - sum(map(number, others))
+
     dry_old, dry_new = _dry(before.rehearsal), _dry(after.rehearsal)
     return Difference(
-        pings=_traffic(filter(_is_ping, own_old), filter(_is_ping, own_new)),
-        turns=_traffic(filter(_is_turn, own_old), filter(_is_turn, own_new)),
-        silent=_traffic(filter(_is_silent, own_old), filter(_is_silent, own_new)),
-        heads_ups=_total(own_new, "heads_ups") - _total(own_old, "heads_ups"),
-        again=_total(own_new, "again") - _total(own_old, "again"),
+        pings=traffic(_is_ping),
+        turns=traffic(_is_turn),
+        silent=traffic(_is_silent),
+        heads_ups=more(lambda fire: len(fire.heads_ups), own_new, own_old),
+        again=more(lambda fire: len(fire.again), own_new, own_old),
         micros=_cost(old, new, costs),
         is_included=costs.is_included,
-        refused=_refused(new) - _refused(old),
+        refused=more(lambda fire: fire.ping is Ping.REFUSED, new, old),
         used_up=tuple(at for day, at in dry_new.items() if day not in dry_old),
         no_longer_used_up=tuple(at for day, at in dry_old.items() if day not in dry_new),
         appeared=_missing(after.findings, before.findings, keys),
         vanished=_missing(before.findings, after.findings, keys),
-        is_weekly=all(_is_weekly(side) for side in (before, after)),
     )
 
 
@@ -125,35 +187,17 @@ def _is_silent(fire: Fire) -> bool:
     return fire.starts is not None and fire.job.spec.background and is_silent
 
 
-def _traffic(before: Iterable[Fire], after: Iterable[Fire]) -> Traffic:
-    old, new = ({fire.at: fire for fire in fires} for fires in (before, after))
-    return Traffic(
-        added=len(new.keys() - old.keys()),
-        removed=len(old.keys() - new.keys()),
-        in_quiet=_in_quiet(new) - _in_quiet(old),
-        held=_held(new) - _held(old),
-    )
+def _in_quiet(fires: Iterable[Fire]) -> int:
+    return sum(fire.quiet_until is not None for fire in fires)
 
 
-def _in_quiet(fires: Mapping[datetime, Fire]) -> int:
-    return sum(fire.quiet_until is not None for fire in fires.values()) - _held(fires)
+def _held(fires: Iterable[Fire]) -> int:
+    return sum(fire.ping is Ping.HELD for fire in fires)
 
 
-def _held(fires: Mapping[datetime, Fire]) -> int:
-    return sum(fire.ping is Ping.HELD for fire in fires.values())
-
-
-def _total(fires: Sequence[Fire], field: str) -> int:
-    return sum(len(getattr(fire, field)) for fire in fires)
-
-
-def _refused(fires: Sequence[Fire]) -> int:
-    return sum(fire.ping is Ping.REFUSED for fire in fires)
-
-
-def _dry(rehearsal: Rehearsal) -> dict[object, datetime]:
+def _dry(rehearsal: Rehearsal) -> dict[date, datetime]:
     """The first moment of each day, in the owner's zone, at which a ping is refused."""
-    found: dict[object, datetime] = {}
+    found: dict[date, datetime] = {}
     refused = Ping.REFUSED
     for fire in [fire for fire in rehearsal.fires if fire.ping is refused]:
         at = fire.due.astimezone(rehearsal.zone)
@@ -172,49 +216,47 @@ def _cost(before: Sequence[Fire], after: Sequence[Fire], costs: PastCosts) -> in
                 like = key_of(fire.job), spec.background, spec.model, spec.plain
                 runs[like] += sign
                 jobs[like] = fire.job
-    usual = [(times, costs.usual(jobs[like])) for like, times in runs.items() if times]
-    if any(cost is None for _, cost in usual):
-        return None
-    return sum(times * (cost or 0) for times, cost in usual)
+    total = 0
+    for kind, times in runs.items():
+        usual = costs.usual(jobs[kind]) if times else 0
+        if usual is None:
+            return None
+        total += times * usual
+    return total
 
 
 def _missing(
     these: Sequence[Finding], others: Sequence[Finding], keys: set[JobKey]
 ) -> tuple[Finding, ...]:
     """The findings that the others lack; jobs that meet count only with the job in question."""
-    known = {*map(_topic, others)}
-    has_met = any(_is_meeting(finding, keys) for finding in others)
-    return tuple(
-        finding
-        for finding in these
-        if (
-            not has_met and _is_meeting(finding, keys)
-            if finding.kind is FindingKind.TOGETHER
-            else _topic(finding) not in known
-        )
-    )
+
+    def topic(finding: Finding) -> tuple[FindingKind, tuple[JobKey, ...]]:
+        return finding.kind, () if finding.kind in _OF_ALL else finding.jobs
+
+    def counts(finding: Finding) -> bool:
+        return finding.kind is not FindingKind.TOGETHER or bool(keys & {*finding.jobs})
+
+    known = {*map(topic, filter(counts, others))}
+    return tuple(each for each in filter(counts, these) if topic(each) not in known)
 
 
-def _topic(finding: Finding) -> tuple[FindingKind, tuple[JobKey, ...]]:
-    return finding.kind, () if finding.kind in _OF_ALL else finding.jobs
+def _sentences(findings: Sequence[Finding]) -> Iterator[str]:
+    return (each.sentence for each in findings if each.kind is not FindingKind.BUDGET)
 
 
-def _is_meeting(finding: Finding, keys: set[JobKey]) -> bool:
-    return finding.kind is FindingKind.TOGETHER and bool(keys & {*finding.jobs})
+def _nouns(number: int, noun: str) -> str:
+    return f"{counted(number, noun)}{' in the conversation' if noun == 'turn' else ''}"
 
 
-def _is_weekly(side: RehearsedSide) -> bool:
-    """Whether the first moments of the job are a week later the same, by its clock."""
-    job, rehearsal = side.job, side.rehearsal
-    if job is None or not job.spec.enabled:
-        return True
-    if job.follows_answers:
-        return False
-    zone, start = job.spec.zone(rehearsal.zone), rehearsal.now.astimezone(UTC)
-    this, following = (_walls(job, begin, zone) for begin in (start, start + _WEEK))
-    return [wall + _WEEK for wall in this] == following
+def _more(number: int, noun: str = "") -> str:
+    """`2 more`, `1 ping fewer`."""
+    words = counted(abs(number), noun) if noun else str(abs(number))
+    return f"{words} {'more' if number > 0 else 'fewer'}"
 
 
-def _walls(job: ScheduledJob, start: datetime, zone: tzinfo) -> list[datetime]:
-    found = moments_between(job, start, start + _WEEK, zone, limit=_ENOUGH)
-    return [moment.astimezone(zone).replace(tzinfo=None) for moment in found]
+def _days(moments: Sequence[datetime]) -> str:
+    """`on Fri 20 Nov at 15:00`, `on 3 days, first Fri 20 Nov at 15:00`."""
+    first = moments[0]
+    day = f"{WEEKDAYS[first.weekday()]} {first.day} {MONTHS[first.month - 1]}"
+    several = f"{len(moments)} days, first " if len(moments) > 1 else ""
+    return f"on {several}{day} at {clock_time(first)}"

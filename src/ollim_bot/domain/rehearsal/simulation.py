@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from heapq import heappop, heappush, merge
 from itertools import islice
-from operator import itemgetter
-from typing import Any, NamedTuple
 
 from ollim_bot.domain.decision import (
     WITHDRAWN,
@@ -44,11 +42,6 @@ from ollim_bot.domain.runtime_config import PushWhat
 from ollim_bot.domain.schedule import ScheduledJob, key_of, occurrence_at
 
 MOST_FIRES = 200_000
-
-# A mark is set after so many fires, and after more where more runs are going or waiting.
-BETWEEN_MARKS = 64
-# Far below what makes a token, and far above the rounding of a week.
-_TOLERANCE = 1e-10
 
 
 class _QuietTable:
@@ -85,82 +78,6 @@ class _Case:
     decisions: dict[tuple[bool, ...], Decision] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class State:
-    """Where a simulation stands between two fires; `held` are turns by the end of their quiet."""
-
-    budget: PingBudget
-    going: list[tuple[datetime, int, Fire]] = field(default_factory=list)
-    waiting: list[tuple[tuple[int, float], int, Fire]] = field(default_factory=list)
-    held: dict[JobKey, tuple[datetime, Fire]] = field(default_factory=dict)
-    routines: set[str] = field(default_factory=set)
-    running: int = 0
-    conversation_free_at: datetime | None = None
-    order: int = 0
-
-    @property
-    def size(self) -> int:
-        return len(self.going) + len(self.waiting) + len(self.held)
-
-    def copy(self) -> State:
-        return replace(
-            self,
-            going=[*self.going],
-            waiting=[*self.waiting],
-            held={**self.held},
-            routines={*self.routines},
-        )
-
-    def fires(self) -> Iterator[Fire]:
-        """The fires whose outcome is not known yet."""
-        yield from (fire for _, _, fire in self.going)
-        yield from (fire for _, _, fire in self.waiting)
-        yield from (fire for _, fire in self.held.values())
-
-    def is_like(self, other: State, now: datetime) -> bool:
-        """Whether the same follows from both, of the same fires from `now` on."""
-        return (
-            (self.running, self.routines) == (other.running, other.routines)
-            and self._free_at(now) == other._free_at(now)
-            and self.size == other.size
-            and _in_order(self.going) == _in_order(other.going)
-            and _in_order(self.waiting) == _in_order(other.waiting)
-            and self._held_turns() == other._held_turns()
-            and _has_same_tokens(self.budget, other.budget)
-        )
-
-    def _held_turns(self) -> list[tuple[datetime, int]]:
-        return [_identity(fire) for _, fire in self.held.values()]
-
-    def _free_at(self, now: datetime) -> datetime | None:
-        free_at = self.conversation_free_at
-        return free_at if free_at is not None and free_at > now else None
-
-
-def _in_order(entries: Iterable[tuple[Any, int, Fire]]) -> list[tuple[object, ...]]:
-    """The entries of a heap, without their numbers."""
-    ordered = sorted(entries, key=itemgetter(0, 1))
-    return [(first, *_identity(fire)) for first, _, fire in ordered]
-
-
-def _identity(fire: Fire) -> tuple[datetime, int]:
-    """What makes two fires the same; a changed job is another one."""
-    return fire.due, id(fire.job)
-
-
-def _has_same_tokens(one: PingBudget, other: PingBudget) -> bool:
-    now = max(one.last_refill, other.last_refill, key=datetime.timestamp)
-    difference = one.refilled(now).available - other.refilled(now).available
-    return one.held == other.held and abs(difference) < _TOLERANCE
-
-
-class Mark(NamedTuple):
-    """The state before the fire with this place, when everything earlier has ended."""
-
-    place: int
-    state: State
-
-
 class Simulation:
     """Plays fires in order, each by `decide`, and writes the outcome into each.
 
@@ -171,35 +88,32 @@ class Simulation:
     """
 
     def __init__(self, given: Assumptions, length: timedelta, end: datetime) -> None:
-        self.state = State(given.budget)
         self.budgets = [given.budget.refilled(given.now.astimezone(given.zone))]
         self._given = given
         self._length = length
         self._quiet = _QuietTable(given, end)
         self._cases: dict[int, _Case] = {}
+        self._budget = given.budget
+        self._going: list[tuple[datetime, int, Fire]] = []
+        self._waiting: list[tuple[tuple[int, float], int, Fire]] = []
+        # The turns that wait, by the end of their quiet.
+        self._held: dict[JobKey, tuple[datetime, Fire]] = {}
+        self._routines: set[str] = set()
+        self._running = 0
+        self._conversation_free_at: datetime | None = None
+        self._order = 0
 
-    def through(self, fires: Sequence[Fire], between_marks: int = BETWEEN_MARKS) -> list[Mark]:
-        """Play all of them; the marks are places from which the rest can be played again."""
-        marks: list[Mark] = []
-        following = 0
-        for place, fire in enumerate(fires):
-            self.end_until(fire.at)
-            if place == following:
-                marks.append(Mark(place, self.state.copy()))
-                following += max(between_marks, self.state.size)
+    def play(self, fires: Iterable[Fire]) -> None:
+        """Play all of them, and end what they have begun."""
+        for fire in fires:
+            self._end_until(fire.at)
             if fire.state is OccurrenceState.DONE:
                 self._fire(fire)
-        self.end_until(None)
-        return marks
+        self._end_until(None)
 
-    def play(self, fire: Fire) -> None:
-        self.end_until(fire.at)
-        if fire.state is OccurrenceState.DONE:
-            self._fire(fire)
-
-    def end_until(self, before: datetime | None) -> None:
+    def _end_until(self, before: datetime | None) -> None:
         """End the runs and the waits for the end of the quiet, in the order of their ends."""
-        going, held = self.state.going, self.state.held
+        going, held = self._going, self._held
         while going or held:
             turn = next(iter(held.values()))[0] if held else None
             is_turn = turn is not None and (not going or turn <= going[0][0])
@@ -214,10 +128,10 @@ class Simulation:
 
     def _end(self, now: datetime, fire: Fire) -> None:
         if isinstance(fire.job, Routine):
-            self.state.routines.discard(fire.job.spec.id)
+            self._routines.discard(fire.job.spec.id)
         if fire.job.spec.background:
             self._ping(fire, now)
-            self.state.running -= 1
+            self._running -= 1
             self._call_up(now)
 
     def _fire(self, fire: Fire) -> None:
@@ -233,7 +147,7 @@ class Simulation:
             case RunInBackground():
                 self._note_routine(fire)
                 rank = run_priority(fire.job, fire.due)
-                heappush(self.state.waiting, (rank, self._next_order(), fire))
+                heappush(self._waiting, (rank, self._next_order(), fire))
                 self._call_up(fire.at)
             case RunInForeground():
                 self._drop_held_turn(case)
@@ -242,7 +156,7 @@ class Simulation:
                 self._drop_held_turn(case)
                 assert fire.quiet_until is not None
                 fire.ping = Ping.HELD
-                self.state.held[case.key] = fire.quiet_until.astimezone(UTC), fire
+                self._held[case.key] = fire.quiet_until.astimezone(UTC), fire
             case Skip():
                 self._skip(fire, decision)
                 if is_unwanted(decision.reason, is_manual=False):
@@ -282,8 +196,8 @@ class Simulation:
         if case.needs_token and isinstance(decision, RunInBackground):
             now = fire.at.astimezone(self._given.zone)
             name = occurrence_at(fire.job, fire.due).id
-            self.state.budget, is_paid = self.state.budget.set_aside(name, now)
-            self.budgets += [self.state.budget] if is_paid else []
+            self._budget, is_paid = self._budget.set_aside(name, now)
+            self.budgets += [self._budget] if is_paid else []
             fire.ping = Ping.NONE if is_paid else Ping.REFUSED
             return self._decided_with_token(fire, case, has_token=is_paid)
         return decision
@@ -292,7 +206,7 @@ class Simulation:
         """Decide once for all moments of a job alike: no rule reads the clock without absence."""
         wish, job = self._given.is_skipped, fire.job
         is_skipped = wish is not None and wish(occurrence_at(job, fire.due))
-        is_running = case.is_routine and job.spec.id in self.state.routines
+        is_running = case.is_routine and job.spec.id in self._routines
         alike = (is_skipped, is_running, fire.quiet_until is not None, has_token)
         decision = case.decisions.get(alike)
         if decision is None:
@@ -311,50 +225,49 @@ class Simulation:
 
     def _drop_held_turn(self, case: _Case) -> None:
         """Of a routine, only the newest turn waits for the end of the quiet."""
-        held = self.state.held.pop(case.key, None)
+        held = self._held.pop(case.key, None)
         if held is not None:
             held[1].ping = Ping.NONE
             self._skip(held[1], Skip(SkipReason.QUIET))
 
     def _take_turn(self, fire: Fire, may_start: datetime | None = None) -> None:
         """Take the next turn of the conversation, or deliver plainly if that comes too late."""
-        starts = max(may_start or fire.at, self.state.conversation_free_at or fire.at)
+        starts = max(may_start or fire.at, self._conversation_free_at or fire.at)
         if fire.is_ordered and starts > deliver_by(fire.due, fire.at):
             self._skip(fire, WITHDRAWN)
             return
         self._note_routine(fire)
         fire.starts = starts
-        self.state.conversation_free_at = starts + self._length
-        self._go(fire, self.state.conversation_free_at)
+        self._conversation_free_at = starts + self._length
+        self._go(fire, self._conversation_free_at)
 
     def _note_routine(self, fire: Fire) -> None:
         if isinstance(fire.job, Routine):
-            self.state.routines.add(fire.job.spec.id)
+            self._routines.add(fire.job.spec.id)
 
     def _call_up(self, now: datetime) -> None:
-        state = self.state
-        while state.waiting and state.running < self._given.config.bg_concurrency:
-            _, _, fire = heappop(state.waiting)
-            state.running += 1
+        while self._waiting and self._running < self._given.config.bg_concurrency:
+            _, _, fire = heappop(self._waiting)
+            self._running += 1
             fire.starts = now
             self._go(fire, now + self._length)
 
     def _go(self, fire: Fire, end: datetime) -> None:
-        heappush(self.state.going, (end, self._next_order(), fire))
+        heappush(self._going, (end, self._next_order(), fire))
 
     def _next_order(self) -> int:
-        self.state.order += 1
-        return self.state.order
+        self._order += 1
+        return self._order
 
     def _ping(self, fire: Fire, now: datetime) -> None:
-        case, state = self._case_of(fire.job), self.state
+        case = self._case_of(fire.job)
         if case.is_ordered or not case.run.policy.allow_ping:
             return
         run = case.run
-        if state.budget.held:
+        if self._budget.held:
             run = Run(run.policy, now, occurrence=occurrence_at(fire.job, fire.due).id)
-        state.budget, verdict = charged(
-            state.budget,
+        self._budget, verdict = charged(
+            self._budget,
             run,
             now.astimezone(self._given.zone),
             wants_critical=False,
@@ -365,7 +278,7 @@ class Simulation:
         if isinstance(verdict, PingRefused):
             fire.ping = Ping.REFUSED
         else:
-            self.budgets.append(state.budget)
+            self.budgets.append(self._budget)
             fire.ping = Ping.SENT if fire.quiet_until is None else Ping.HELD
 
     def _skip(self, fire: Fire, skip: Skip) -> None:
@@ -409,19 +322,6 @@ def rehearse(
     most: int = MOST_FIRES,
 ) -> Rehearsal:
     """Everything that fires within `days`; fewer days if there are more than `most` fires."""
-    return rehearse_with_marks(jobs, given, days, guess=guess, most=most)[0]
-
-
-def rehearse_with_marks(
-    jobs: Iterable[ScheduledJob],
-    given: Assumptions,
-    days: int,
-    *,
-    guess: AssumedRuns | None = None,
-    most: int = MOST_FIRES,
-    between_marks: int = BETWEEN_MARKS,
-) -> tuple[Rehearsal, Sequence[Mark]]:
-    """As `rehearse`, with places from which the rest can be played again."""
     longest = timedelta(seconds=given.config.bg_fork_timeout)
     guess = AssumedRuns(min((guess or AssumedRuns()).run, longest))
     alike = by_timing(sorted((job for job in jobs if job.spec.enabled), key=key_of), given.zone)
@@ -433,9 +333,9 @@ def rehearse_with_marks(
     if not is_whole:
         end = fires.pop().at
     simulation = Simulation(given, guess.run, end)
-    marks = simulation.through(fires, between_marks)
+    simulation.play(fires)
     fires.sort(key=lambda fire: fire.due)
-    rehearsal = Rehearsal(
+    return Rehearsal(
         now=given.now.astimezone(given.zone),
         until=end.astimezone(given.zone),
         zone=given.zone,
@@ -447,4 +347,3 @@ def rehearse_with_marks(
         budgets=tuple(simulation.budgets),
         pushes=given.pushes,
     )
-    return rehearsal, marks

@@ -110,18 +110,23 @@ class NtfyClient:
         self._token = token
         self._limits = limits
 
-    @property
-    def out_of_reach(self) -> str:
-        """The sentence about a server that does not answer."""
-        return self._said(_OUT_OF_REACH)
-
     def publish(self, push: Push) -> str:
         """Send it; returns the server's id.
 
         Raises `DeliveryFailed` if it is refused for good, and `DeliveryUncertain` if it may have
         arrived.
         """
-        body = json.dumps(self._fields(push), ensure_ascii=False).encode("utf-8", "replace")
+        fields: dict[str, object] = {
+            "topic": push.topic,
+            "message": push.text,
+            "priority": push.priority,
+            "sequence_id": push.sequence,
+            "title": push.title,
+            "tags": push.tags,
+            "actions": [self._button(each) for each in push.buttons],
+        }
+        given = {name: value for name, value in fields.items() if value}
+        body = json.dumps(given, ensure_ascii=False).encode("utf-8", "replace")
         answer = self._answer("POST", f"{self._server}/", body)
         if not 200 <= answer.status < 300:
             raise self._refusal(answer)
@@ -150,25 +155,32 @@ class NtfyClient:
         except ResponseTooLarge:
             raise DeliveryUncertain(self._said(_TOO_LARGE)) from None
         except OSError:
-            raise Unreachable(self.out_of_reach) from None
+            raise Unreachable(self._said(_OUT_OF_REACH)) from None
         if answer.status != 200:
             raise self._unread(answer)
         events = map(event_of, answer.body.split(b"\n"))
         return [each for each in events if each is not None]
 
-    def follow(self, topic: str, since: str) -> Following:
-        """Open a stream of the topic, which begins with what the server keeps since then."""
-        stream = HttpStream(limits=self._limits, between=BETWEEN, longest=LONGEST_LINE)
-        return Following(self, stream, f"{self._server}/{topic}/json?since={since}")
+    def stream(self) -> HttpStream:
+        """A connection for `follow`, which may be closed from any thread."""
+        return HttpStream(limits=self._limits, between=BETWEEN, longest=LONGEST_LINE)
 
-    def open(self, stream: HttpStream, address: str) -> None:
-        """Ask for the lines of a stream."""
+    def follow(self, stream: HttpStream, topic: str, since: str) -> Iterator[Event]:
+        """The events of the topic as they come, after what the server keeps since then.
+
+        Signs of life are among them. Ends when the stream is closed; else raises `Unreachable`.
+        """
         try:
-            answer = stream.open(address, self._headers)
+            answer = stream.open(f"{self._server}/{topic}/json?since={since}", self._headers)
+            if answer.status != 200:
+                raise self._unread(answer)
+            for line in stream.lines():
+                if (event := event_of(line)) is not None:
+                    yield event
         except OSError:
-            raise Unreachable(self.out_of_reach) from None
-        if answer.status != 200:
-            raise self._unread(answer)
+            raise Unreachable(self._said(_OUT_OF_REACH)) from None
+        finally:
+            stream.close()
 
     def _answer(self, method: str, address: str, body: bytes) -> HttpResponse:
         try:
@@ -176,7 +188,7 @@ class NtfyClient:
         except ResponseLost:
             raise DeliveryUncertain(self._said(_LOST)) from None
         except OSError:
-            raise Unreachable(self.out_of_reach) from None
+            raise Unreachable(self._said(_OUT_OF_REACH)) from None
 
     def _unread(self, answer: HttpResponse) -> Unreachable:
         """Why nothing could be read, which changes nothing there."""
@@ -202,21 +214,6 @@ class NtfyClient:
             return DeliveryFailed(self._said(_REFUSED, status, suffix))
         return Unreachable(self._said(_ELSEWHERE, status))
 
-    def _fields(self, push: Push) -> dict[str, object]:
-        fields: dict[str, object] = {
-            "topic": push.topic,
-            "message": push.text,
-            "priority": push.priority,
-            "sequence_id": push.sequence,
-        }
-        if push.title:
-            fields["title"] = push.title
-        if push.tags:
-            fields["tags"] = [*push.tags]
-        if push.buttons:
-            fields["actions"] = [self._button(each) for each in push.buttons]
-        return fields
-
     def _button(self, action: ReplyButton | LinkButton) -> dict[str, object]:
         if isinstance(action, LinkButton):
             return {"action": "view", "label": action.label, "url": action.address}
@@ -241,42 +238,6 @@ class NtfyClient:
 
     def _said(self, sentence: str, status: int = 0, reason: str = "") -> str:
         return sentence.format(server=self._server, status=status, reason=reason)
-
-
-class Following:
-    """The events of a topic as they come; signs of life are among them.
-
-    `close` may be called from any thread, and ends what waits. `dropped` counts the lines that were
-    too long.
-    """
-
-    def __init__(self, client: NtfyClient, stream: HttpStream, address: str) -> None:
-        self._client = client
-        self._stream = stream
-        self._address = address
-
-    @property
-    def dropped(self) -> int:
-        return self._stream.dropped
-
-    def events(self) -> Iterator[Event]:
-        """Connect and wait for events. Ends when it is closed; else raises `Unreachable`."""
-        try:
-            self._client.open(self._stream, self._address)
-            for line in self._stream.lines():
-                if (event := event_of(line)) is not None:
-                    yield event
-        except ResponseLost:
-            raise Unreachable(self._client.out_of_reach) from None
-        finally:
-            self._stream.close()
-
-    def is_alive(self) -> bool:
-        """Whether the server has certainly not ended the stream so far."""
-        return self._stream.is_alive()
-
-    def close(self) -> None:
-        self._stream.close()
 
 
 def event_of(line: bytes) -> Event | None:

@@ -11,9 +11,8 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from queue import Empty, SimpleQueue
-from threading import Event as Flag
-from threading import Thread
+from threading import Event
+from time import monotonic
 from urllib.parse import urlsplit
 
 from ollim_bot.domain.push import Pairing
@@ -22,20 +21,13 @@ from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unre
 from ollim_bot.settings import PHONE, NtfyAccount, Secret
 from ollim_bot.store.changes import Rows
 from ollim_bot.store.push_file import PushFile
-from ollim_bot.store.transaction import Step, Transaction
-from ollim_bot.surfaces.ntfy.client import (
-    MESSAGE,
-    Event,
-    Following,
-    NotLetIn,
-    NtfyClient,
-    Push,
-    ReplyButton,
-)
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.surfaces.ntfy.client import NotLetIn, NtfyClient, Push, ReplyButton
 
 PUBLIC_SERVER = "https://ntfy.sh"
 TIME_FOR_PRESS = timedelta(minutes=10)
-_SHORT_PAUSE, _LONG_PAUSE = 0.1, 5.0
+# In seconds between two looks for the press: the public server takes one request in five.
+_SHORT_PAUSE, _LONG_PAUSE, _SLOWER = 0.3, 5.0, 1.2
 _QUIET, _HIGH = 1, 4
 
 # What a person reads before a phone is paired.
@@ -119,7 +111,8 @@ class PairingAttempt:
     """One attempt to pair a phone: `check_server`, `send_test`, `wait_for_press`, then `keep`.
 
     Without `topics` the phone gets new ones, each with 128 random bits. `now` is the time in the
-    owner's zone.
+    owner's zone. The press counts until `ends_at`, which is None before the test is sent;
+    `last_reply` is the server's id of it, and empty before it has come.
     """
 
     def __init__(
@@ -132,10 +125,13 @@ class PairingAttempt:
             raise ValueError("a pairing needs the address of a server")
         self.server = account.url
         self.topic, self.reply_topic = topics or new_topics()
+        self.ends_at: datetime | None = None
+        self.last_reply = ""
         self._account = account
         self._client = NtfyClient(self.server, account.token)
         self._now = now
-        self._test = PressTest(self._client, self.topic, self.reply_topic, account.reply_token, now)
+        self._nonce = secrets.token_hex(16)
+        self._sequence = secrets.token_hex(8)
 
     @property
     def subscribe_address(self) -> str:
@@ -151,16 +147,6 @@ class PairingAttempt:
         code = segno.make_qr(self.subscribe_address, error="m", boost_error=False)
         return [[bool(is_dark) for is_dark in row] for row in code.matrix_iter(border=3)]
 
-    @property
-    def last_reply(self) -> str:
-        """The server's id of the press; empty before it has come."""
-        return self._test.last_reply
-
-    @property
-    def ends_at(self) -> datetime | None:
-        """Until when the press counts; None before the test is sent."""
-        return self._test.ends_at
-
     def check_server(self) -> tuple[str, ...]:
         """Publish, replace and read back a message, and write an answer as a button does.
 
@@ -169,35 +155,68 @@ class PairingAttempt:
         token, reply_token = self._account.token, self._account.reply_token
         if token is not None and token == reply_token:
             raise ReplyTokenNeeded(_SAME_TOKEN)
-        with self._refusing(TokenNeeded(self._needs(_NEEDS_TOKEN, token))):
+        needs_token = TokenNeeded(self._needs(_NEEDS_TOKEN, token))
+        with _refusing(needs_token):
             self._check_topic()
         buttons = NtfyClient(self.server, reply_token)
-        with self._refusing(ReplyTokenNeeded(self._needs(_NEEDS_REPLY_TOKEN, reply_token))):
+        with _refusing(ReplyTokenNeeded(self._needs(_NEEDS_REPLY_TOKEN, reply_token))):
             answer = buttons.publish(Push(self.reply_topic, secrets.token_hex(8), "", "check"))
-        with self._refusing(TokenNeeded(self._needs(_NEEDS_TOKEN, token))):
+        with _refusing(needs_token):
             kept = self._client.read(self.reply_topic)
         if answer not in [each.id for each in kept]:
             raise ServerRefused(_KEEPS_NOTHING.format(server=self.server))
-        return (_READS_TOO,) if reply_token is not None and self._reads(buttons) else ()
+        if reply_token is not None:
+            with suppress(OllimError):
+                buttons.read(self.reply_topic)
+                return (_READS_TOO,)
+        return ()
 
     def send_test(self) -> None:
-        """Send a push with one button; the press counts for ten minutes. Raises `ServerRefused`."""
-        with self._refusing(TokenNeeded(self._needs(_NEEDS_TOKEN, self._account.token))):
-            self._test.send()
+        """Send a push with one button; the press counts for ten minutes.
+
+        Raises as `NtfyClient.publish`; one that may have arrived counts as sent.
+        """
+        token = self._account.reply_token
+        button = ReplyButton("It reaches me", self.reply_topic, self._nonce, token)
+        push = Push(self.topic, self._sequence, _TITLE, _TEXT, _HIGH, buttons=(button,))
+        with suppress(DeliveryUncertain):
+            self._client.publish(push)
+        self.ends_at = self._now() + TIME_FOR_PRESS
 
     def wait_for_press(
-        self,
-        is_cancelled: Callable[[], bool] = lambda: False,
-        on_wait: Callable[[timedelta], None] = lambda _: None,
+        self, cancelled: Event, on_wait: Callable[[timedelta], None] = lambda _: None
     ) -> Pairing | None:
         """The pairing once the button is pressed; None if that did not come in time.
 
-        `on_wait` is told several times a second how long the press still counts.
+        All else in the topic is ignored. `on_wait` is told several times a second how long the
+        press still counts.
         """
-        pressed_at = self._test.wait(is_cancelled, on_wait)
-        if pressed_at is None:
-            return None
-        return Pairing(self.server, self.topic, self.reply_topic, pressed_at)
+        look_at, pause = monotonic(), _SHORT_PAUSE
+        while self.ends_at is not None and not cancelled.is_set():
+            left = self.ends_at - self._now()
+            is_last = left <= timedelta()
+            if not is_last:
+                on_wait(left)
+            if is_last or monotonic() >= look_at:
+                if self._has_come():
+                    # Take the test off other phones, too.
+                    with suppress(OllimError):
+                        self._client.clear(self.topic, self._sequence)
+                    return Pairing(self.server, self.topic, self.reply_topic, self._now())
+                look_at, pause = monotonic() + pause, min(_LONG_PAUSE, pause * _SLOWER)
+            if is_last:
+                return None
+            cancelled.wait(min(0.25, left.total_seconds()))
+        return None
+
+    def _has_come(self) -> bool:
+        """Whether the topic of the answers has the press; one that cannot be read has not yet."""
+        with suppress(OllimError):
+            for event in self._client.read(self.reply_topic):
+                if hmac.compare_digest(event.text.encode(), self._nonce.encode()):
+                    self.last_reply = event.id
+                    return True
+        return False
 
     def _check_topic(self) -> None:
         sequence = secrets.token_hex(8)
@@ -211,121 +230,19 @@ class PairingAttempt:
             raise ServerRefused(_TOO_OLD.format(server=self.server))
         self._client.clear(self.topic, sequence)
 
-    def _reads(self, buttons: NtfyClient) -> bool:
-        try:
-            buttons.read(self.reply_topic)
-        except OllimError:
-            return False
-        return True
-
     def _needs(self, sentence: str, token: Secret | None) -> str:
         with_token = " with this token" if token is not None else ""
         return sentence.format(server=self.server, with_token=with_token)
 
-    @contextmanager
-    def _refusing(self, not_let_in: ServerRefused) -> Iterator[None]:
-        try:
-            yield
-        except NotLetIn:
-            raise not_let_in from None
-        except (Unreachable, DeliveryFailed, DeliveryUncertain) as failed:
-            raise ServerRefused(str(failed)) from None
 
-
-class PressTest:
-    """A push with one button, and the wait for its press. All else in the topic is ignored.
-
-    `last_reply` is the server's id of the press, once it has come.
-    """
-
-    def __init__(
-        self,
-        client: NtfyClient,
-        topic: str,
-        reply_topic: str,
-        reply_token: Secret | None,
-        now: Callable[[], datetime],
-    ) -> None:
-        self.ends_at: datetime | None = None
-        self.last_reply = ""
-        self._client = client
-        self._topic = topic
-        self._reply_topic = reply_topic
-        self._reply_token = reply_token
-        self._now = now
-        self._nonce = secrets.token_hex(16)
-        self._sequence = secrets.token_hex(8)
-
-    def send(self) -> None:
-        """Raises as `NtfyClient.publish`; one that may have arrived counts as sent."""
-        button = ReplyButton("It reaches me", self._reply_topic, self._nonce, self._reply_token)
-        push = Push(self._topic, self._sequence, _TITLE, _TEXT, _HIGH, buttons=(button,))
-        with suppress(DeliveryUncertain):
-            self._client.publish(push)
-        self.ends_at = self._now() + TIME_FOR_PRESS
-
-    def wait(
-        self, is_cancelled: Callable[[], bool], on_wait: Callable[[timedelta], None]
-    ) -> datetime | None:
-        """When the press came; None if it did not come in time."""
-        if self.ends_at is None or is_cancelled():
-            return None
-        watch = _PressWatch(self._client, self._reply_topic, self._nonce)
-        try:
-            while (left := self.ends_at - self._now()) > timedelta() and not is_cancelled():
-                on_wait(left)
-                if (press := watch.next_press(min(0.25, left.total_seconds()))) is not None:
-                    self.last_reply = press.id
-                    # Take the test off other phones, too.
-                    with suppress(OllimError):
-                        self._client.clear(self._topic, self._sequence)
-                    return self._now()
-            return None
-        finally:
-            watch.close()
-
-
-class _PressWatch:
-    """Follows the topic of the answers in a thread of its own, until it is closed."""
-
-    def __init__(self, client: NtfyClient, topic: str, nonce: str) -> None:
-        self._client = client
-        self._topic = topic
-        self._nonce = nonce
-        self._presses: SimpleQueue[Event] = SimpleQueue()
-        self._is_over = Flag()
-        self._following: Following | None = None
-        self._thread = Thread(target=self._follow, daemon=True)
-        self._thread.start()
-
-    def next_press(self, seconds: float) -> Event | None:
-        """The press, if it comes within so many seconds."""
-        try:
-            return self._presses.get(timeout=seconds)
-        except Empty:
-            return None
-
-    def close(self) -> None:
-        self._is_over.set()
-        if self._following is not None:
-            self._following.close()
-        self._thread.join(_LONG_PAUSE)
-
-    def _follow(self) -> None:
-        since, pause = "all", _SHORT_PAUSE
-        while not self._is_over.is_set():
-            self._following = self._client.follow(self._topic, since)
-            if self._is_over.is_set():
-                return
-            with suppress(OllimError):
-                for event in self._following.events():
-                    pause = _SHORT_PAUSE
-                    if event.kind == MESSAGE:
-                        since = event.id
-                        if hmac.compare_digest(event.text.encode(), self._nonce.encode()):
-                            self._presses.put(event)
-            self._is_over.wait(pause)
-            pause = min(pause * 2, _LONG_PAUSE)
+@contextmanager
+def _refusing(not_let_in: ServerRefused) -> Iterator[None]:
+    try:
+        yield
+    except NotLetIn:
+        raise not_let_in from None
+    except (Unreachable, DeliveryFailed, DeliveryUncertain) as failed:
+        raise ServerRefused(str(failed)) from None
 
 
 def keep(pairing: Pairing, last_reply: str, file: PushFile, rows: Rows) -> None:
@@ -334,11 +251,6 @@ def keep(pairing: Pairing, last_reply: str, file: PushFile, rows: Rows) -> None:
     What came to the topic of the answers up to `last_reply` is no answer to the bot.
     """
     file.write(pairing)
-    rows.run(join_step(pairing, last_reply))
-
-
-def join_step(pairing: Pairing, last_reply: str) -> Step[None]:
-    """The step on the database that ends a pairing, after its file is written."""
 
     def step(tx: Transaction) -> None:
         known = tx.push.get()
@@ -349,14 +261,7 @@ def join_step(pairing: Pairing, last_reply: str) -> Step[None]:
         tx.push.put(of_pairing.having_read(read_up_to, pressed=pairing.paired_at))
         tx.channels.join(PHONE, pairing.identity)
 
-    return step
-
-
-def leave_step(tx: Transaction) -> None:
-    """The step on the database that ends a removal, after the file is removed."""
-    tx.push_buttons.withdraw_all()
-    tx.push.change(lambda known: known.of_pairing(""))
-    tx.channels.leave(PHONE)
+    rows.run(step)
 
 
 def unpair(pairing: Pairing, account: NtfyAccount, file: PushFile, rows: Rows) -> bool:
@@ -366,7 +271,13 @@ def unpair(pairing: Pairing, account: NtfyAccount, file: PushFile, rows: Rows) -
     """
     is_told = say_goodbye(pairing, account)
     file.remove()
-    rows.run(leave_step)
+
+    def step(tx: Transaction) -> None:
+        tx.push_buttons.withdraw_all()
+        tx.push.change(lambda known: known.of_pairing(""))
+        tx.channels.leave(PHONE)
+
+    rows.run(step)
     return is_told
 
 

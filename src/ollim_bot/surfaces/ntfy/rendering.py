@@ -44,17 +44,17 @@ def wording(
     message: ChatMessage,
     content: PushContent,
     name: str,
+    now: datetime,
     *,
-    now: datetime | None = None,
     is_repeated: bool = False,
 ) -> Wording:
     """The words of a push; `name` is the bot's. One that `is_repeated` makes no sound.
 
-    With `now`, it begins with when it was written, if that is more than a minute ago.
+    It begins with when it was written, if that is more than a minute ago.
     """
     title, text = _words(message, content)
     text = text or name
-    if now is not None and now - message.at > _LATE:
+    if now - message.at > _LATE:
         text = f"{_WRITTEN}{describe(message.at.replace(second=0, microsecond=0), now)}\n{text}"
     priority = _LOUD if message.must else _USUAL
     return Wording(
@@ -98,14 +98,12 @@ def cut(text: str, longest: int = LONGEST_TEXT) -> str:
     """The text, shortened at a character so that it has at most so many bytes in JSON."""
     if _size(text) <= longest:
         return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _size(text[:middle].rstrip() + _CUT) <= longest:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low].rstrip() + _CUT
+    left = longest - _size(_CUT)
+    for place, letter in enumerate(text):
+        left -= _size(letter)
+        if left < 0:
+            return text[:place].rstrip() + _CUT
+    return text
 
 
 def _size(text: str) -> int:
@@ -115,17 +113,22 @@ def _size(text: str) -> int:
 def _words(message: ChatMessage, content: PushContent) -> tuple[str, str]:
     """Title and text; the bot's name stands for an empty one."""
     if content is PushContent.FULL:
-        card = message.card
-        if card is None or is_digest(message):
-            title, words = message.job, message.text or (card.text if card else "")
-        else:
-            title, words = card.title, card.text.removeprefix(card.title).strip()
-        return title, "\n\n".join(filter(None, (words.strip(), message.footer.strip())))
-    is_own = message.untrusted is None
-    if content is PushContent.TITLE and is_own and not is_digest(message):
-        head = message.card.title if message.card else message.job
-        return (head, "") if head else ("", _sort(message))
-    return "", _sort(message) if is_own else f"{_sort(message)} {FROM_UNTRUSTED}"
+        return _whole_words(message)
+    if message.untrusted is not None:
+        return "", f"{_sort(message)} {FROM_UNTRUSTED}"
+    title = message.card.title if message.card else message.job
+    if title and content is PushContent.TITLE and not is_digest(message):
+        return title, ""
+    return "", _sort(message)
+
+
+def _whole_words(message: ChatMessage) -> tuple[str, str]:
+    title, words = message.job, message.text
+    if (card := message.card) is not None:
+        words = words or card.text
+        if not is_digest(message):
+            title, words = card.title, card.text.removeprefix(card.title)
+    return title, "\n\n".join(filter(None, (words.strip(), message.footer.strip())))
 
 
 def _sort(message: ChatMessage) -> str:
