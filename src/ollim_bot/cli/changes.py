@@ -89,7 +89,7 @@ def _newest(data: Data, limit: int) -> list[KeptChange]:
 def _older(data: Data, found: Sequence[KeptChange], limit: int) -> list[OlderChange]:
     if len(found) >= limit:
         return []
-    from ollim_bot.store.change_history import older_changes
+    from ollim_bot.store.journal import older_changes
 
     return older_changes(data.paths.root, [each.change for each in found], limit)
 

@@ -20,11 +20,11 @@ from ollim_bot.domain.changes import ANSWER, SETTING, TASK, Changer, ChangeRow
 from ollim_bot.domain.views import Preview, ViewAnswer
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, TaskList
-from ollim_bot.store.change_history import older_changes
 from ollim_bot.store.change_reports import UndoChances
 from ollim_bot.store.change_rows import newest_changes
 from ollim_bot.store.changes import FileChanges, undo_setting
 from ollim_bot.store.item_answers import ItemAnswers
+from ollim_bot.store.journal import older_changes
 from ollim_bot.store.store import Store, changes_of
 from ollim_bot.store.task_undo import TaskUndoer
 

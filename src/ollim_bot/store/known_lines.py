@@ -13,7 +13,7 @@ from ollim_bot.domain.about_me import KnownLine, in_reading_order, is_about_me, 
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, read_file
-from ollim_bot.store.journal import Git, GitTrouble, Repository, has_repository
+from ollim_bot.store.journal import Git, GitTrouble, has_repository
 
 _NO_COMMIT = "0" * 40
 _SEPARATOR = b"\0\0"
@@ -43,7 +43,7 @@ def known_lines(
     paths: DataPaths, zone: tzinfo, problems: list[str] | None = None
 ) -> list[KnownLine]:
     """Every line that has words. A file that cannot be read is a sentence in `problems`."""
-    repository = _repository(paths)
+    git = _history(paths)
     found: list[KnownLine] = []
     for file in memory_files(paths):
         try:
@@ -53,7 +53,7 @@ def known_lines(
             if problems is not None:
                 problems.append(f"{file} cannot be read: {reason}.")
             continue
-        origins = _origins(repository, file, paths.root / file, zone)
+        origins = _origins(git, file, paths.root / file, zone)
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
                 day, source = origins.get(number, (None, ""))
@@ -61,23 +61,23 @@ def known_lines(
     return found
 
 
-def _repository(paths: DataPaths) -> Repository | None:
+def _history(paths: DataPaths) -> Git | None:
     """The history; None if there is none."""
     if not has_repository(paths.root):
         return None
     with suppress(OllimError, OSError):
-        return Repository.opened(Git(Path(os.path.realpath(paths.root))))
+        return Git(Path(os.path.realpath(paths.root))).opened()
     return None
 
 
 def _origins(
-    repository: Repository | None, file: PurePosixPath, path: Path, zone: tzinfo
+    git: Git | None, file: PurePosixPath, path: Path, zone: tzinfo
 ) -> Mapping[int, tuple[date | None, str]]:
     """The day and the source of each line by its number; what no commit has is of the last save."""
     saved = datetime.fromtimestamp(path.stat().st_mtime, UTC).astimezone(zone).date()
     try:
-        commits = {} if repository is None else dict(_blamed(repository, file))
-        known = _messages(repository, {*commits.values()}) if repository and commits else {}
+        commits = {} if git is None else dict(_blamed(git, file))
+        known = _messages(git, {*commits.values()}) if git and commits else {}
     except GitTrouble:
         commits, known = {}, {}
     with open(path, "rb") as content:
@@ -95,10 +95,10 @@ def _origins(
     return origins
 
 
-def _blamed(repository: Repository, file: PurePosixPath) -> Iterator[tuple[int, str]]:
+def _blamed(git: Git, file: PurePosixPath) -> Iterator[tuple[int, str]]:
     """The number of each line, and the commit that brought it."""
     is_head = True
-    for row in repository.git.run("blame", "--porcelain", "--", str(file)).split(b"\n"):
+    for row in git.run("blame", "--porcelain", "--", str(file)).split(b"\n"):
         if row.startswith(b"\t"):
             is_head = True
         elif is_head and row:
@@ -107,11 +107,11 @@ def _blamed(repository: Repository, file: PurePosixPath) -> Iterator[tuple[int, 
             is_head = False
 
 
-def _messages(repository: Repository, commits: set[str]) -> Mapping[str, _Commit]:
+def _messages(git: Git, commits: set[str]) -> Mapping[str, _Commit]:
     wanted = sorted(commits - {_NO_COMMIT})
     if not wanted:
         return {}
-    told = repository.git.run(
+    told = git.run(
         "log",
         "--no-walk=unsorted",
         "--format=tformat:%H%x00%at%x00%B%x00",

@@ -57,11 +57,6 @@ def test_preparing_makes_a_repository_and_commits_what_changed_unseen(scene: Jou
     assert oldest == "begin with: routines/a.md"
 
 
-def test_looking_for_obstacles_changes_nothing(scene: JournalScene) -> None:
-    assert scene.journal().available
-    assert list(scene.root.iterdir()) == []
-
-
 def test_two_processes_commit_everything_once(scene: JournalScene) -> None:
     script = (
         "import sys\n"
@@ -120,17 +115,6 @@ def test_of_too_many_notes_the_oldest_lose_their_message_only(scene: JournalScen
     assert scene.messages() == ["add second"]
     journal.prepare()
     assert scene.messages() == ["by hand: oldest.md", "add second"]
-
-
-def test_no_note_drives_out_a_change_that_a_start_has_found(scene: JournalScene) -> None:
-    found = {scene.write(f"{name}.md").name for name in "abc"}
-    journal = scene.journal()
-    journal.note_unseen()
-    assert scene.messages() == []
-    for number in range(9999):
-        journal.note(scene.root / f"{number}.md", "come and gone")
-    assert journal.flush()
-    assert scene.committed() == found
 
 
 def test_notes_from_many_threads_all_arrive(scene: JournalScene) -> None:
