@@ -64,8 +64,7 @@ from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prep
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.job_files import open_repositories, read_all
-from ollim_bot.store.job_folder import shared_readings
+from ollim_bot.store.job_files import job_folders, open_repositories, read_all
 from ollim_bot.store.journal import GitJournal, open_journal
 from ollim_bot.store.opening import (
     DAILY_LIMIT_NOTICE,
@@ -171,7 +170,7 @@ class App:
         self._reach = PathPolicy(settings.paths.root, (TEXTS,), self._server_places)
         self._skills = SkillFolder(settings.paths.skills, self._problem)
         self._job_files = JobFileChecker(settings.paths)
-        self._job_readings = shared_readings()
+        self._job_folders = job_folders(settings.paths, self._adapters.disk)
         self._policy = PolicyFile(settings.paths, self._problem)
         self._subagents = SubagentFiles(settings.paths)
         calendars = CalendarFiles(settings.paths, self._adapters.disk, self._state_problem)
@@ -399,8 +398,8 @@ class App:
             return store.query(lambda tx: with_known_plan(tx, job))
 
         changes = self._changes(store, edits)
-        readings = self._job_readings
-        return open_repositories(paths, edits, disk, choose_holder, readings, plan, changes)
+        folders = self._job_folders
+        return open_repositories(paths, edits, disk, choose_holder, folders, plan, changes)
 
     def _changes(self, store: Store, journal: Journal) -> FileChanges:
         return FileChanges(self._settings.paths, store, journal, self._clock.now)
@@ -425,7 +424,7 @@ class App:
             check_shared=partial(self._check_shared, persona),
             events=self._adapters.events,
             disk=self._adapters.disk,
-            shared=self._job_readings,
+            folders=self._job_folders,
         )
 
     async def _opened_surfaces(self, store: Store) -> Surfaces:

@@ -74,7 +74,6 @@ from ollim_bot.conversation.turns.retries import RETRY_AFTER_LOGIN, LoginMark, R
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.conversation.views import SettingPage, money_view
 from ollim_bot.domain.calendar import CalendarCopy
-from ollim_bot.domain.job_kinds import JobKind
 from ollim_bot.domain.pasted_addresses import AddressKind, TakeAddress
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.text import with_program
@@ -114,8 +113,7 @@ from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.day_receipts import TodayReceipts
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
-from ollim_bot.store.job_files import JobFileChanges
-from ollim_bot.store.job_folder import SharedReadings
+from ollim_bot.store.job_files import JobFileChanges, JobFolders
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.store import Store, Watches
@@ -504,15 +502,14 @@ def build_schedule(
     check_shared: Callable[[], None] = lambda: None,
     events: Events = file_events,
     disk: Disk | None = None,
-    shared: Mapping[JobKind, SharedReadings] | None = None,
+    folders: JobFolders | None = None,
 ) -> Scheduler:
     """Build the scheduler; `events` yields the file changes that the system reports.
 
-    `shared` has what the repositories have read of the job files. `check_shared` is as in
-    `JobIndex`.
+    `folders` are those of the repositories. `check_shared` is as in `JobIndex`.
     """
     index = JobIndex(
-        paths, clock, conversation.notices, edits, disk, shared, check_shared=check_shared
+        paths, clock, conversation.notices, edits, disk, folders, check_shared=check_shared
     )
     dispatch = Dispatcher(
         store,

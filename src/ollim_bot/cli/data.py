@@ -96,10 +96,10 @@ class Data:
 
     def repository(self, folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
         """Open one repository only: to open all of them would slow a listing."""
-        from ollim_bot.store.job_folder import FolderWatch, MarkdownRepository
+        from ollim_bot.store.job_folder import JobFileIndex, MarkdownRepository
 
         return MarkdownRepository(
-            FolderWatch(folder, form, OsDisk()),
+            JobFileIndex(folder, form, OsDisk()),
             FileLock(self.paths.lock_of(folder)),
             journal=self.journal,
             notes=self._notes(folder),

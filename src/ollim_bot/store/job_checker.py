@@ -14,7 +14,7 @@ from ollim_bot.ports import Disk
 from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument, Document
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.job_folder import FolderWatch
+from ollim_bot.store.job_folder import JobFileIndex
 from ollim_bot.store.job_formats import FieldProblem, WrongValue, words
 from ollim_bot.store.job_types import JOB_TYPES
 from ollim_bot.store.skill_files import TOOLS, SkillFolder, read_document
@@ -30,7 +30,7 @@ class JobFileChecker:
         self._disk = disk or OsDisk()
         self._skills = SkillFolder(paths.skills)
         self._folders = {
-            name: FolderWatch(paths.root / name, form, self._disk) for name, form in _FORMS.items()
+            name: JobFileIndex(paths.root / name, form, self._disk) for name, form in _FORMS.items()
         }
 
     def text(self, file: SharedFile) -> str | None:
@@ -60,11 +60,10 @@ class JobFileChecker:
         return [f"{name} {skills.why_unusable(name)}" for name in skills.unusable(names)]
 
     def others_with(self, file: JobFile, job_id: str) -> Sequence[str]:
-        readings = self._folders[file.folder].look().readings
         return [
             str(JobFile(file.folder, name))
-            for name, reading in readings.items()
-            if reading.job_id == job_id and name != file.name
+            for name, each in self._folders[file.folder].look().items()
+            if each.content.job_id == job_id and name != file.name
         ]
 
 
