@@ -51,7 +51,7 @@ from ollim_bot.ports import (
 )
 from ollim_bot.schedule.owner_zone import MachineZoneWatch, OwnerZone
 from ollim_bot.schedule.scheduler import Scheduler
-from ollim_bot.schedule.watcher import Events, HandEdits, file_events
+from ollim_bot.schedule.watcher import Events, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.store.answer_plans import with_known_plan
 from ollim_bot.store.attachments.files import FileAttachments
@@ -198,8 +198,7 @@ class App:
             closing = await asyncio.to_thread(self._prepare, paths)
             lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
             vital: list[Service] = []
-            journal = ChangeJournal(await self._journal(lifetime), paths.root)
-            edits = HandEdits(journal, paths.root, self._clock)
+            edits = ChangeJournal(await self._journal(lifetime), paths.root, self._clock)
             if self._settings.database_url and not await self._led(lifetime, edits):
                 return self._ending
             store = self._adapters.store or await self._opened_store(lifetime, vital, edits)
@@ -231,7 +230,7 @@ class App:
                 vital += surfaces.services(parts.conversation, parts)
                 services = [*surfaces.greetings(parts, announce)]
                 services.append(partial(self._hold_servers, self._scheduler, chosen, servers))
-                keep = partial(journal.run, self._changes(store, edits), parts.echo.show_unwatched)
+                keep = partial(edits.run, self._changes(store, edits), parts.echo.show_unwatched)
                 services.append(partial(self._keep_history, self._scheduler, keep))
                 services += [self._shared.store_records] if self._shared else []
                 services += self._own_services(store, parts, self._scheduler)
@@ -251,7 +250,7 @@ class App:
                 await store.transact(lambda tx: tx.session_history.append(event))
         return self._ending
 
-    async def _led(self, lifetime: AsyncExitStack, edits: HandEdits) -> bool:
+    async def _led(self, lifetime: AsyncExitStack, edits: ChangeJournal) -> bool:
         """Stand by until this machine leads the database that it shares; False if told to end."""
         shared = self._shared = self._shared_database()
         lifetime.push_async_callback(asyncio.to_thread, shared.close)
@@ -268,7 +267,7 @@ class App:
         shared: SharedLead = load_standby("shared_database").SharedDatabase(*given)
         return shared
 
-    async def _show_to_readers(self, shared: SharedLead, edits: HandEdits) -> None:
+    async def _show_to_readers(self, shared: SharedLead, edits: ChangeJournal) -> None:
         """Show the page for reading only, and which machine leads, until cancelled."""
         async with AsyncExitStack() as lifetime:
             opening = asyncio.to_thread(shared.open_for_reading)
@@ -388,7 +387,7 @@ class App:
         await zone.set_clock()
         return zone
 
-    def _opened_repositories(self, store: Store, edits: HandEdits) -> JobRepositories:
+    def _opened_repositories(self, store: Store, edits: ChangeJournal) -> JobRepositories:
         def choose_holder(rivals: Sequence[Job]) -> int:
             return store.query(lambda tx: holder_of_id(tx, rivals))
 
@@ -409,7 +408,7 @@ class App:
         store: Store,
         repositories: JobRepositories,
         parts: ConversationParts,
-        edits: HandEdits,
+        edits: ChangeJournal,
         zone: OwnerZone,
         persona: Persona,
     ) -> Scheduler:

@@ -105,10 +105,11 @@ from ollim_bot.schedule.owner_zone import OwnerZone
 from ollim_bot.schedule.requested_runs import RunRequests, WebhookRuns
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.timers import TimerCards
-from ollim_bot.schedule.watcher import Events, HandEdits, Watcher, file_events
+from ollim_bot.schedule.watcher import Events, Watcher, file_events
 from ollim_bot.settings import GoogleAddresses
 from ollim_bot.store.breakdowns import StepWriter
 from ollim_bot.store.calendars import readable_copies
+from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.day_receipts import TodayReceipts
 from ollim_bot.store.heartbeat import HeartbeatFile
@@ -495,7 +496,7 @@ def build_schedule(
     store: Store,
     repositories: JobRepositories,
     conversation: ConversationParts,
-    edits: HandEdits,
+    edits: ChangeJournal,
     clock: Clock,
     zone: OwnerZone,
     *,

@@ -20,8 +20,9 @@ from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, StorageError, Unreadable
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk
-from ollim_bot.schedule.watcher import SCAN_SECONDS, HandEdits
+from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.calendars import CalendarFiles, sources_stamp
+from ollim_bot.store.change_journal import ChangeJournal
 from ollim_bot.store.file_index import Stamp, stamps, touched
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_files import JobFolders, job_folders
@@ -327,7 +328,7 @@ class JobIndex:
         paths: DataPaths,
         clock: Clock,
         notices: ProblemNotices,
-        hand_edits: HandEdits,
+        hand_edits: ChangeJournal,
         disk: Disk | None = None,
         folders: JobFolders | None = None,
         *,
