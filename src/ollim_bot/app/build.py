@@ -50,7 +50,7 @@ from ollim_bot.conversation.health import Examiner, HealthPage
 from ollim_bot.conversation.jobs.buttons import JobButtons, JobRemover
 from ollim_bot.conversation.jobs.day import DayPanel
 from ollim_bot.conversation.jobs.due_items import ItemButtons, UndoExpiry
-from ollim_bot.conversation.jobs.echo import ChangeEcho, FormerContents
+from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs, JobRuns, PlainDelivery
 from ollim_bot.conversation.jobs.forms import JobFormView
 from ollim_bot.conversation.jobs.listing import JobListing
@@ -114,13 +114,13 @@ from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.day_receipts import TodayReceipts
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.item_answers import ItemAnswers
+from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import JobFileChanges, JobFolders
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.skill_files import SkillFolder
 from ollim_bot.store.store import Store, Watches
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, Undecided
-from ollim_bot.tools.guards import JobChecker
 from ollim_bot.upkeep.powers import of_conversation
 from ollim_bot.view_ports import PhoneLink, Views
 
@@ -155,8 +155,8 @@ class ConversationDeps:
     gate: Callable[[Allowed, Undecided, Callable[[], Run]], Gate]
     background_tools: BackgroundTools
     journal: Journal
-    job_files: JobChecker
-    former: FormerContents
+    job_files: JobFileChecker
+    former: FileChanges
     working_directory: Path
     status: Status
     doctor: Callable[[], Awaitable[str]]

@@ -23,8 +23,7 @@ from ollim_bot.ports import Clock, Disk
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.store.calendars import CalendarFiles, sources_stamp
 from ollim_bot.store.change_journal import ChangeJournal
-from ollim_bot.store.file_index import Stamp, stamps, touched
-from ollim_bot.store.files import OsDisk
+from ollim_bot.store.files import OsDisk, Stamp, stamps, touched
 from ollim_bot.store.job_files import JobFolders, job_folders
 from ollim_bot.store.job_folder import Readings, kept_versions
 from ollim_bot.store.job_formats import ALLOWED_TOOLS, JobReading
@@ -172,6 +171,9 @@ class IndexState:
     refusals: Mapping[JobKind, FileProblem] = field(default_factory=dict)
     settles_at: float | None = None
     armed: Mapping[JobKey, str] = field(default_factory=dict)
+
+    def settles_in(self, now: float) -> float | None:
+        return None if self.settles_at is None else self.settles_at - now
 
     def touched(self, versions: Versions) -> dict[JobKind, set[str]]:
         """The names of the files of each kind that were written or removed since this look."""
@@ -383,6 +385,22 @@ class JobIndex:
         if not self._kept:
             self._kept = {kind: self._copies_of(kind) for kind in self._folders}
         before, began = self._state, time.thread_time()
+        versions, refused = self._look_at_folders()
+        names, shared = before.touched(versions), self._shared.touched()
+        took = 0.0 if any(names.values()) else time.thread_time() - began
+        # The start of the bot has already noted all changes before the first look.
+        if before.versions is not None:
+            for kind, folder in self._folders.items():
+                self._hand_edits.saw(folder.path / name for name in names.get(kind, ()))
+            self._hand_edits.saw(shared)
+        state = before.after(versions, refused, self._folders, self._kept, now)
+        if state is not before:
+            self._keep_last_good(state, now)
+        waits = (state.settles_in(now), self._hand_edits.settle(), self._settle_shared(now, shared))
+        return state, [each for each in waits if each is not None], took
+
+    def _look_at_folders(self) -> tuple[dict[JobKind, Readings[Any]], dict[JobKind, str]]:
+        """What the folders hold now, and a sentence for each that cannot be listed."""
         versions: dict[JobKind, Readings[Any]] = {}
         refused: dict[JobKind, str] = {}
         for kind, folder in self._folders.items():
@@ -390,19 +408,7 @@ class JobIndex:
                 versions[kind] = folder.look()
             except Unreadable as refusal:
                 refused[kind] = str(refusal)
-        names, shared = before.touched(versions), self._shared.touched()
-        took = 0.0 if any(names.values()) else time.thread_time() - began
-        # The start of the bot has already noted all changes before the first look.
-        if before.versions is not None:
-            paths = (self._folders[kind].path / name for kind in names for name in names[kind])
-            self._hand_edits.saw((*paths, *shared))
-        state = before.after(versions, refused, self._folders, self._kept, now)
-        if state is not before:
-            self._keep_last_good(state, now)
-        settled, edits = state.settles_at, self._hand_edits.settle()
-        waits = [] if settled is None else [settled - now]
-        waits += [each for each in (edits, self._settle_shared(now, shared)) if each is not None]
-        return state, waits, took
+        return versions, refused
 
     def _keep_last_good(self, state: IndexState, now: float) -> None:
         """Keep copies of the last valid versions of files that stay wrong."""

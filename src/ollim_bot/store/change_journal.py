@@ -15,7 +15,7 @@ from ollim_bot.domain.changes import Changer
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock, Journal
 from ollim_bot.store.changes import TASKS, FileChanges, changer_now, is_watched, shared_file
-from ollim_bot.store.file_index import Stamp, stamp
+from ollim_bot.store.files import Stamp, stamp
 
 # The program notes its own writes at once, and writes of the agent when the call has ended.
 _GRACE_SECONDS = 3.0

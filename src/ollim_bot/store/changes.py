@@ -222,6 +222,28 @@ class FileChanges:
         self._rows.run(step)
         return key
 
+    @contextmanager
+    def keeping(self, place: str, after: str | None, who: Acting | None = None) -> Iterator[None]:
+        """Keep a change of a job file before it is made, and forget it if that fails.
+
+        What the program does by itself is not kept. Only the agent is refused a change that cannot
+        be kept. The caller holds the lock of the file's folder. Raises `StorageError`.
+        """
+        who, key = who or _ACTING.get(), ""
+        try:
+            if who.by is not Changer.PROGRAM:
+                given = {"key": who.key, "session": who.session}
+                key = self.leave(place, after, who.by, **given, is_told=who.is_told)
+        except StorageError:
+            if who.session:
+                raise
+        try:
+            yield
+        except OllimError:
+            if key:
+                self.drop(key)
+            raise
+
     def forget(self, key: str) -> None:
         """Note that a change by a command was shown to the owner."""
 
@@ -602,48 +624,6 @@ def refuse_setting_undo(tx: Transaction, change: ChangeRow) -> None:
         raise UndoRefused(
             NotUndone.WIDER, f"That would allow more again. If you want that: {command}."
         )
-
-
-class CommandNotes:
-    """Keeps what a command or the program changes in one folder of jobs, before it is done.
-
-    `session` says where the agent called the command; empty for a person, who is not refused
-    a change that cannot be kept.
-    """
-
-    def __init__(
-        self, changes: FileChanges, folder: str, by: Changer | None = None, session: str = ""
-    ) -> None:
-        self._changes = changes
-        self._folder = folder
-        self._who = None if by is None else Acting(by, session=session)
-
-    def leave(self, name: str, after: str | None) -> str:
-        """Keep a change; the caller holds the folder's lock.
-
-        Returns a key. Raises `StorageError`.
-        """
-        who = self._who or _ACTING.get()
-        if who.by is Changer.PROGRAM:
-            return ""
-        try:
-            return self._changes.leave(
-                f"{self._folder}/{name}",
-                after,
-                who.by,
-                key=who.key,
-                session=who.session,
-                is_told=who.is_told,
-            )
-        except StorageError:
-            if who.session:
-                raise
-            return ""
-
-    def forget(self, key: str) -> None:
-        """Forget a change that will not be made."""
-        if key:
-            self._changes.drop(key)
 
 
 def is_watched(place: str) -> bool:

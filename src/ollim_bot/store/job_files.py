@@ -17,7 +17,7 @@ from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.errors import DuplicateId, NotFound, OllimError, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobRepositories, Journal
-from ollim_bot.store.changes import CommandNotes, FileChanges
+from ollim_bot.store.changes import FileChanges
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_folder import ChooseHolder, JobFileIndex, MarkdownRepository
 from ollim_bot.store.job_formats import REMINDERS, JobFormat
@@ -58,15 +58,14 @@ def open_repositories(
     opened = folders or job_folders(paths, disk)
 
     def repository(folder: Path, form: JobFormat[J]) -> MarkdownRepository[J]:
-        lock = FileLock(paths.lock_of(folder))
-        notes = None if changes is None else CommandNotes(changes, folder.name)
+        more = {} if changes is None else {"keep": changes.keeping}
         return MarkdownRepository(
             opened[form.kind],
-            lock,
+            FileLock(paths.lock_of(folder)),
             journal=journal,
-            notes=notes,
             choose_holder=choose_holder,
             plan=plan,
+            **more,
         )
 
     named = (ROUTINES, REMINDERS, WEBHOOKS)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from ollim_bot.domain.jobs import Job, JobText, RepositoryReport, StoredJob
 from ollim_bot.domain.text import slug
@@ -23,14 +23,17 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge
 from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument
-from ollim_bot.store.file_index import FileIndex, Stamp, Version, stamp
 from ollim_bot.store.files import (
     PRIVATE,
     SHARED,
     FileLock,
+    FileReadings,
+    SeenFile,
+    Stamp,
     create_atomically,
     remove_durably,
     replace_unchanged,
+    stamp,
     write_atomically,
 )
 from ollim_bot.store.frontmatter import CannotEdit
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
 
 J = TypeVar("J", bound=Job)
 
-Readings = Mapping[str, Version[JobReading[J]]]
+Readings = Mapping[str, SeenFile[JobReading[J]]]
 
 
 class JobFileIndex(Generic[J]):
@@ -51,7 +54,7 @@ class JobFileIndex(Generic[J]):
         self.path = folder
         self.form = form
         self.disk = disk
-        self._files = FileIndex(self._listed, self._read_file)
+        self._files = FileReadings(self._listed, self._read_file)
 
     def look(self) -> Readings[J]:
         """Look at the folder. Raises `Unreadable` if it exists and cannot be listed."""
@@ -149,20 +152,15 @@ class KeptVersions(Generic[J]):
 ChooseHolder = Callable[[Sequence[Job]], int]
 
 
-class Notes(Protocol):
-    """Records what is about to be done to the files of a folder, for other processes."""
-
-    def leave(self, name: str, after: str | None) -> str:
-        """Record a change; `after` is None for a removal. Returns a key. Raises `StorageError`."""
-
-    def forget(self, key: str) -> None:
-        """Forget a change that will not be made."""
+# Surrounds a change of the file at this place below the data directory; the text is None for a
+# removal. What it raises prevents the change.
+KeepChange = Callable[[str, str | None], AbstractContextManager[object]]
 
 
 class MarkdownRepository(Generic[J]):
     """A `JobRepository`. A document is named by its id, or if that is invalid by its file name.
 
-    With `notes`, each change is noted before it is made, under the same lock. Where several files
+    With `keep`, each change is kept before it is made, under the same lock. Where several files
     have one id, `choose_holder` returns the index of the job that is in use. `plan` gives a job
     that follows its answers the moment that the last one has set.
     """
@@ -173,7 +171,7 @@ class MarkdownRepository(Generic[J]):
         lock: FileLock,
         *,
         journal: Journal,
-        notes: Notes | None = None,
+        keep: KeepChange = lambda _place, _after: nullcontext(),
         choose_holder: ChooseHolder = lambda _rivals: 0,
         plan: Callable[[Job], Job] = lambda job: job,
     ) -> None:
@@ -183,7 +181,7 @@ class MarkdownRepository(Generic[J]):
         self._lock = lock
         self._disk = folder.disk
         self._journal = journal
-        self._notes = notes
+        self._keep = keep
         self._choose_holder = choose_holder
         self._plan = plan
         nothing: Readings[J] = {}
@@ -248,10 +246,9 @@ class MarkdownRepository(Generic[J]):
                 approve(reading.job, job)
             if after != before:
                 data = _utf8(after)
-                if self._notes is not None:
-                    self._notes.leave(name, after)
-                # Keep a link and edit its target.
-                write_atomically(self._disk, path.resolve(), data, SHARED)
+                with self._keep(self._shown(name), after):
+                    # Keep a link and edit its target.
+                    write_atomically(self._disk, path.resolve(), data, SHARED)
         if after != before:
             self._journal.note(path, f"edit {self._form.kind} {job.spec.id}")
         return self._planned(job)
@@ -279,20 +276,17 @@ class MarkdownRepository(Generic[J]):
     def _replace(self, path: Path, before: str, after: str) -> None:
         """Write the file, unless an editor outside the program has just written it."""
         data = _utf8(after)
-        key = "" if self._notes is None else self._notes.leave(path.name, after)
-        # Keep a link and edit its target.
-        if not replace_unchanged(self._disk, path.resolve(), before.encode(), data, SHARED):
-            if self._notes is not None:
-                self._notes.forget(key)
-            raise ChangedMeanwhile(self._shown(path.name))
+        with self._keep(self._shown(path.name), after):
+            # Keep a link and edit its target.
+            if not replace_unchanged(self._disk, path.resolve(), before.encode(), data, SHARED):
+                raise ChangedMeanwhile(self._shown(path.name))
 
     def remove(self, item_id: str) -> Path:
         with self._lock.held():
             name, _ = self._find(item_id)
             path = self._path / name
-            if self._notes is not None:
-                self._notes.leave(name, None)
-            remove_durably(self._disk, path)
+            with self._keep(self._shown(name), None):
+                remove_durably(self._disk, path)
         self._journal.note(path, f"remove {self._form.kind} {item_id}")
         return path
 
@@ -371,15 +365,13 @@ class MarkdownRepository(Generic[J]):
     def _is_created(self, path: Path, text: str) -> bool:
         """Create the file; False if the name is taken."""
         data = _utf8(text)
-        if self._notes is None:
-            return create_atomically(self._disk, path, data, SHARED)
         if os.path.lexists(path):
             return False
-        key = self._notes.leave(path.name, text)
-        is_created = create_atomically(self._disk, path, data, SHARED)
-        if not is_created:
-            self._notes.forget(key)
-        return is_created
+        with suppress(ChangedMeanwhile), self._keep(self._shown(path.name), text):
+            if create_atomically(self._disk, path, data, SHARED):
+                return True
+            raise ChangedMeanwhile(self._shown(path.name))
+        return False
 
     def _shown(self, name: str) -> str:
         return f"{self._path.name}/{name}"

@@ -208,19 +208,25 @@ def older_changes(
     root: Path, found: Sequence[ChangeRow], limit: int, meant: ChangeFilter | None = None
 ) -> list[OlderChange]:
     """What the history has from before the last of the changes, up to `limit` lines with them."""
-    left = limit - len(found)
-    if left <= 0 or not has_repository(root):
+    wanted, left = meant or ChangeFilter(), limit - len(found)
+    if left <= 0:
         return []
-    wanted = meant or ChangeFilter()
     until = (f"--before={int(found[-1].at.timestamp())}",) if found else ()
     most = _MOST_SEARCHED if wanted.words else left
-    try:
-        said = Git(root).run("log", f"--max-count={most}", "--format=%ct %s", *until)
-    except _ANY_TROUBLE:
-        return []
-    lines = (line.partition(" ") for line in said.decode(errors="replace").splitlines())
+    lines = _log(root, f"--max-count={most}", "--format=%ct %s", *until)
     older = (OlderChange(datetime.fromtimestamp(int(at), UTC), words) for at, _, words in lines)
     return [each for each in older if wanted.has_older(each.what)][:left]
+
+
+def _log(root: Path, *options: str) -> list[tuple[str, str, str]]:
+    """The lines of the log, parted at the first blank; none without a repository."""
+    if not has_repository(root):
+        return []
+    try:
+        said = Git(root).run("log", *options)
+    except _ANY_TROUBLE:
+        return []
+    return [line.partition(" ") for line in said.decode(errors="replace").splitlines()]
 
 
 _DATA = DataPaths(Path())
@@ -466,39 +472,69 @@ def record(git: Git, notes: Iterable[Note]) -> str:
     real_folder = cache(os.path.realpath)
     placed = [(place, note) for note in notes if (place := _place(git.root, note, real_folder))]
     noted = {place for place, _ in placed}
-    refusal, fit, new = "", [], []
-    for path, is_staged in git.changes():
-        if not is_tracked(path) or noted.isdisjoint((path, *path.parents)):
-            continue
-        unfit = None if is_staged else unsuitable_file(git.root / path, SizeLimit.IN_HISTORY)
-        if isinstance(unfit, TooLarge):
-            refusal = f"{path} is not in the history: it is {unfit.reason}."
-            continue
-        fit.append(path)
-        if not is_staged:
-            new.append(path)
-    if new:
-        try:
-            git.run("add", "--ignore-errors", *_PATHS_FROM_STDIN, given=_as_input(new))
-        except GitTrouble as trouble:
-            refusal, wanted = str(trouble), {*fit}
-            fit = [path for path, is_staged in git.changes() if is_staged and path in wanted]
-            if not fit:
-                raise
+    named = [
+        (path, is_staged)
+        for path, is_staged in git.changes()
+        if is_tracked(path) and not noted.isdisjoint((path, *path.parents))
+    ]
+    fit, refusal = _stage(git, named)
     if fit:
-        seen = {place for path in fit for place in (path, *path.parents)}
-        told = [(place, note) for place, note in placed if place in seen]
-        message = commit_message([(place, note.message) for place, note in told])
-        sources = dict.fromkeys(source_line(str(place), note.source) for place, note in told)
-        lines = "".join(f"{line}\n" for line in sources if line)
-        _commit_files(git, fit, f"{message}\n{lines}" if lines else message)
+        _commit_files(git, fit, placed)
     return refusal
 
 
-def _commit_files(git: Git, paths: Iterable[PurePosixPath], message: str) -> None:
+def _stage(
+    git: Git, named: Sequence[tuple[PurePosixPath, bool]]
+) -> tuple[list[PurePosixPath], str]:
+    """Put the files into the index that it has not as they are.
+
+    Returns those that it has then, and a sentence if some were refused. Raises `GitTrouble` if all
+    were refused.
+    """
+    fit = [path for path, is_staged in named if is_staged]
+    new = [path for path, is_staged in named if not is_staged]
+    refusal = ""
+    for path, large in [(path, _too_large(git.root / path)) for path in new]:
+        if large:
+            refusal = f"{path} is not in the history: it is {large}."
+            new.remove(path)
+    if not new:
+        return fit, refusal
+    added, complaint = _add(git, fit, new)
+    return added, complaint or refusal
+
+
+def _add(
+    git: Git, staged: Sequence[PurePosixPath], new: Sequence[PurePosixPath]
+) -> tuple[list[PurePosixPath], str]:
+    wanted = [*staged, *new]
+    try:
+        git.run("add", "--ignore-errors", *_PATHS_FROM_STDIN, given=_as_input(new))
+    except GitTrouble as trouble:
+        taken = [path for path, is_staged in git.changes() if is_staged and path in {*wanted}]
+        if not taken:
+            raise
+        return taken, str(trouble)
+    return wanted, ""
+
+
+def _too_large(path: Path) -> str:
+    unfit = unsuitable_file(path, SizeLimit.IN_HISTORY)
+    return unfit.reason if isinstance(unfit, TooLarge) else ""
+
+
+def _commit_files(
+    git: Git, paths: Sequence[PurePosixPath], placed: Iterable[tuple[PurePosixPath, Note]]
+) -> None:
     assert git.folder is not None
+    seen = {place for path in paths for place in (path, *path.parents)}
+    told = [(place, note) for place, note in placed if place in seen]
+    message = commit_message([(place, note.message) for place, note in told])
+    sources = dict.fromkeys(source_line(str(place), note.source) for place, note in told)
+    lines = "".join(f"{line}\n" for line in sources if line)
     text = git.folder / "OLLIM_BOT_MESSAGE"
-    text.write_text(message, encoding="utf-8", errors="backslashreplace")
+    whole = f"{message}\n{lines}" if lines else message
+    text.write_text(whole, encoding="utf-8", errors="backslashreplace")
     options = ("--quiet", "--only", "--no-verify", "--cleanup=verbatim", f"--file={text}")
     try:
         git.run("commit", *options, *_PATHS_FROM_STDIN, given=_as_input(paths))

@@ -19,8 +19,16 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge, UnsuitableFile
 from ollim_bot.ports import Disk
 from ollim_bot.store.document import FIRST_LINE, BadDocument, Document, Field
-from ollim_bot.store.file_index import FileIndex, Stamp, Version, stamps
-from ollim_bot.store.files import SHARED, OsDisk, create_atomically, write_atomically
+from ollim_bot.store.files import (
+    SHARED,
+    FileReadings,
+    OsDisk,
+    SeenFile,
+    Stamp,
+    create_atomically,
+    stamps,
+    write_atomically,
+)
 from ollim_bot.store.frontmatter import parse
 from ollim_bot.store.job_formats import FieldProblem, WrongValue, one_line, words, wrong
 from ollim_bot.store.yaml_fields import yaml_fields
@@ -43,7 +51,7 @@ class ProfileFiles:
     def __init__(self, paths: DataPaths, disk: Disk | None = None) -> None:
         self._paths = (paths.identity, paths.user)
         self._disk = disk or OsDisk()
-        self._files = FileIndex(
+        self._files = FileReadings(
             partial(stamps, self._paths), self._read_file, lambda found: not _is_passing(found)
         )
         self._good: dict[Path, str] = {}
@@ -80,14 +88,18 @@ class ProfileFiles:
         except OSError as refused:
             reason = refused.strerror or str(refused)
             return _Unusable(f"cannot be read: {reason}. Mend that.", is_passing=True)
-        if b"\0" in raw:
-            line = raw.count(b"\n", 0, raw.index(b"\0")) + 1
-            return _Unusable("has a zero byte in it. Save it as plain text.", line)
-        try:
-            return raw.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = raw.count(b"\n", 0, error.start) + 1
-            return _Unusable("is not UTF-8 text. Save it as UTF-8.", line)
+        return _decoded(raw)
+
+
+def _decoded(raw: bytes) -> str | _Unusable:
+    if b"\0" in raw:
+        line = raw.count(b"\n", 0, raw.index(b"\0")) + 1
+        return _Unusable("has a zero byte in it. Save it as plain text.", line)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        return _Unusable("is not UTF-8 text. Save it as UTF-8.", line)
 
 
 def _is_passing(found: str | _Unusable) -> bool:
@@ -139,6 +151,11 @@ class _AgentText(NamedTuple):
     text: str = ""
     problem: str = ""
 
+    def document(self) -> Document:
+        if self.problem:
+            raise BadDocument(None, self.problem)
+        return parse(self.text)
+
 
 class SubagentFiles:
     """Reads the subagents cheaply: only after a change are the files read again.
@@ -150,8 +167,8 @@ class SubagentFiles:
         self._root = paths.root
         self._folder = paths.claude_agents
         self._disk = disk or OsDisk()
-        self._files = FileIndex(self._listed, self._read_file)
-        self._known: tuple[Mapping[str, Version[_AgentText]], Subagents] = {}, Subagents()
+        self._files = FileReadings(self._listed, self._read_file)
+        self._known: tuple[Mapping[str, SeenFile[_AgentText]], Subagents] = {}, Subagents()
 
     def read(self) -> Subagents:
         found = self._files.look()
@@ -165,24 +182,22 @@ class SubagentFiles:
         # The engine looks into the folders below as well.
         return stamps(sorted(self._folder.rglob("*.md"))[:_MOST_FILES])
 
-    def _read_all(self, found: Mapping[str, Version[_AgentText]]) -> Subagents:
+    def _read_all(self, found: Mapping[str, SeenFile[_AgentText]]) -> Subagents:
         known: dict[str, Subagent] = {}
         wrong_files: list[str] = []
         warnings: list[str] = []
         hidden: list[str] = []
-        for name, (_, (text, problem)) in found.items():
+        for name, (_, read) in found.items():
             file = Path(name)
             shown = str(file.relative_to(self._root))
             try:
-                if problem:
-                    raise BadDocument(None, problem)
-                document = parse(text)
+                document = read.document()
                 one = _subagent(document, file.stem)
                 if one.name in known:
                     raise BadDocument(None, f"there is another subagent called {one.name}")
             except BadDocument as bad:
                 wrong_files.append(FieldProblem(bad.reason, None, bad.line).sentence(shown))
-                hidden += _ENGINES_NAME.findall(text)
+                hidden += _ENGINES_NAME.findall(read.text)
                 continue
             known[one.name] = one
             warnings += (warning.sentence(shown) for warning in _without_effect(document))
@@ -295,8 +310,8 @@ class PolicyFile:
     ) -> None:
         self._tell = tell
         self._disk = disk or OsDisk()
-        self._files = FileIndex(partial(stamps, [paths.tool_policy]), self._read_file)
-        self._known: Mapping[str, Version[ToolPolicy | str]] | None = None
+        self._files = FileReadings(partial(stamps, [paths.tool_policy]), self._read_file)
+        self._known: Mapping[str, SeenFile[ToolPolicy | str]] | None = None
         self._policy = ToolPolicy()
         # A call that comes while another reads the changed file must not get the policy before it.
         self._lock = threading.Lock()

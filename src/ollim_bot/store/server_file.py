@@ -21,8 +21,15 @@ from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.ports import Disk
-from ollim_bot.store.file_index import FileIndex, Stamp, Version, stamps
-from ollim_bot.store.files import PRIVATE, OsDisk, write_atomically
+from ollim_bot.store.files import (
+    PRIVATE,
+    FileReadings,
+    OsDisk,
+    SeenFile,
+    Stamp,
+    stamps,
+    write_atomically,
+)
 
 _ENDINGS = (
     *(".py", ".pyw", ".pyz", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"),
@@ -183,8 +190,8 @@ class ServerFile:
         self._paths = paths
         self._tell = tell
         self.places = NamedPlaces()
-        self._files = FileIndex(partial(stamps, [paths.mcp]), lambda _: _read(paths, disk))
-        self._known: Mapping[str, Version[ServerReading]] = {}
+        self._files = FileReadings(partial(stamps, [paths.mcp]), lambda _: _read(paths, disk))
+        self._known: Mapping[str, SeenFile[ServerReading]] = {}
         self._scripts: Mapping[str, Stamp] = {}
         self._specs: Mapping[str, ServerSpec] = {}
 

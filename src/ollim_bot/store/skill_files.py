@@ -30,9 +30,18 @@ from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
 from ollim_bot.store import frontmatter
 from ollim_bot.store.codecs.plain import PLAIN
 from ollim_bot.store.document import FIRST_LINE, BadDocument, Document, Field
-from ollim_bot.store.file_index import FileIndex, Stamp, Version, stamp, stamps, touched
 from ollim_bot.store.file_store import FORMAT, Malformed, parse_json, render_json
-from ollim_bot.store.files import SHARED, OsDisk, write_atomically
+from ollim_bot.store.files import (
+    SHARED,
+    FileReadings,
+    OsDisk,
+    SeenFile,
+    Stamp,
+    stamp,
+    stamps,
+    touched,
+    write_atomically,
+)
 from ollim_bot.store.job_formats import FieldProblem, WrongValue, one_line, words
 
 _LARGEST_HASHED = 25_000_000
@@ -260,8 +269,8 @@ class SkillFolder:
     def __init__(self, skills: Path, tell: Callable[[str], None] | None = None) -> None:
         self._skills = skills
         self._tell = tell
-        self._files = FileIndex(self._listed, partial(skill_at, skills))
-        self._known: Mapping[str, Version[Skill | tuple[str, ...]]] = {}
+        self._files = FileReadings(self._listed, partial(skill_at, skills))
+        self._known: Mapping[str, SeenFile[Skill | tuple[str, ...]]] = {}
         self._found = SkillSet()
         self._added = SkillLock(skills)
         self._added_stamps: object = ""

@@ -14,7 +14,7 @@ from pathlib import Path
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.jobs.cards import cancelled_card, moved_card
-from ollim_bot.conversation.jobs.echo import FormerContents, Post
+from ollim_bot.conversation.jobs.echo import Post
 from ollim_bot.conversation.jobs.foreground import JobRuns
 from ollim_bot.conversation.jobs.overviews import Overviews
 from ollim_bot.domain.cards import Button, Card
@@ -45,11 +45,11 @@ from ollim_bot.domain.taint import marked_taint, untrusted_message
 from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import OllimError, StorageError, WrongInput
 from ollim_bot.ports import Clock, JobRepositories
-from ollim_bot.store.changes import acting
+from ollim_bot.store.changes import FileChanges, acting
+from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.steps import leave_update, quiet_settings
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.tools.guards import JobChecker
 
 _logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class JobRemover:
     """Removes jobs, and keeps the text of their files for an Undo."""
 
     def __init__(
-        self, repositories: JobRepositories, files: JobChecker, former: FormerContents
+        self, repositories: JobRepositories, files: JobFileChecker, former: FileChanges
     ) -> None:
         self._repositories = repositories
         self._files = files
