@@ -275,11 +275,8 @@ class FileChanges:
         Those that were never made, because the command was killed, are forgotten.
         """
         waiting = self._rows.query(lambda tx: tx.changes.unseen())
-        for lock in dict.fromkeys(self._lock_of(each.place) for each in waiting):
-            with FileLock(lock).held():
-                # A command makes its change before it releases the lock, so that they are final.
-                noted = self._rows.query(lambda tx: tx.changes.unseen())
-                self._forget_unmade([each for each in noted if self._lock_of(each.place) == lock])
+        # A command makes its change before it releases the lock, so that a look finds it final.
+        self.look({each.place for each in waiting}, has_unmade=True)
         listed = self._rows.query(lambda tx: tx.changes.unseen()) if waiting else ()
         return [
             FileChange(each.key, file, each.before, each.after, each.at, each.session)
@@ -428,12 +425,18 @@ class FileChanges:
             raise WriteFailed(path, "is being written by another program. Try again.")
 
     def look(
-        self, places: Iterable[str] | None = None, by: Changer = Changer.HAND, session: str = ""
+        self,
+        places: Iterable[str] | None = None,
+        by: Changer = Changer.HAND,
+        session: str = "",
+        *,
+        has_unmade: bool = False,
     ) -> None:
         """Keep what has changed in these files since the last look; all files without `places`.
 
         The first look at a file only remembers it, until all were looked at; that at a calendar
-        always does. Raises `StorageError`.
+        always does. A look at all files, and one that says so, also forgets a change that was kept
+        and never made. Raises `StorageError`.
         """
         stamps: dict[str, str] = {}
         begun = BegunWrites()
@@ -451,7 +454,7 @@ class FileChanges:
             for first in range(0, len(changed), _AT_ONCE):
                 with FileLock(lock).held():
                     some = changed[first : first + _AT_ONCE]
-                    self._look_at(some, by, session, is_whole=places is None)
+                    self._look_at(some, by, session, has_unmade=has_unmade or places is None)
         if places is None:
             self.settle_marks()
             self._rows.run(lambda tx: tx.changes.remember(_ALL, None))
@@ -479,7 +482,9 @@ class FileChanges:
             missing = (each for each in old if title_key(each.title) not in known)
             yield from (each for each in missing if not self._rows.query(partial(_is_kept, each)))
 
-    def _look_at(self, places: Sequence[str], by: Changer, session: str, *, is_whole: bool) -> None:
+    def _look_at(
+        self, places: Sequence[str], by: Changer, session: str, *, has_unmade: bool
+    ) -> None:
         at = self._now()
         found: list[tuple[str, str, str | None]] = []
         for place in places:
@@ -498,7 +503,7 @@ class FileChanges:
                 if text == before or by is Changer.PROGRAM or is_new:
                     continue
                 last = rows.last_of(place)
-                if is_whole and last is not None and (last.before, last.after) == (text, before):
+                if has_unmade and last is not None and (last.before, last.after) == (text, before):
                     # It was kept, and never made.
                     rows.remove(last.key)
                     continue
@@ -533,16 +538,6 @@ class FileChanges:
         except OSError:
             return ""
         return f"{status.st_ctime_ns} {status.st_size} {status.st_ino}"
-
-    def _forget_unmade(self, noted: Sequence[ChangeRow]) -> None:
-        """Forget changes never made: the file is as before, and no later change builds on them."""
-        for number, change in enumerate(noted):
-            later = (each for each in noted[number + 1 :] if each.place == change.place)
-            if any(each.before == change.after for each in later):
-                continue
-            with suppress(StorageError):
-                if self._text(change.place) == change.before != change.after:
-                    self.drop(change.key)
 
     def _text(self, place: str) -> str | None:
         return text_at(self._disk, self._paths.root / place)
