@@ -44,6 +44,7 @@ from ollim_bot.store.files import (
     create_atomically,
     remove_durably,
     replace_unchanged,
+    stamp,
 )
 from ollim_bot.store.job_checker import JobFileChecker, text_at
 from ollim_bot.store.marks import by_hand, hash_of
@@ -488,17 +489,17 @@ class FileChanges:
         at = self._now()
         found: list[tuple[str, str, str | None]] = []
         for place in places:
-            stamp = self._stamp(place)
+            seen = self._stamp(place)
             with suppress(Unreadable):
-                found.append((place, stamp, self._text(place)))
+                found.append((place, seen, self._text(place)))
 
         def step(tx: Transaction) -> None:
             rows = tx.changes
             is_first = rows.known(_ALL) is None
-            for place, stamp, text in found:
+            for place, seen, text in found:
                 known = rows.known(place)
                 before = None if known is None else known[1]
-                rows.remember(place, text, stamp)
+                rows.remember(place, text, seen)
                 is_new = known is None and (is_first or place.endswith(CALENDAR))
                 if text == before or by is Changer.PROGRAM or is_new:
                     continue
@@ -533,11 +534,7 @@ class FileChanges:
             yield from (name for name in sorted(names) if (root / name).is_file())
 
     def _stamp(self, place: str) -> str:
-        try:
-            status = os.stat(self._paths.root / place)
-        except OSError:
-            return ""
-        return f"{status.st_ctime_ns} {status.st_size} {status.st_ino}"
+        return " ".join(map(str, stamp(self._paths.root / place) or ()))
 
     def _text(self, place: str) -> str | None:
         return text_at(self._disk, self._paths.root / place)

@@ -280,8 +280,7 @@ class Note(NamedTuple):
 
 
 _SECONDS_FOR_ANOTHER_GIT = 0.5
-_SHORTEST_GAP = 2.0
-_LONGEST_GAP = 60.0
+_PAUSE_AFTER_TROUBLE = 10.0
 _MOST_WAITING = 10_000
 _ROUNDS_BETWEEN_TIDYING = 500
 # What the thread has git do can wait for everything else on the machine.
@@ -323,7 +322,6 @@ class GitJournal:
         self._waiting: dict[Note, int] = {}
         self._serial = itertools.count()
         self._first_noted = self._last_noted = self._not_before = 0.0
-        self._gap = 0.0
         self._told: set[str] = set()
         self._worker: threading.Thread | None = None
         self._closing = False
@@ -378,7 +376,6 @@ class GitJournal:
                 if self._waiting.get(note) == serial:
                     del self._waiting[note]
             self._first_noted = time.monotonic()
-            self._gap = 0.0
         if refusal:
             self._tell(refusal)
         else:
@@ -417,14 +414,12 @@ class GitJournal:
             if not any(sign in trouble.words for sign in _PASSING):
                 raise
         # Another git is at work here: leave it a moment, and time afterwards, too.
-        self._not_before = time.monotonic() + _SHORTEST_GAP
+        self._not_before = time.monotonic() + _PAUSE_AFTER_TROUBLE
         time.sleep(_SECONDS_FOR_ANOTHER_GIT)
         return record(git, notes)
 
     def _put_off(self, trouble: OllimError | OSError) -> None:
-        with self._changed:
-            self._gap = min(max(2 * self._gap, _SHORTEST_GAP), _LONGEST_GAP)
-            self._not_before = time.monotonic() + self._gap
+        self._not_before = time.monotonic() + _PAUSE_AFTER_TROUBLE
         if isinstance(trouble, OSError):
             trouble = GitTrouble(self._root, trouble.strerror or str(trouble))
         self._tell(str(trouble))
