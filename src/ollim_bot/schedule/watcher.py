@@ -13,9 +13,8 @@ from collections.abc import (
     Iterator,
     Mapping,
     Sequence,
-    Set,
 )
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from watchfiles import watch
@@ -114,59 +113,51 @@ class Watcher:
 
     async def _listen(self, folders: _Folders) -> None:
         """Listen until a folder is replaced or goes away."""
-        async with self._heard(folders) as moved:
-            checking = asyncio.create_task(self._moved_unheard(folders))
-            try:
-                await asyncio.wait((moved, checking), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                await _ended(checking)
-            if moved.done():
-                moved.result()
+        loop, stop = asyncio.get_running_loop(), threading.Event()
+        ended: asyncio.Future[Exception | None] = loop.create_future()
+
+        def hear() -> None:
+            loop.call_soon_threadsafe(ended.set_result, self._hear(folders, loop, stop))
+
+        # A thread of the pool would be occupied for as long as the bot runs.
+        thread = threading.Thread(target=hear, name="watcher", daemon=True)
+        thread.start()
+        checking = asyncio.create_task(self._moved_unheard(folders))
+        try:
+            await asyncio.wait((ended, checking), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._is_listening = False
+            stop.set()
+            await _ended(checking)
+            await asyncio.shield(asyncio.to_thread(thread.join))
+        if ended.done() and (trouble := ended.result()) is not None:
+            raise trouble
         self.woken.set()
 
     async def _moved_unheard(self, folders: _Folders) -> None:
         while await asyncio.to_thread(_identities, self._paths) == folders:
             await self._clock.sleep(SCAN_SECONDS)
 
-    @asynccontextmanager
-    async def _heard(self, folders: _Folders) -> AsyncIterator[asyncio.Future[None]]:
-        """Report changes in a thread.
-
-        The future is done when a folder moves, and fails with the events.
-        """
-        loop = asyncio.get_running_loop()
-        moved: asyncio.Future[None] = loop.create_future()
-        stop = threading.Event()
-
-        def hear() -> None:
-            try:
-                for number, burst in enumerate(self._events(folders, stop)):
-                    paths = frozenset(burst)
-                    # Changes before the first burst were not reported.
-                    if paths or number == 0:
-                        loop.call_soon_threadsafe(self._hear, moved, paths)
-                if not stop.is_set():
-                    raise RuntimeError("it has fallen silent")
-            except Exception as trouble:  # noqa: BLE001 - handed to the waiting task
-                loop.call_soon_threadsafe(_fail, moved, trouble)
-
-        # A thread of the pool would be occupied for as long as the bot runs.
-        thread = threading.Thread(target=hear, name="watcher", daemon=True)
-        thread.start()
-        try:
-            yield moved
-        finally:
-            self._is_listening = False
-            stop.set()
-            moved.cancel()
-            await asyncio.shield(asyncio.to_thread(thread.join))
-
-    def _hear(self, moved: asyncio.Future[None], paths: Set[Path]) -> None:
-        self._is_listening = not moved.done()
-        self.woken.set()
+    def _hear(
+        self, folders: _Folders, loop: asyncio.AbstractEventLoop, stop: threading.Event
+    ) -> Exception | None:
+        """Report changes, in a thread, until told to stop, or until a folder is touched itself."""
         watched, skills = _watched(self._paths), self._paths.skills
-        if not moved.done() and any(path in watched or path.parent == skills for path in paths):
-            moved.set_result(None)
+        try:
+            for number, burst in enumerate(self._events(folders, stop)):
+                paths = frozenset(burst)
+                # Changes before the first burst were not reported.
+                if paths or number == 0:
+                    loop.call_soon_threadsafe(self._wake)
+                if any(path in watched or path.parent == skills for path in paths):
+                    return None
+        except Exception as trouble:  # noqa: BLE001 - raised by the waiting task
+            return trouble
+        return None if stop.is_set() else RuntimeError("it has fallen silent")
+
+    def _wake(self) -> None:
+        self._is_listening = True
+        self.woken.set()
 
     async def _say(self, trouble: Exception) -> None:
         if self._is_told:
@@ -200,11 +191,6 @@ def _identities(paths: DataPaths) -> _Folders:
 def _identity(folder: Path) -> tuple[int, int]:
     status = os.stat(folder)
     return status.st_dev, status.st_ino
-
-
-def _fail(moved: asyncio.Future[None], trouble: Exception) -> None:
-    if not moved.done():
-        moved.set_exception(trouble)
 
 
 async def _ended(*tasks: asyncio.Task[object]) -> None:
