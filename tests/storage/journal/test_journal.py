@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from devtools.doubles.journal import RecordingJournal
 from tests.storage.journal.git_repos import JournalScene, eventually, git_script
 
 pytestmark = pytest.mark.real_process
@@ -131,10 +130,3 @@ def test_notes_from_many_threads_all_arrive(scene: JournalScene) -> None:
         writer.join()
     assert journal.flush()
     assert len(scene.tracked()) == 80
-
-
-def test_the_double_remembers_what_was_noted(tmp_path: Path) -> None:
-    journal = RecordingJournal()
-    journal.note(tmp_path / "a.md", "add a")
-    assert journal.notes == [(tmp_path / "a.md", "add a")]
-    assert journal.messages == ["add a"]
