@@ -17,9 +17,9 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 # No more than these. A commit that comes to less writes the lower number here.
 MOST = {
     "lines": 114_339,
-    "private functions that are named once": 1943,
-    "private functions with fewer than six lines that are named once": 518,
-    "handlers of a storage error": 119,
+    "private functions that are named once": 1937,
+    "private functions with fewer than six lines that are named once": 513,
+    "handlers of a storage error": 118,
     "handlers of every error": 58,
 }
 LINES_PER_FUNCTION = 13.3
